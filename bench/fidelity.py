@@ -21,7 +21,7 @@ from typing import Any
 from busbw.model.case import Case
 from busbw.model.launch import Plan
 from busbw.model.words import MIB
-from busbw.worker.backends.base import AbstractBackend
+from busbw.worker.backends.base import Backend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
 from .loops import LOOPS, Loop
@@ -70,7 +70,7 @@ def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
 
 
 def compared(
-    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], turns: int
+    backend: Backend, case: Case, make: Callable[[int, int], Loop], turns: int
 ) -> dict[str, float]:
     """Return busbw's time of `case`, the loop's time, and the median ratio of their pairs.
 
@@ -91,19 +91,18 @@ def compared(
 
 
 def _turn(
-    backend: AbstractBackend, case: Case, make: Callable[[int, int], Loop], *, is_first: bool
+    backend: Backend, case: Case, make: Callable[[int, int], Loop], *, is_first: bool
 ) -> Iterator[tuple[float, float]]:
     """Yield pairs of times, of buffers that are laid out once; busbw's first if `is_first`."""
     with contextlib.ExitStack() as stack:
-        program = stack.enter_context(backend.prepared(case)) if is_first else None
+        program = stack.enter_context(backend.prepare(case)) if is_first else None
         loop = make(case.payload_bytes, case.ranks)
-        program = program or stack.enter_context(backend.prepared(case))
-        phases = Phases(time.perf_counter)
-        sampler = Sampler(program, Plan(), time.perf_counter, phases, gathered=backend.gathered)
+        program = program or stack.enter_context(backend.prepare(case))
+        sampler = Sampler(program, Plan(), backend.now_s, Phases(backend.now_s), backend.all_gather)
         sampler.begin()
-        while not sampler.enough:
-            sampler.turn()
-        iterations = sampler.sampled().iterations
+        while not sampler.is_done:
+            sampler.take_sample()
+        iterations = sampler.finish().iterations
         _loop_s(loop, iterations)
         for number in range(LARGE_PAIRS if case.payload_bytes >= LARGE_BYTES else PAIRS):
             if number % 2:
@@ -114,7 +113,7 @@ def _turn(
 
 
 def _busbw_s(sampler: Sampler, iterations: int) -> float:
-    short_s, long_s = sampler.pair(iterations)
+    short_s, long_s = sampler.time_chains(iterations)
     return (long_s - short_s) / (iterations - sampler.program.shortest)
 
 

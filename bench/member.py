@@ -21,7 +21,7 @@ from busbw.model.case import Case, Spec
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
 from busbw.worker import process, sharing
-from busbw.worker.backends.base import AbstractBackend, MeasuringError
+from busbw.worker.backends.base import Backend, MeasuringError
 
 from . import fidelity
 from .loops import LOOPS
@@ -50,7 +50,7 @@ class Opened:
 
         self.framework, self.ranks = framework, ranks
         self.rank = member.index if member is not None else 0
-        self.backend: AbstractBackend = load(framework, device, ranks, member)
+        self.backend: Backend = load(framework, device, ranks, member)
         # In a group the driver would merge the probes of all processes, which are equal.
         probe = self.backend.probe()
         self._target = grid.choose_target(device=device, ranks=ranks, probes=[probe], named=[])
@@ -73,8 +73,8 @@ class Opened:
         if need is not None and need.needed_bytes > limit_bytes:
             return f"{need.needed_bytes} bytes needed, {limit_bytes} available"
         try:
-            with self.backend.prepared(case) as program:
-                program.fresh()
+            with self.backend.prepare(case) as program:
+                program.initialize()
                 program.run(program.step)
                 program.check(program.step)
         except MeasuringError as error:
@@ -98,7 +98,7 @@ def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
 
     from busbw.worker.backends.jax.program import JaxProgram
 
-    call = JaxProgram._called
+    call = JaxProgram._run
 
     def flipped(program: JaxProgram, iterations: int) -> tuple[Any, Any]:
         counted, result = call(program, iterations)
@@ -111,7 +111,7 @@ def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
             result.shape, result.sharding, arrays
         )
 
-    with mock.patch.object(JaxProgram, "_called", flipped):
+    with mock.patch.object(JaxProgram, "_run", flipped):
         return {"failure": opened.failure(opened.case("64K"))}
 
 
@@ -123,7 +123,7 @@ def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
     for share in _TRIED:
         tried = max(1, round(share * predicted / MIB)) * MIB
         message = opened.failure(opened.case(payload_text(tried)), limit_bytes)
-        if any(row[0] for row in opened.backend.gathered([float(bool(message))])):
+        if any(row[0] for row in opened.backend.all_gather([float(bool(message))])):
             fails = tried
             break
         fits = tried
@@ -143,7 +143,7 @@ def _limit_and_need(opened: Opened, case: Case) -> tuple[int, int]:
         return _CPU_LIMIT_BYTES, need.needed_bytes
     import jax
 
-    with opened.backend.prepared(case) as program:
+    with opened.backend.prepare(case) as program:
         assert program.compiled_memory_bytes is not None
         return int(
             jax.local_devices()[0].memory_stats()["bytes_limit"]

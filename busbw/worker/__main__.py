@@ -1,23 +1,22 @@
-"""The worker's entry point, started by the driver; prepares before anything heavy is imported."""
+"""Entry point of a worker, which the driver starts.
+
+The process is prepared before anything heavy is imported.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import argparse
-
-    from busbw.worker.serve import Channel
+from typing import TextIO
 
 
 def main() -> None:
     """Prepare this process, and serve requests."""
-    # What is imported is no garbage; collection is enabled once the session is open.
+    # Imported modules never become garbage. `without_garbage_collection` enables collection again.
     gc.disable()
     from busbw.model.words import Device
     from busbw.worker import process
@@ -28,20 +27,18 @@ def main() -> None:
     process.prepare(options.device)
     process.offer_to_oom_killer(options.device)
     process.answer_signals()
-    from busbw.worker.serve import Channel
-
-    # JSON is UTF-8 whatever the locale says.
+    # JSON is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")
     replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")
     with requests, replies:
-        _serve(Channel(requests=requests, replies=replies), options)
+        _serve(options, requests, replies)
 
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Import without collecting garbage, which takes a sixth of TensorFlow's import.
+    """Import without collecting garbage, which takes a sixth of the time to import TensorFlow.
 
-    What was imported is never collected.
+    Objects that exist at the end are never collected.
     """
     gc.disable()
     try:
@@ -51,13 +48,13 @@ def without_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _serve(channel: Channel, options: argparse.Namespace) -> None:
+def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> None:
     from busbw import wire
     from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
     from busbw.worker import sharing
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import SERVICES, function_of, serve
+    from busbw.worker.serve import SERVICES, Channel, load_function, serve
 
     options.launch = LaunchId.parse(options.launch)
     try:
@@ -66,20 +63,18 @@ def _serve(channel: Channel, options: argparse.Namespace) -> None:
             options.member = wire.from_json(ClusterMember, member, "member")
             sharing.prepare(options.member)
         with without_garbage_collection():
-            session = function_of(SERVICES, "WORKER_SERVICES", options.service)(options)
-        serve(channel, session, options.launch)
+            session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
+        serve(Channel(requests=requests, replies=replies), session, options.launch)
     except (MeasuringError, wire.WireError) as error:
-        # The driver shows a log's last line: one sentence, and no stack above it.
+        # The driver shows the last line of the log: a sentence is more useful than a stack.
         sys.exit(str(error))
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
-
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
-    parser.add_argument("--service", default="measure", help="the session that it opens")
-    parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty: whatever there is")
+    parser.add_argument("--service", default="measure", help="the service to offer")
+    parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty for any")
     parser.add_argument("--ranks", type=int, default=None)
     parser.add_argument("--member", help="index and addresses in a cluster, in JSON")
     parser.add_argument("--launch", default="")

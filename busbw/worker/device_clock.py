@@ -1,8 +1,8 @@
-"""The clock `device`: the times of collectives in the recording of the framework's profiler.
+"""The clock `device`: the times of collectives in a recording of the framework's profiler.
 
-The first collective of each call is a warm-up and left out. Of the others the time on the slowest
-rank counts, because no rank is done before it. A profiler may drop events, so the collectives of
-each device are counted: a case fails unless each has every collective that it ran.
+The first collective of each call is a warm-up and does not count. A collective takes as long as on
+its slowest rank, because no rank has finished before that. A profiler may drop events, so a case
+fails unless the recording has every collective of each device.
 """
 
 from __future__ import annotations
@@ -18,19 +18,26 @@ from pathlib import Path
 
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.worker.backends.base import AbstractBackend, TimedCollective, unavailable
-from busbw.worker.sampling import Gathered, Sampled, Sampler, alone
+from busbw.worker.backends.base import (
+    AllGather,
+    Backend,
+    TimedCollective,
+    single_process_gather,
+    unavailable,
+)
+from busbw.worker.sampling import Sampler, Samples
 
-# A recording of more collectives takes longer to write and to read than it is worth: in each of
-# ten calls over eight ranks there are 62.
-MOST_EVENTS = 5_000
+# Reading and writing a recording of more collectives takes longer than it is worth: in each of ten
+# calls over eight ranks there are 62.
+MAX_EVENTS = 5_000
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Seconds of one collective in each call of `iterations`, by the slowest rank; medians by rank.
+    """The times of recorded calls, each of `iterations` collectives.
 
-    `calls_s` are whole calls by the host's clock.
+    `samples_s` are seconds of one collective on its slowest rank, a mean for each call.
+    `rank_times_s` are medians for each rank, and `calls_s` the times of calls by the host's clock.
     """
 
     iterations: int
@@ -40,19 +47,19 @@ class Recorded:
 
 
 def record(
-    backend: AbstractBackend, case: Case, sampler: Sampler, slopes: Sampled, calls: int
+    backend: Backend, case: Case, sampler: Sampler, samples: Samples, calls: int
 ) -> Recorded:
     """Run and record `calls` calls, and return their times.
 
-    Raises MeasuringError UNAVAILABLE where the recording lacks a collective.
+    Raises MeasuringError UNAVAILABLE if the recording lacks a collective.
     """
     step = sampler.program.step
-    most = MOST_EVENTS // (case.ranks * sampler.plan.samples)
-    iterations = max(step * -(-2 // step), min(slopes.iterations, most) // step * step)
+    readable = MAX_EVENTS // (case.ranks * sampler.plan.samples)
+    iterations = max(step * -(-2 // step), min(samples.iterations, readable) // step * step)
     iterations = min(iterations, sampler.program.most_iterations)
-    with sampler.phases.of("recording"), _folder(case) as name:
-        with backend.recording(Path(name)) as reader:
-            elapsed_s = [sampler.timed(iterations) for _ in range(calls)]
+    with sampler.phases.enter("recording"), _folder(case) as name:
+        with backend.record(Path(name)) as reader:
+            elapsed_s = [sampler.time_chain(iterations) for _ in range(calls)]
         collectives = reader(sampler.program.timed)
     recorded = times(
         collectives,
@@ -60,16 +67,16 @@ def record(
         calls=calls,
         iterations=iterations,
         names=sampler.program.timed,
-        gathered=backend.gathered,
+        all_gather=backend.all_gather,
     )
     return replace(recorded, calls_s=tuple(elapsed_s))
 
 
 def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Return a folder that is removed afterwards, unless BUSBW_RECORDINGS says where it is kept."""
-    kept = os.environ.get(variables.RECORDINGS)
-    if kept:
-        return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=kept))
+    """Return a folder that is removed at the end, unless BUSBW_RECORDINGS names a place for it."""
+    parent = os.environ.get(variables.RECORDINGS)
+    if parent:
+        return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=parent))
     return tempfile.TemporaryDirectory()
 
 
@@ -80,7 +87,7 @@ def times(
     calls: int,
     iterations: int,
     names: Collection[str] = (),
-    gathered: Gathered = alone,
+    all_gather: AllGather = single_process_gather,
 ) -> Recorded:
     """Return the times of `calls` calls of `iterations` collectives each on every rank.
 
@@ -90,16 +97,16 @@ def times(
         calls: the number of recorded calls.
         iterations: the number of collectives in each call.
         names: the instructions that begin collectives.
-        gathered: gives values of this process to all, and returns those of every process.
+        all_gather: sends values of this process to all, and returns those of every process.
 
     Raises:
-        MeasuringError: UNAVAILABLE where a collective is missing, or there is one too many.
+        MeasuringError: UNAVAILABLE if a collective is missing, or if there are too many.
 
     """
     by_device: Mapping[int, list[TimedCollective]] = defaultdict(list)
     for collective in sorted(collectives, key=lambda timed: (timed.device, timed.start_s)):
         by_device[collective.device].append(collective)
-    devices = ranks // len(gathered([0.0]))
+    devices = ranks // len(all_gather([0.0]))
     problems = list(_incomplete(by_device, devices, calls * iterations, names))
     if iterations < 2:
         problems.append("a call of a single collective has none after its warm-up")
@@ -107,18 +114,18 @@ def times(
         text = "; ".join(problems)
         raise unavailable(f"no time by the device's clock: {text}; try --clock=host")
     durations_s = [
-        [timed.duration_s for index, timed in enumerate(of_device) if index % iterations]
-        for of_device in by_device.values()
+        [timed.duration_s for index, timed in enumerate(timeline) if index % iterations]
+        for timeline in by_device.values()
     ]
-    # Processes have equally many ranks, and so of each rank the same number of times.
-    rows = gathered([seconds for of_device in durations_s for seconds in of_device])
+    # All processes have equally many ranks, and each rank has the same number of times.
+    rows = all_gather([seconds for durations in durations_s for seconds in durations])
     count = len(durations_s[0])
-    of_ranks = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
-    slowest_s = [max(at_once) for at_once in zip(*of_ranks)]
+    by_rank = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
+    slowest_s = [max(column) for column in zip(*by_rank)]
     return Recorded(
         iterations=iterations,
         samples_s=tuple(_means(slowest_s, iterations - 1)),
-        rank_times_s=tuple(statistics.median(durations) for durations in of_ranks),
+        rank_times_s=tuple(statistics.median(durations) for durations in by_rank),
     )
 
 
@@ -128,10 +135,10 @@ def _incomplete(
     expected: int,
     names: Collection[str],
 ) -> Iterator[str]:
-    """Yield a sentence for each device without all its collectives, and one for missing devices.
+    """Yield a sentence for missing devices, and for each device without all its collectives.
 
-    Each instruction of `names` that a device runs must be there equally often. A GPU's kernels may
-    name none: only the number of all then counts.
+    The instructions of `names` that a device runs must occur equally often. A GPU's kernels may
+    name no instruction, and then only their total counts.
     """
     expected_names = ", ".join(names) or "collectives"
     if len(by_device) != devices:
@@ -147,8 +154,8 @@ def _incomplete(
             yield f"device {device}: expected {expected} of {expected_names}, got {text}"
 
 
-def _means(durations_s: Sequence[float], each: int) -> list[float]:
+def _means(durations_s: Sequence[float], size: int) -> list[float]:
     return [
-        statistics.fmean(durations_s[begin : begin + each])
-        for begin in range(0, len(durations_s), each)
+        statistics.fmean(durations_s[begin : begin + size])
+        for begin in range(0, len(durations_s), size)
     ]

@@ -1,8 +1,9 @@
-"""Timing a program from its calls: warm up, calibrate, sample; no sample is dropped.
+"""Measure the time of a collective from the calls of a program: warm up, calibrate, take samples.
 
-With the clock `host` a sample is the slope between a short chain and a long one, in which the cost
-of a call cancels; with `dispatch` it is one call of one collective. Every result is compared with
-the exact one after the clock has stopped.
+With the clock `host` a sample is the slope between a short and a long chain of collectives, which
+does not contain the cost of a call. With the clock `dispatch` a sample is one call of one
+collective. Every result is compared with the exact result after the clock has stopped. No sample is
+dropped.
 """
 
 from __future__ import annotations
@@ -16,36 +17,37 @@ from functools import reduce
 from operator import and_
 
 from busbw.model.launch import Pace, Plan
-from busbw.worker.backends.base import AbstractProgram, unavailable
+from busbw.worker.backends.base import (
+    AllGather,
+    Program,
+    single_process_gather,
+    unavailable,
+)
 
-# Values of one process to those of all.
-Gathered = Callable[[Sequence[float]], Sequence[Sequence[float]]]
+MIN_SAMPLES = 2
 
+# A chain is warm if it takes more than this share of the time of the chain before.
+_SETTLED_SHARE = 0.7
+# A first chain is warm if it takes at most 1 / this share of the time in the launch before.
+_PACE_SHARE = 0.9
 
-def alone(values: Sequence[float]) -> Sequence[Sequence[float]]:
-    return (values,)
+# A chain that takes this many times as long as the warm-up's chain predicts was disturbed.
+_STALL_RATIO = 2.0
 
+# The factor by which chains become longer, once, if the clock cannot distinguish them.
+_LENGTHENING = 8
 
-LEAST_SAMPLES = 2
-# A chain that takes more than this share of the last one's time is warm.
-SETTLED = 0.7
-# So is one that took this share of it in the launch before.
-AS_BEFORE = 0.9
-
-# A chain that takes this many times as long as the warm-up's, for its length, met a stall.
-STALLED = 2.0
-
-# How much longer chains become that the clock cannot distinguish, once.
-LENGTHENED = 8
-
-# What takes this many times as long as all sampling may is sampled, or warmed up, but once.
-LONG_BUDGETS = 7.0
-LONG_WARM_UP_BUDGETS = 4.0
+# A case is sampled, or warmed up, only once if that takes this many times the sampling budget.
+_LONG_SAMPLING_BUDGETS = 7.0
+_LONG_WARM_UP_BUDGETS = 4.0
 
 
 @dataclass
 class Phases:
-    """Seconds by phase, each in one: an inner one is not part of the outer. `now_s`: the clock."""
+    """The seconds that were spent in each phase; a nested phase does not count for the outer one.
+
+    `now_s` is the clock.
+    """
 
     now_s: Callable[[], float]
     spent_s: dict[str, float] = field(default_factory=dict)
@@ -53,7 +55,8 @@ class Phases:
     _since_s: float = 0.0
 
     @contextlib.contextmanager
-    def of(self, name: str) -> Iterator[None]:
+    def enter(self, name: str) -> Iterator[None]:
+        """Count the time inside the `with` block for a phase."""
         self._charge()
         self._open.append(name)
         try:
@@ -71,10 +74,11 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """Seconds of one collective in each sample, of a call beyond its collectives, of a short chain.
+class Samples:
+    """The samples of a launch, in seconds for one collective.
 
-    The last two are None where no slope was taken.
+    `dispatch_s` is what a call costs beyond its collectives, and `short_s` the time of a short
+    chain. Both are None if samples are no slopes.
     """
 
     iterations: int
@@ -85,21 +89,21 @@ class Sampled:
 
 @dataclass
 class Sampler:
-    """Takes the samples of one program, one a turn, so that others can be measured in turn with it.
+    """Takes the samples of one program, one at a time, so that two programs can be interleaved.
 
-    `gathered` gives values of all processes of a group, which run every call together: a call takes
-    as long as in the slowest of them, so that all decide alike how long to warm up, how long chains
-    are, and when there are enough samples.
+    `all_gather` returns the values of all processes of a group, which make every call together. A
+    call takes as long as in the slowest process. So all processes decide alike how long to warm up,
+    how long chains are, and when there are enough samples.
     """
 
-    program: AbstractProgram
+    program: Program
     plan: Plan
     now_s: Callable[[], float]
     phases: Phases
-    gathered: Gathered = alone
+    all_gather: AllGather = single_process_gather
     values_checked: int = 0
     signature: tuple[int, int] | None = None
-    _single: bool = False
+    _is_single: bool = False
     _warm_s: float = 0.0
     _iterations: int = 1
     _is_lengthened: bool = False
@@ -108,90 +112,101 @@ class Sampler:
     _spent_s: float = 0.0
 
     def begin(self, *, single: bool = False, pace: Pace | None = None) -> None:
-        """Warm up and find out how long chains must be; `single`: a sample is one call.
+        """Warm up, and find the length of chains.
 
-        With the `pace` of the launch before a first chain as fast as then is warm, and chains are
-        as long, or longer.
+        Args:
+            single: whether a sample is a single call.
+            pace: how fast the case was in the launch before. A first chain that is as fast is warm,
+                and chains are at least as long as in that launch.
+
         """
-        self._single = single
-        with self.phases.of("warming_up"):
+        self._is_single = single
+        with self.phases.enter("warming_up"):
             self._warm_s = self._warm_up(pace)
             if not single:
-                self._iterations = self._calibrated(self._warm_s, pace.iterations if pace else 1)
+                self._iterations = self._calibrate(self._warm_s, pace.iterations if pace else 1)
 
-    def turn(self) -> None:
+    def take_sample(self) -> None:
+        """Take a sample. Discard all samples, once, if their chains turn out to be too short."""
         if self._begun_s is None:
             self._begun_s = self.now_s()
-        with self.phases.of("sampling"):
-            self._pairs.append(self._sample())
-        self._spent_s = self.slowest(self.now_s() - self._begun_s)
-        if self.enough and not (self._single or self._is_lengthened or self._is_measurable):
-            # The machine stalled while the length of chains was found: they are too short for the
-            # clock, and so none of them says what a collective takes.
+        with self.phases.enter("sampling"):
+            self._pairs.append(self._time_pair())
+        self._spent_s = self.slowest_s(self.now_s() - self._begun_s)
+        if self.is_done and not (self._is_single or self._is_lengthened or self._is_measurable):
+            # The machine stalled while the length of chains was chosen: none of these chains is
+            # long enough for the clock, so none of them measures a collective.
             self._is_lengthened = True
-            most = self.program.most_iterations // self.program.step * self.program.step
-            self._iterations = max(self._iterations, min(LENGTHENED * self._iterations, most))
+            longest = self._whole_steps(self.program.most_iterations)
+            self._iterations = max(self._iterations, min(_LENGTHENING * self._iterations, longest))
             self._pairs.clear()
             self._begun_s = None
 
-    def beside(self, *, injecting: bool) -> tuple[float, float]:
-        """A short and a long chain, with the injected work or without: no sample."""
-        self.program.injecting = injecting
+    def sample_with_injection(self, *, injecting: bool) -> tuple[float, float]:
+        """Time a short and a long chain, with the injected work or without it. Keep no sample."""
+        self.program.is_injecting = injecting
         try:
-            return self._sample()
+            return self._time_pair()
         finally:
-            self.program.injecting = True
+            self.program.is_injecting = True
 
-    def _sample(self) -> tuple[float, float]:
-        if self._single:
-            return 0.0, self.timed(1)
-        return self.pair(self._iterations)
+    def _time_pair(self) -> tuple[float, float]:
+        if self._is_single:
+            return 0.0, self.time_chain(1)
+        return self.time_chains(self._iterations)
 
     @property
     def collectives(self) -> int:
-        """How many collectives the long chain of a sample has more than the short one."""
+        """By how many collectives the long chain of a sample exceeds the short chain."""
         return self._iterations - self.program.shortest
 
     @property
-    def enough(self) -> bool:
+    def is_done(self) -> bool:
+        """Whether there are enough samples."""
         count, plan = len(self._pairs), self.plan
-        is_enough = self.is_enough(count, self._spent_s, LEAST_SAMPLES)
-        # Where the machine stalled in the short chains, more of them show how long they take.
-        may_go_on = count < plan.samples and self._spent_s <= LONG_BUDGETS * plan.budget_s
-        return is_enough and (self._single or not may_go_on or self._is_measurable)
+        is_enough = self.is_enough(count, self._spent_s, MIN_SAMPLES)
+        # If the machine stalled in short chains, more of them show how long a short chain takes.
+        may_go_on = count < plan.samples and self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
+        return is_enough and (self._is_single or not may_go_on or self._is_measurable)
 
     @property
     def _is_measurable(self) -> bool:
-        """Whether each long chain took longer than a short one."""
+        """Whether each long chain took longer than a short chain."""
         return min(self._slopes_s()[1]) > 0
 
-    def is_enough(self, count: int, spent_s: float, least: int) -> bool:
-        """As many as the plan's samples, or `least` in its time; of what takes very long, one."""
-        least = 1 if spent_s > LONG_BUDGETS * self.plan.budget_s else least
-        return count >= self.plan.samples or (count >= least and spent_s > self.plan.budget_s)
+    def is_enough(self, count: int, spent_s: float, minimum: int) -> bool:
+        """Return whether `count` samples are enough after `spent_s`.
 
-    def sampled(self) -> Sampled:
-        if self._single:
-            return Sampled(1, tuple(one_s for _, one_s in self._pairs))
+        Enough are the samples of the plan, or `minimum` after the plan's budget, or a single sample
+        after many times the budget.
+        """
+        minimum = 1 if spent_s > _LONG_SAMPLING_BUDGETS * self.plan.budget_s else minimum
+        return count >= self.plan.samples or (count >= minimum and spent_s > self.plan.budget_s)
+
+    def finish(self) -> Samples:
+        """Return the samples. Raises MeasuringError UNAVAILABLE if a slope is not positive."""
+        if self._is_single:
+            return Samples(1, tuple(call_s for _, call_s in self._pairs))
         pairs, iterations, shortest = self._pairs, self._iterations, self.program.shortest
         short_s, samples_s = self._slopes_s()
         if min(samples_s) <= 0:
-            longest_s, least_s = max(short for short, _ in pairs), min(long for _, long in pairs)
+            slowest_short_s = max(short for short, _ in pairs)
+            fastest_long_s = min(long for _, long in pairs)
             raise unavailable(
-                f"a chain of {iterations} took {least_s:.3g} s, one of {shortest} up to "
-                f"{longest_s:.3g} s: the host's clock cannot distinguish them"
+                f"a chain of {iterations} took {fastest_long_s:.3g} s, one of {shortest} up to "
+                f"{slowest_short_s:.3g} s: the host's clock cannot distinguish them"
             )
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
-        return Sampled(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
+        return Samples(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
 
     def _slopes_s(self) -> tuple[float, tuple[float, ...]]:
-        """Return the launch's short chain, and the slope of each long chain from it.
+        """Return the time of the launch's short chain, and the slope of each long chain.
 
-        A pair whose own short chain took less time begins there.
+        A slope begins at the launch's short chain, or at the sample's own if that is faster.
         """
         short_s = launch_time_s([short for short, _ in self._pairs])
         if self.program.shortest == self.program.step:
-            # The warm-up's chain was the same one: a stall of the only short chain must not pass.
+            # The warm-up timed the same chain, so that a stall of a single short chain is noticed.
             short_s = min(short_s, self._warm_s)
         return short_s, tuple(
             self.slope(long_s, self._iterations, min(begin_s, short_s))
@@ -199,107 +214,127 @@ class Sampler:
         )
 
     def slope(self, long_s: float, iterations: int, short_s: float) -> float:
+        """Return the seconds of one collective, given the times of a long and a short chain."""
         return (long_s - short_s) / (iterations - self.program.shortest)
 
-    def pair(self, iterations: int) -> tuple[float, float]:
-        """An empty chain leaves the values as they were laid out, and nothing to check."""
+    def time_chains(self, iterations: int) -> tuple[float, float]:
+        """Time the shortest chain, then a chain of `iterations`."""
         shortest = self.program.shortest
         if shortest:
-            return self.timed(shortest), self.timed(iterations)
-        self._lay_out()
+            return self.time_chain(shortest), self.time_chain(iterations)
+        self._initialize()
+        # An empty call leaves the starting values unchanged, so that there is no result to check.
         short_s = self._call_s(0)
         long_s = self._call_s(iterations)
         self._check(iterations)
         return short_s, long_s
 
-    def timed(self, iterations: int) -> float:
-        self._lay_out()
+    def time_chain(self, iterations: int) -> float:
+        """Time a chain from fresh values, and check its result."""
+        self._initialize()
         elapsed_s = self._call_s(iterations)
         self._check(iterations)
         return elapsed_s
 
-    def _lay_out(self) -> None:
-        with self.phases.of("laying_out"):
-            self.program.fresh()
+    def _initialize(self) -> None:
+        with self.phases.enter("laying_out"):
+            self.program.initialize()
 
     def _check(self, iterations: int) -> None:
-        with self.phases.of("checking"):
+        with self.phases.enter("checking"):
             self.values_checked += self.program.check(iterations)
 
-    def slowest(self, seconds: float) -> float:
-        return max(row[0] for row in self.gathered([seconds]))
+    def slowest_s(self, seconds: float) -> float:
+        """Return the longest of the times of all processes."""
+        return max(row[0] for row in self.all_gather([seconds]))
 
     def _call_s(self, iterations: int) -> float:
         # All processes of the group begin the call together.
-        self.gathered([0.0])
+        self.all_gather([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
-        return self.slowest(self.now_s() - begun_s)
+        return self.slowest_s(self.now_s() - begun_s)
 
     def _warm_up(self, pace: Pace | None) -> float:
-        """The last one's seconds. The first says little: two, unless one takes too long."""
+        """Call the program until it is warm, and return the time of the last call.
+
+        The first call tells little, so there are two calls unless the first takes very long.
+        """
         begun_s, step = self.now_s(), self.program.step
         last_s = self._first_s()
-        before_s = pace.dispatch_s + step * pace.time_s if pace else 0.0
-        if last_s > LONG_WARM_UP_BUDGETS * self.plan.budget_s:
+        pace_s = pace.dispatch_s + step * pace.time_s if pace else 0.0
+        if last_s > _LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s
-        while before_s <= AS_BEFORE * last_s:
-            elapsed_s = self.timed(step)
-            is_over = self.slowest(self.now_s() - begun_s) > self.plan.budget_s
-            if elapsed_s > SETTLED * last_s or is_over:
+        while pace_s <= _PACE_SHARE * last_s:
+            elapsed_s = self.time_chain(step)
+            is_over = self.slowest_s(self.now_s() - begun_s) > self.plan.budget_s
+            if elapsed_s > _SETTLED_SHARE * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s
         return last_s
 
     def _first_s(self) -> float:
-        """The first call, of whose sum the signature is; of others the result is compared."""
+        """Time the first call.
+
+        If there are inexact values, take the summation-order signature from its result;
+        otherwise compare the result.
+        """
         step = self.program.step
-        with self.phases.of("laying_out"):
-            is_signed = self.program.lay_out_inexact()
+        with self.phases.enter("laying_out"):
+            is_signed = self.program.initialize_inexact()
         if not is_signed:
-            return self.timed(step)
+            return self.time_chain(step)
         elapsed_s = self._call_s(step)
-        with self.phases.of("checking"):
-            found, mask = zip(*self.gathered(list(map(float, self.program.signature(step)))))
-            words = [int(one) for one in found]
-            whole = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
-            self.signature = whole, reduce(and_, map(int, mask))
+        with self.phases.enter("checking"):
+            signature = list(map(float, self.program.signature(step)))
+            hashes, masks = zip(*self.all_gather(signature))
+            words = list(map(int, hashes))
+            combined = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
+            self.signature = combined, reduce(and_, map(int, masks))
         return elapsed_s
 
-    def _calibrated(self, step_s: float, begin: int) -> int:
-        """Iterations whose chain takes `min_sample_s` more than the shortest one, if exact.
+    def _calibrate(self, step_s: float, minimum: int) -> int:
+        """Return how many iterations take `min_sample_s` longer than the shortest chain.
 
-        `begin` at least. `step_s` is what the warm-up's chain took. The chain that is settled on
-        has run once, unless even the warm-up's took as long as all sampling may.
+        There are fewer if more would not stay exact. A chain of that length has run, unless the
+        warm-up's chain already takes as long as all sampling may.
+
+        Args:
+            step_s: the time of the warm-up's chain.
+            minimum: how many iterations to begin with.
+
         """
         program, plan = self.program, self.plan
         iterations = program.shortest + program.step
         if step_s >= plan.budget_s:
             return iterations
-        longest = min(begin, program.most_iterations) // program.step * program.step
-        iterations = max(iterations, longest)
-        gained_s = self._gained_s(iterations, step_s)
-        while gained_s < plan.min_sample_s and iterations < program.most_iterations:
-            wanted = 1.2 * plan.min_sample_s / max(gained_s, 1e-9)
-            steps = max(
-                int(iterations * min(8.0, wanted)) // program.step, iterations // program.step + 1
-            )
-            iterations = min(steps * program.step, program.most_iterations)
-            gained_s = self._gained_s(iterations, step_s)
+        iterations = max(iterations, self._whole_steps(min(minimum, program.most_iterations)))
+        gain_s = self._gain_s(iterations, step_s)
+        while gain_s < plan.min_sample_s and iterations < program.most_iterations:
+            growth = min(8.0, 1.2 * plan.min_sample_s / max(gain_s, 1e-9))
+            longer = max(self._whole_steps(int(iterations * growth)), iterations + program.step)
+            iterations = min(self._whole_steps(longer), program.most_iterations)
+            gain_s = self._gain_s(iterations, step_s)
         return iterations
 
-    def _gained_s(self, iterations: int, step_s: float) -> float:
-        """Once more if the machine stalled: else the chain would be too short to be told."""
-        short_s, long_s = self.pair(iterations)
+    def _whole_steps(self, iterations: int) -> int:
+        return iterations // self.program.step * self.program.step
+
+    def _gain_s(self, iterations: int, step_s: float) -> float:
+        """Return by how much a chain takes longer than the shortest chain.
+
+        If the machine stalled, time both again: a stall would make chains too short.
+        """
+        short_s, long_s = self.time_chains(iterations)
         steps = (iterations - self.program.shortest) / self.program.step
-        if long_s - short_s <= STALLED * steps * step_s:
+        if long_s - short_s <= _STALL_RATIO * steps * step_s:
             return long_s - short_s
-        again_short_s, again_long_s = self.pair(iterations)
+        again_short_s, again_long_s = self.time_chains(iterations)
         return min(long_s - short_s, again_long_s - again_short_s)
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:
-    """The p25 of samples, as everywhere the time of a launch; of a single one, itself."""
+    """Return the time of a launch, the p25 of its samples; a single sample is its own p25."""
     if len(samples_s) == 1:
         return samples_s[0]
     return statistics.quantiles(samples_s, n=4, method="inclusive")[0]

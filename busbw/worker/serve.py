@@ -1,7 +1,8 @@
-"""What a worker answers: requests from its private channel, until the driver closes that.
+"""Answer the requests that come over a worker's private channel, until the driver closes it.
 
-One JSON document a line; each request has exactly one reply. stdout and stderr are a log and carry
-none. A worker is started for one service, and imports nothing of what the others need.
+A request is one line of JSON and has exactly one reply. Standard output and standard error are the
+log of the worker and carry no replies. A worker is started for one service, and imports nothing
+that only other services need.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from busbw.worker.backends.base import MeasuringError
 
 T = TypeVar("T")
 
-# By the service that a worker is started for: the function that opens its session, of the options
-# of the worker's command line. An extension has a table WORKER_SERVICES.
+# Functions by the name of a service: each takes the options of the worker's command line and
+# returns the session that operations use. Extensions add services in a table WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:open_session",
     "counters": "busbw.worker.operations.counters:open_session",
 }
 
-# By the name of a request: the function that answers it, of the session and the request. An
-# extension has a table WORKER_OPERATIONS.
+# Functions by the name of a request: each takes the session and the request and returns the reply.
+# Extensions add operations in a table WORKER_OPERATIONS.
 OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
     "measure": "busbw.worker.measure:measure",
     "open": "busbw.worker.measure:open_case",
-    "turn": "busbw.worker.measure:turn",
+    "turn": "busbw.worker.measure:MeasureSession.take_sample",
     "close": "busbw.worker.measure:MeasureSession.close",
     "release": "busbw.worker.measure:MeasureSession.release",
     "counters": "busbw.worker.operations.counters:reading",
@@ -47,7 +48,7 @@ class Channel:
     requests: TextIO
     replies: TextIO
 
-    def received(self) -> Iterator[dict[str, Any]]:
+    def receive(self) -> Iterator[dict[str, Any]]:
         """Yield requests until the driver closes its end. Raises WireError for invalid requests."""
         try:
             for line in self.requests:
@@ -66,18 +67,18 @@ class Channel:
 
 
 def value_of(request: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """Return a value of a request. Raises WireError where it is missing or is not a `kind`."""
+    """Return a value of a request. Raises WireError if it is missing or not a `kind`."""
     if name not in request:
         raise wire.WireError(f"{name}: missing")
     return wire.from_json(kind, request[name], name)
 
 
 def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
-    """Answer requests until the driver closes the channel."""
+    """Answer requests until the driver closes the channel. The first reply says "ready"."""
     channel.send(None)
-    for request in channel.received():
+    for request in channel.receive():
         name = value_of(request, "request", str)
-        operation = function_of(OPERATIONS, "WORKER_OPERATIONS", name)
+        operation = load_function(OPERATIONS, "WORKER_OPERATIONS", name)
         try:
             answer = operation(session, request)
         except MeasuringError as error:
@@ -85,10 +86,10 @@ def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
         channel.send(answer)
 
 
-def function_of(own: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
-    """Load a function of a table of this file, or of an extension's. Raises WireError."""
-    functions = [resolve_name(own[name])] if name in own else extensions.hooks(name, table)
+def load_function(core: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
+    """Load the function `name` from a table of the core or of an extension. Raises WireError."""
+    functions = [resolve_name(core[name])] if name in core else extensions.hooks(name, table)
     if not functions:
-        raise wire.WireError(f"request: there is no {name!r}")
-    found: Callable[..., Any] = functions[0]
-    return found
+        raise wire.WireError(f"request: expected a name of {table}, got {name!r}")
+    function: Callable[..., Any] = functions[0]
+    return function

@@ -1,7 +1,7 @@
-"""A process that shares a GPU with others of its group: which it sees, and how much of its memory.
+"""GPUs of a process that belongs to a group: which GPU it uses, and how much of its memory.
 
-NCCL takes ranks on one GPU for a mistake, unless they are on different hosts, and XLA's allocator
-would take most of the GPU for one process. Both read the environment when the device is opened.
+NCCL refuses two ranks on one GPU unless they seem to be on different hosts, and by default XLA
+takes most of a GPU's memory for one process. Both read the environment when the device is opened.
 """
 
 from __future__ import annotations
@@ -14,67 +14,70 @@ from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import unavailable
 
-# How much of a GPU's memory XLA takes by default, and the variables that say otherwise: it accepts
-# one of the two names.
-_USUAL_FRACTION = 0.75
+# The share of a GPU's memory that XLA takes by default, and the variables that change it: XLA reads
+# either name.
+_DEFAULT_FRACTION = 0.75
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", _FRACTION)
 
 
 def prepare(member: ClusterMember) -> None:
-    """Set what `variables_of` has, before a framework is imported."""
+    """Set the variables of a process that shares a GPU, before a framework is imported."""
     if member.shared_devices:
         os.environ.update(variables_of(member, os.environ))
 
 
 def variables_of(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of one process that shares GPUs, given those of the session.
+    """Return the variables of a process that shares GPUs, given those of the session.
 
-    Processes take the GPUs in turn. All have the same part of a GPU's memory: that of the GPU
-    which most of them share. Raises MeasuringError UNAVAILABLE for a fraction that is no number.
+    Process i takes GPU i modulo the number of GPUs. All processes take the same share of a GPU's
+    memory, which is the share that fits the GPU with the most processes. Raises MeasuringError
+    UNAVAILABLE for a fraction that is not a number.
     """
     devices, index = member.shared_devices, member.index
-    listed = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    visible = listed or [str(number) for number in range(devices)]
-    name = next((one for one in _FRACTIONS if environment.get(one)), _FRACTION)
-    sharers = -(-member.count // devices)
+    visible = _visible(environment) or [str(number) for number in range(devices)]
+    name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
+    processes_per_device = -(-member.count // devices)
     return {
         "NCCL_HOSTID": f"busbw-{index}",
         "CUDA_VISIBLE_DEVICES": visible[index % devices].strip(),
-        name: f"{_fraction(name, environment) / sharers:.6f}",
+        name: f"{_fraction(name, environment) / processes_per_device:.6f}",
     }
 
 
+def _visible(environment: Mapping[str, str]) -> list[str]:
+    return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+
+
 def _fraction(name: str, environment: Mapping[str, str]) -> float:
-    text = environment.get(name) or str(_USUAL_FRACTION)
+    text = environment.get(name) or str(_DEFAULT_FRACTION)
     try:
         return float(text)
     except ValueError:
         raise unavailable(f"{name}: expected a number such as 0.75, got {text[:60]!r}") from None
 
 
-def check_enough(
-    member: ClusterMember, device: Device | None, own: int | None, root: Path = Path("/")
+def check_gpu_count(
+    member: ClusterMember, device: Device | None, local_ranks: int | None, root: Path = Path("/")
 ) -> None:
-    """Raise MeasuringError UNAVAILABLE where this process' `own` GPUs are not on its host.
+    """Raise MeasuringError UNAVAILABLE if the host lacks GPUs for the ranks of this process.
 
-    Otherwise the processes that do have theirs would wait for it. A host whose kernel shows no
-    NVIDIA GPU has none, or they are others: JAX says that.
+    Otherwise the processes that have GPUs would wait for this one. Nothing is raised on a host
+    whose kernel lists no NVIDIA GPU: JAX reports a missing device itself.
     """
-    if member.shared_devices or device not in (None, Device.GPU) or own is None:
+    if member.shared_devices or device not in (None, Device.GPU) or local_ranks is None:
         return
-    there = visible_gpus(os.environ, root)
-    needed = own * (member.index % member.on_host + 1)
-    if 0 < there < needed:
+    count = visible_gpus(os.environ, root)
+    needed = local_ranks * (member.index % member.on_host + 1)
+    if 0 < count < needed:
         raise unavailable(
-            f"process {member.index} needs GPU {needed - 1}, and its host has {there}: "
+            f"process {member.index} needs GPU {needed - 1}, and its host has {count}: "
             "--share-devices lets processes share GPUs, --device=cpu measures on the CPU"
         )
 
 
 def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
-    """Count the NVIDIA GPUs that this process sees, by the kernel and the environment."""
-    listed = environment.get("CUDA_VISIBLE_DEVICES")
-    if listed is not None:
-        return len([name for name in listed.split(",") if name.strip() not in ("", "-1")])
+    """Count the NVIDIA GPUs that the kernel and the environment let this process see."""
+    if "CUDA_VISIBLE_DEVICES" in environment:
+        return len([name for name in _visible(environment) if name.strip() not in ("", "-1")])
     return len(list(root.glob("dev/nvidia[0-9]*")))

@@ -225,8 +225,7 @@ from busbw.worker.backends import load
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
-name = {"jax": "collective", "tensorflow": "program"}[framework]
-program = importlib.import_module(f"busbw.worker.backends.{framework}.{name}")
+program = importlib.import_module(f"busbw.worker.backends.{framework}.program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
@@ -240,8 +239,9 @@ for job in jobs:
     case = wire.from_json(Case, job["case"])
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
-        desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
-        result = desk.measure(case, plan, None, injection)
+        session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+        request = measure.CaseRequest(case=case, plan=plan, key=None, injection=injection)
+        result = session.measure(request)
         if not real.is_stalled(getattr(result, "message", "")):
             break
     for owner, name, value in reversed(undone):

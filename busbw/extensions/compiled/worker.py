@@ -161,8 +161,8 @@ def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized
             mesh=lowered.mesh,
             **sizes,
         )
-    wanted = proof.wanted(case, lowered.step, device=topology.device)
-    found = proof.find(optimized.text, wanted)
+    expected = proof.expect(case, lowered.step, device=topology.device)
+    found = proof.prove_loop(optimized.text, expected)
     return Compiled(
         collectives=dict(Counter(line.collective for line in found.collectives)),
         groups=f"{len(case.groups)}x{case.group_size}",

@@ -18,8 +18,8 @@ from jax.experimental import topologies
 from busbw.model.case import Case
 from busbw.model.words import Device
 from busbw.worker import process
-from busbw.worker.backends.base import MeasuringError, unavailable
-from busbw.worker.backends.framework import first_line, package_versions
+from busbw.worker.backends.base import MeasuringError, first_line, unavailable
+from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective, user_program
 from busbw.worker.backends.jax.backend import device_set, mesh_of, versions_of_packages
 from busbw.worker.operations.user_program import Lowered
@@ -57,7 +57,7 @@ def lowered(case: Case, topology: Topology) -> Lowered:
     if case.program:
         return user_program.lowered(case.program, devices)
     mesh = mesh_of(case, devices)
-    program, step = collective.lowered(case, mesh, topology.device)
+    program, step = collective.lower(case, mesh, topology.device)
     return Lowered(program.as_text(), step, partial(user_program.optimized, program))
 
 

@@ -1,7 +1,7 @@
-"""The only rooms that may import a framework, each behind the narrow interfaces of `base`.
+"""The only packages that may import a framework, each behind the interface of `base`.
 
-A back end is a folder with its framework's name, found by being here. It is imported only when it
-is needed: a framework may be missing, slow to import, or crash on import.
+A back end is a folder with the name of its framework, and is found because the folder exists. It is
+imported only when it is needed: a framework may be missing, slow to import, or crash on import.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from busbw.model.cluster import ClusterMember
     from busbw.model.words import Device
 
-    from .base import AbstractBackend
+    from .base import Backend
 
 
 def load(
     framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
-) -> AbstractBackend:
+) -> Backend:
     """Import a framework, and open its devices.
 
-    Raises MeasuringError UNAVAILABLE for a framework that is too old, or for members that do not
-    meet, and ValueError where there is no such back end.
+    Raises MeasuringError UNAVAILABLE if the framework is too old or if the members of a group do
+    not meet, and ValueError if there is no such back end.
     """
     if importlib.util.find_spec(f"{__name__}.{framework}") is None:
         raise ValueError(f"the back ends offer no {framework!r}")
     folder = importlib.import_module(f"{__name__}.{framework}")
-    opened: AbstractBackend = folder.load(device, ranks, member)
-    return opened
+    backend: Backend = folder.load(device, ranks, member)
+    return backend
 
 
 def part(framework: str, operation: str) -> ModuleType | None:
-    """Import what a framework has for an operation; None where it has no such file."""
+    """Import the file that a framework has for an operation; None if there is no such file."""
     if importlib.util.find_spec(f"{__name__}.{framework}.{operation}") is None:
         return None
     return importlib.import_module(f"{__name__}.{framework}.{operation}")

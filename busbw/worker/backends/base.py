@@ -1,11 +1,11 @@
-"""The narrow interface that a framework implements: what measuring needs of it.
+"""The interface between measuring and a framework.
 
-Abstract or final, never both. Foreign errors end here: a back end raises MeasuringError and
-nothing else for what it expects.
+Errors of a framework end here: a back end raises MeasuringError for every error that it expects.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,13 +21,21 @@ from busbw.model.soak import Wrong
 from busbw.model.words import Detection, FailureKind
 from busbw.worker import process
 
+# Sends the values of this process to all processes of its group, and returns those of each process.
+AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
+
+
+def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    """Return the values of the only process."""
+    return (tuple(values),)
+
 
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
     """A collective on one device, as a profiler timed it.
 
-    `instruction` is the name of the instruction that began it, "" where the recording does not name
-    one. `start_s` can be compared only with other collectives of the same device.
+    `instruction` is the name of the instruction that began it, "" if the recording does not name
+    it. `start_s` can be compared only with other collectives of the same device.
     """
 
     device: int
@@ -36,17 +44,17 @@ class TimedCollective:
     duration_s: float
 
 
-# Takes `AbstractProgram.timed`, and returns each collective of the recording that it names. Raises
-# MeasuringError where there is no recording that can be read.
+# Takes `Program.timed`, and returns each collective of the recording that it names. Raises
+# MeasuringError if there is no recording that can be read.
 Reader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
 class MeasuringError(Exception):
-    """Why a case cannot be measured, with the kind of its Failure.
+    """The reason why a case cannot be measured, with the kind of its Failure.
 
-    Bytes belong to OUT_OF_MEMORY, where the framework said them or it was `predicted` from them;
-    `capacity_bytes` is what could be had if nothing else used the machine, `process_bytes` what the
-    worker's process takes by itself.
+    Bytes are given for OUT_OF_MEMORY if the framework names them or if it was `predicted` from
+    them. `capacity_bytes` would be available on an idle machine, and `process_bytes` is the size of
+    the worker's process without the case.
     """
 
     def __init__(
@@ -69,6 +77,7 @@ class MeasuringError(Exception):
         self._detection = Detection.PREDICTED if predicted else Detection.RAISED
 
     def failure(self, launch: LaunchId) -> Failure:
+        """Return the Failure of a launch, without secrets."""
         return Failure(
             kind=self.kind,
             message=process.public(str(self)),
@@ -87,25 +96,30 @@ not_a_collective = partial(MeasuringError, FailureKind.NOT_A_COLLECTIVE)
 wrong_result = partial(MeasuringError, FailureKind.WRONG_RESULT)
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type if there is no message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes of host memory a case takes.
+    """The bytes of host memory that a case takes.
 
-    `reuses_kept`: memory that earlier cases left allocated is used first. `really_taken` is False
-    where the need is only simulated.
+    `reuses_kept`: memory that earlier cases left allocated is used first. `is_taken` is False if
+    the memory is only simulated.
     """
 
     needed_bytes: int
     reuses_kept: bool = False
-    really_taken: bool = True
+    is_taken: bool = True
 
 
-class AbstractProgram(ABC):
-    """One case, compiled and proved. Iterations come in multiples of `step`.
+class Program(ABC):
+    """A case, compiled and proved.
 
-    Beyond `most_iterations` the values would no longer be exact. `shortest` is the shortest chain
-    in which a call does all that it does beyond its collectives: none, where an empty one does.
-    Calls do the injected work, if there is any, unless `injecting` was set to False.
+    The number of iterations is a multiple of `step`. Beyond `most_iterations` the values would not
+    be exact. `shortest` is the shortest chain that does everything that a call does beside its
+    collectives: 0 if an empty call does so.
     """
 
     compile_s: float
@@ -115,9 +129,10 @@ class AbstractProgram(ABC):
     shortest: int = 0
     # The names of the instructions that begin and end each collective, as profilers show them.
     timed: Mapping[str, str] = MappingProxyType({})
-    # What the compiler says that one rank's part takes, with arguments; None where it does not.
+    # The compiler's figure for one rank's part of the program, with arguments; None if unknown.
     compiled_memory_bytes: int | None = None
-    injecting: bool = True
+    # Whether calls do the injected work, if there is any.
+    is_injecting: bool = True
     # Of a soak: which input was laid out last, of which kind its values are, and which kinds need
     # not be passed unchanged.
     draw: int = 0
@@ -125,27 +140,27 @@ class AbstractProgram(ABC):
     special: tuple[str, ...] = ()
 
     @abstractmethod
-    def fresh(self) -> None:
-        """Lay out starting values on every rank, different from the last ones, and wait for it."""
+    def initialize(self) -> None:
+        """Write starting values on every rank, different from the values before, and wait."""
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """`iterations` collectives in one call, and wait for it; with none, an empty call."""
+        """Run `iterations` collectives in one call, and wait for the result; 0: an empty call."""
 
     @abstractmethod
     def check(self, iterations: int) -> int:
-        """Compare the result with the exact one, every element on every rank; how many.
+        """Compare every element on every rank with the exact result; return their number.
 
         Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
-        rounds where the program counted another number than it was asked to run.
+        iterations if the program counted another number.
         """
 
-    def lay_out_inexact(self) -> bool:
-        """Lay out numbers whose sum depends on the order; False where there is no such sum."""
+    def initialize_inexact(self) -> bool:
+        """Write values whose sum depends on the order; return False if there is no such sum."""
         return False
 
     def signature(self, iterations: int) -> tuple[int, int]:
-        """Of the result of these, as `signature.signature` has it."""
+        """Return the summation-order signature of the result; see `signature.signature`."""
         raise unavailable("this program adds up nothing inexact")
 
     def swap(self) -> None:  # noqa: B027 what is scripted has one input
@@ -162,37 +177,37 @@ class AbstractProgram(ABC):
         """Of a soak: the first wrong word of the last result, which is that of round `number`."""
         raise unavailable("this program is not made to be soaked")
 
-    @abstractmethod
     def device_peak_bytes(self) -> int | None:
-        """Peak memory of one device while this program ran, where the device itself tells.
+        """Return the peak memory of one device while this program ran, None if unknown.
 
-        None where it does not; on the CPU the host's own count is taken.
+        On the CPU it is None, and the host's count is used.
         """
+        return None
 
 
 @dataclass(frozen=True)
 class World:
-    """What a back end runs on: the kind of device, how many it can reach, processes."""
+    """The kind of device that a back end uses, how many it can reach, and how many processes."""
 
     device_kind: str
     ranks: int
     processes: int
 
     def check(self, case: Case, key: EnvironmentKey) -> None:
-        """Raise MeasuringError WRONG_WORLD where it is not that which `case` was resolved on."""
-        right = (
+        """Raise MeasuringError WRONG_WORLD if `case` was resolved on other devices."""
+        is_right = (
             self.device_kind == key.device_kind
             and self.ranks >= case.ranks
             and self.processes == key.processes
         )
-        if not right:
+        if not is_right:
             raise wrong_world(
                 f"{self.ranks} ranks of {self.device_kind} in {self.processes} processes, "
                 f"expected {case.ranks} of {key.device_kind} in {key.processes}"
             )
 
 
-class AbstractBackend(ABC):
+class Backend(ABC):
     """One framework on one class of device; `name` is that of the framework and of its folder."""
 
     name: str
@@ -204,40 +219,46 @@ class AbstractBackend(ABC):
 
     @abstractmethod
     def probe(self) -> Probe:
-        """The devices, as the framework reports them."""
+        """Look for devices, and describe them as the framework does."""
 
     @abstractmethod
     def world(self) -> World:
-        """What cases would run on now, asked of the framework itself."""
-
-    @abstractmethod
-    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        """`values` of every process of the group, in order of their indices.
-
-        All processes call it, with equally many values, and none returns before the last has come.
-        """
-
-    @abstractmethod
-    def now_s(self) -> float:
-        """The clock, in seconds."""
+        """Ask the framework which devices a case would use now."""
 
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Host memory that `case` takes; None where the device has its own memory."""
+        """Return the host memory that `case` takes; None if devices have their own memory."""
 
     @abstractmethod
-    def prepared(
+    def prepare(
         self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> AbstractContextManager[AbstractProgram]:
-        """`case` compiled and proved; its memory is released at the end.
+    ) -> AbstractContextManager[Program]:
+        """Compile and prove `case`. The program's memory is released at the end.
 
-        One for `soaking` starts from whole words. With an `injection` of `delay` its program does
-        that in addition to the case. Raises MeasuringError.
+        Raises MeasuringError.
+
+        Args:
+            case: the case.
+            injection: a delay that the program does in addition to the case.
+            soaking: whether starting values are whole words, for a soak.
+
         """
 
     @abstractmethod
-    def recording(self, folder: Path) -> AbstractContextManager[Reader]:
-        """Record what runs meanwhile with the framework's profiler, into files in `folder`.
+    def record(self, folder: Path) -> AbstractContextManager[Reader]:
+        """Record the block's programs with the framework's profiler, into files in `folder`.
 
-        The Reader that it gives can be called after the profiler has stopped.
+        The Reader can be called after the block.
         """
+
+    def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+        """Return `values` of every process of the group, in the order of their indices.
+
+        All processes call this method with equally many values, and it returns when the last one
+        has called it.
+        """
+        return single_process_gather(values)
+
+    def now_s(self) -> float:
+        """Return the time of the clock, in seconds."""
+        return time.perf_counter()

@@ -1,7 +1,6 @@
-"""What the back ends of real frameworks share: devices, a chain of rounds, versions, memory.
+"""A back end of a real framework: devices, groups of processes, memory, errors, versions.
 
-Knows none of them: each one's folder has its own devices, errors and programs. Standard
-library only; which values a chain starts with and must end with is in `values`.
+Knows no particular framework.
 """
 
 from __future__ import annotations
@@ -9,67 +8,43 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.metadata
-import math
 import platform
 import re
 import struct
-import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from collections.abc import Iterator, Sequence
+from typing import final
 
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
-from busbw.model.soak import Wrong
-from busbw.model.words import Clock, Device, FailureKind
+from busbw.model.words import Clock, Device
 from busbw.worker import host, process
 from busbw.worker.operations import counters
 
 from .base import (
-    AbstractBackend,
-    AbstractProgram,
-    MeasuringError,
+    Backend,
     MemoryNeed,
+    Program,
     World,
+    first_line,
+    single_process_gather,
     unavailable,
-    wrong_result,
 )
-
-if TYPE_CHECKING:
-    from .values import Values
-
-# How JAX, XLA on TPU and GPU, and TensorFlow say that memory ran out.
-_WORDS = re.compile(
-    r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
-)
-_NEEDED = (
-    re.compile(r"allocat(?:e|ing) (?P<size>\d+) ?bytes"),
-    re.compile(r"allocate (?P<size>[\d.]+)(?P<unit>[KMGT])i?B"),
-    re.compile(r"total memory required[^(]*\((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
-    re.compile(r"reserve (?P<size>[\d.]+)(?P<unit>[KMGT])"),
-    re.compile(r"Used (?P<size>[\d.]+)(?P<unit>[KMGT]) of"),
-)
-_AVAILABLE = (
-    re.compile(r"exceeds available \w+ \((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
-    re.compile(r"Used [\d.]+[KMGT] of (?P<size>[\d.]+)(?P<unit>[KMGT])"),
-    re.compile(r"There (?:are|is) (?P<size>[\d.]+)(?P<unit>[KMGT]) free"),
-)
-_TENSOR = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
-_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-_TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
+from .chain import Chain
+from .out_of_memory import is_out_of_memory, out_of_memory
 
 
-class AbstractFramework(AbstractBackend):
-    """A framework on `device`, in one process or as a `member` of a group of them.
+class FrameworkBackend(Backend):
+    """A framework on `device`, in one process or as a `member` of a group of processes.
 
-    `refusals` are the errors by which it says that a class of device is not there, `errors` those
-    of a program, running out of memory among them. `leaves_cycles`: a program is released by the
-    garbage collector alone. `keeps_memory`: its allocator keeps what it once had.
+    `missing_errors` are raised by the framework if a class of device is missing, `errors` by its
+    programs, also if memory runs out. `leaves_cycles`: only the garbage collector releases a
+    program. `keeps_memory`: the allocator never returns memory.
     """
 
-    refusals: tuple[type[Exception], ...]
+    missing_errors: tuple[type[Exception], ...]
     errors: tuple[type[Exception], ...]
     leaves_cycles: bool = False
     keeps_memory: bool = False
@@ -77,64 +52,67 @@ class AbstractFramework(AbstractBackend):
     def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
         self.device = device
         self._member = member
+        self._processes = member.count if member else 1
 
     @final
-    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
         if self._member is None:
-            return (tuple(values),)
+            return single_process_gather(values)
         count = len(values)
         words = struct.unpack(f"{2 * count}I", struct.pack(f"{count}d", *values))
-        rows = self._gathered(words)
+        rows = self._gather_words(words)
         return tuple(struct.unpack(f"{count}d", struct.pack(f"{2 * count}I", *row)) for row in rows)
 
     @final
-    def slowest(self, seconds: float) -> float:
-        return max(row[0] for row in self.gathered([seconds]))
-
-    @final
-    def now_s(self) -> float:
-        return time.perf_counter()
+    def slowest_s(self, seconds: float) -> float:
+        """Return the longest of the times of all processes."""
+        return max(row[0] for row in self.all_gather([seconds]))
 
     @final
     def probe(self) -> Probe:
-        wanted = (self.device,) if self.device else tuple(Device)
-        devices, missing = [], {}
-        for device in wanted:
+        classes = (self.device,) if self.device else tuple(Device)
+        device_sets, missing = [], {}
+        for device in classes:
             try:
-                devices.append(self._device_set(device))
-            except self.refusals as error:
+                device_sets.append(self._device_set(device))
+            except self.missing_errors as error:
                 missing[device.value] = process.public(first_line(error))
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
-            devices=tuple(devices),
+            devices=tuple(device_sets),
             missing=missing,
             versions=self.versions,
             flags={**process.flags(), **host.quota_flags()},
             hosts=(host.name(),),
-            counts=any(counters.are_there(one.device) for one in devices),
+            counts=any(counters.are_there(devices.device) for devices in device_sets),
         )
 
     @final
     def world(self) -> World:
         assert self.device is not None
-        found = self._device_set(self.device)
-        return World(device_kind=found.device_kind, ranks=found.ranks, processes=found.processes)
+        devices = self._device_set(self.device)
+        return World(
+            device_kind=devices.device_kind, ranks=devices.ranks, processes=devices.processes
+        )
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
         if self.device is not Device.CPU:
             return None
-        processes = self._member.count if self._member else 1
-        needed_bytes = self._host_bytes(case) // processes
+        needed_bytes = self._host_bytes(case) // self._processes
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
 
     @final
     @contextlib.contextmanager
-    def prepared(
+    def prepare(
         self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[AbstractProgram]:
-        """Errors of running out of memory are ours; any other ends the worker, with its stack."""
+    ) -> Iterator[Program]:
+        """Compile and prove `case`, as `Backend` says.
+
+        An error that says that memory ran out becomes a MeasuringError. Any other error ends the
+        worker with its stack.
+        """
         try:
             program = self._soaked(case) if soaking else self._program(case, injection)
             try:
@@ -149,184 +127,60 @@ class AbstractFramework(AbstractBackend):
                 raise
             raise out_of_memory(error) from error
 
-    def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+    def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
         raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
     def _device_set(self, device: Device) -> DeviceSet:
-        """All devices of one class. Raises one of `refusals` where there are none."""
+        """Return all devices of a class. Raises one of `missing_errors` if there are none."""
 
     @abstractmethod
     def _host_bytes(self, case: Case) -> int:
-        """Peak memory of all ranks of `case` together, where it is the host's."""
+        """Return the peak of the host memory that all ranks of `case` take together."""
 
     @abstractmethod
-    def _program(self, case: Case, injection: Injection | None) -> AbstractChain:
-        """The program of `case`, with the injected work. Raises MeasuringError."""
+    def _program(self, case: Case, injection: Injection | None) -> Chain:
+        """Compile and prove `case`, with the injected work. Raises MeasuringError."""
 
-    def _soaked(self, case: Case) -> AbstractChain:
+    def _soaked(self, case: Case) -> Chain:
         """The same of whole words, with an input that stays. Raises MeasuringError."""
         raise unavailable(f"{self.name} is not soaked")
 
 
-def clocks(device: Device, *, recorded: bool) -> tuple[Clock, ...]:
-    """The default first. A CPU's trace shows its threads' view; an accelerator's is best."""
-    of_host = (Clock.HOST, Clock.DISPATCH)
-    of_device = (Clock.DEVICE,) if recorded else ()
-    return of_host + of_device if device is Device.CPU else of_device + of_host
+def clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:
+    """Return the clocks of a device, the default first.
+
+    A profiler times a collective best on an accelerator. On a CPU it times its threads.
+    """
+    host_clocks = (Clock.HOST, Clock.DISPATCH)
+    device_clocks = (Clock.DEVICE,) if is_recorded else ()
+    is_host_first = device is Device.CPU
+    return host_clocks + device_clocks if is_host_first else device_clocks + host_clocks
 
 
-class AbstractChain(AbstractProgram):
-    """The chain of `case`, whose results must be those of `values`."""
+def package_versions(*names: str, **versions: str) -> dict[str, str]:
+    """Return the versions of Python, of numpy and of those packages of `names` that are installed.
 
-    def __init__(self, case: Case, values: Values) -> None:
-        self._case = case
-        self._values = values
-        self.draw = self._drawn = self._other = -1
-        self.special = values.special
-        self._result: Any = None
-        self._counted: Any = None
-
-    @final
-    def fresh(self) -> None:
-        self.draw = self._drawn = (self._drawn + 1) % self._values.draws
-        self.kind = self._values.kind(self.draw)
-        self._result = None
-        self._lay_out(self.draw)
-
-    @final
-    def lay_out_inexact(self) -> bool:
-        if self._values.is_inexact:
-            self._result = None
-            self._lay_out(self._values.INEXACT)
-        return self._values.is_inexact
-
-    @final
-    def signature(self, iterations: int) -> tuple[int, int]:
-        return self._values.signature(iterations, *self._first_result())
-
-    @final
-    def run(self, iterations: int) -> None:
-        self._result = None
-        self._counted, self._result = self._called(iterations)
-
-    @final
-    def check(self, iterations: int) -> int:
-        counted = int(self._counted) * self.step
-        if counted != iterations:
-            raise wrong_result(f"the program ran {counted} rounds, expected {iterations}")
-        return self._compared(self.draw, iterations)
-
-    @final
-    def swap(self) -> None:
-        self.draw, self._other = self._other, self.draw
-        self.kind = self._values.kind(self.draw)
-        self._result = None
-        self._swap()
-
-    @final
-    def digests(self) -> tuple[int, ...]:
-        return self._digests()
-
-    @final
-    def wrong(self, number: int) -> Wrong | None:
-        return self._values.wrong(self.draw, number, self._results())
-
-    @final
-    @contextlib.contextmanager
-    def _compiling(self) -> Iterator[None]:
-        begun_s = time.perf_counter()
-        yield
-        self.compile_s = time.perf_counter() - begun_s
-
-    @abstractmethod
-    def release(self) -> None:
-        """Release all that takes memory."""
-
-    @abstractmethod
-    def _lay_out(self, number: int) -> None:
-        """Starting values of draw `number` on every rank, and wait for it."""
-
-    @abstractmethod
-    def _called(self, iterations: int) -> tuple[Any, Any]:
-        """`iterations` rounds in one call, waited for: turns of `step` counted, and the result."""
-
-    def _swap(self) -> None:
-        """Of what is soaked: put starting values aside, and take those that were, if any."""
-        raise NotImplementedError
-
-    def _compared(self, number: int, iterations: int) -> int:
-        """Compare the result on every rank; how many elements."""
-        return self._values.check_all(number, iterations, self._results())
-
-    def _first_result(self) -> tuple[int, Any]:
-        """The first rank of this process, and its result."""
-        return next(iter(self._results().items()))
-
-    @abstractmethod
-    def _results(self) -> Mapping[int, Any]:
-        """The result of each rank of this process, flat."""
-
-    def _digests(self) -> tuple[int, ...]:
-        """Of what is soaked: a hash of each, in their order."""
-        return self._values.digests(self._results())
-
-
-def check_version(framework: str, found: str, oldest: str) -> None:
-    """Raise MeasuringError UNAVAILABLE where the version `found` comes before `oldest`."""
-    if is_before(found, oldest):
-        raise unavailable(f"{framework} {found} is too old: expected {oldest} or newer")
-
-
-def package_versions(*names: str, **known: str) -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    `versions` are added.
+    """
+    installed = {"python": platform.python_version()}
     for name in ("numpy", *names):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found | known
+            installed[name] = importlib.metadata.version(name)
+    return installed | versions
 
 
-def is_before(found: str, other: str) -> bool:
-    """Whether the version `found` is older than `other`; a pre-release counts as its release."""
-    return _numbers(found) < _numbers(other)
+def check_version(framework: str, version: str, oldest: str) -> None:
+    """Raise MeasuringError UNAVAILABLE if `version` is older than `oldest`."""
+    if is_older(version, oldest):
+        raise unavailable(f"{framework} {version} is too old: expected {oldest} or newer")
+
+
+def is_older(version: str, other: str) -> bool:
+    """Return whether `version` is older than `other`; a pre-release counts as its release."""
+    return _numbers(version) < _numbers(other)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in match[0].split(".")) if match else ()
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """By its type or its text: JAX reports some as INTERNAL."""
-    text = f"{type(error).__name__}: {error}"
-    return isinstance(error, MemoryError) or bool(_WORDS.search(text))
-
-
-def out_of_memory(error: BaseException) -> MeasuringError:
-    text = str(error)
-    return MeasuringError(
-        FailureKind.OUT_OF_MEMORY,
-        first_line(error),
-        needed_bytes=_first(_NEEDED, text) or _tensor_bytes(text),
-        available_bytes=_first(_AVAILABLE, text),
-    )
-
-
-def _first(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
-    for pattern in patterns:
-        match = pattern.search(text)
-        if match:
-            unit = match.groupdict().get("unit")
-            return int(float(match["size"]) * (_UNITS[unit] if unit else 1))
-    return None
-
-
-def _tensor_bytes(text: str) -> int | None:
-    match = _TENSOR.search(text)
-    if match is None or match["type"] not in _TYPE_BYTES:
-        return None
-    return math.prod(map(int, match["shape"].split(","))) * _TYPE_BYTES[match["type"]]

@@ -1,7 +1,7 @@
 """The collectives in a recording of the framework's profiler, found by the instructions' names.
 
-The names come from the compiled program of this process, so that no event has to be guessed at. The
-table says how profilers show an instruction, and from where that is known.
+The names come from the compiled program of this process, so that no event is guessed. The list says
+how profilers show an instruction, and which recordings or sources show that.
 
 - On a TPU: an event with the instruction's name on the line "XLA Ops", with the instruction's text
   behind " = ". `device_offset_ps` and `device_duration_ps` are its times by the device's own clock.
@@ -79,7 +79,7 @@ def timed_collectives(
 
     Args:
         events: the events of one recording.
-        timed: the instructions that begin and end each collective, as `AbstractProgram.timed`.
+        timed: the instructions that begin and end each collective, as `Program.timed`.
 
     """
     begin_of = {end: begin for begin, end in timed.items()}

@@ -1,6 +1,7 @@
-"""What ranks start with, and what they must hold after any number of rounds, as arrays.
+"""The values that ranks start with, and those that they must hold after a number of iterations.
 
-Numpy only; knows no framework.
+Uses numpy and knows no framework. Arrays have the shape (blocks, period): a block is repetitions of
+one period of values.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ from .signature import inexact, signature
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
-_COMPARED_AT_ONCE = 2**18
-_BY_THREADS_BYTES = 2**24
+# How many elements are compared at once.
+_STRETCH = 2**18
+# The payload from which all cores check or write ranks at the same time.
+_PARALLEL_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class Values:
-    """The exact values of `case` in a dtype of numpy's, for every rank and draw.
+    """The exact values of `case` in a dtype of numpy, for every rank and draw.
 
-    With `is_inexact` there is also the draw `INEXACT`, whose sum depends on the order of
-    additions. Of what is soaked, the kinds in `special` need not be passed unchanged.
+    A draw is a set of starting values, so that a stale result is noticed. With `is_inexact` the
+    draw `INEXACT` has a sum that depends on the order of additions. Of what is soaked, the kinds in
+    `special` need not be passed unchanged.
     """
 
     case: Case
@@ -51,10 +55,14 @@ class Values:
 
     @property
     def collective(self) -> AbstractCollective:
+        """The collective of the case."""
         return COLLECTIVES[self.case.collective]
 
     def most_rounds(self) -> int:
-        """How long a chain stays exact. Raises MeasuringError where not even a call does."""
+        """Return how many iterations of a chain stay exact.
+
+        Raises MeasuringError if a single iteration does not.
+        """
         rounds = self.collective.exact_rounds(self._draw(0, 0), self.case.placement)
         if rounds < 1:
             raise unavailable(
@@ -64,76 +72,87 @@ class Values:
         return rounds
 
     def start(self, rank: int, number: int) -> Array:
-        """One period of each block that `rank` puts in, in draw `number`; (blocks, period)."""
+        """Return the starting values of `rank` in draw `number`, of shape (blocks, period)."""
         group, position = self._group_and_position(rank)
-        found = self._array(self.collective.start(self._draw(group, max(0, number)), position))
-        return (
-            found if number != self.INEXACT else inexact(found.shape, (group, position), self.dtype)
-        )
+        blocks = self._array(self.collective.start(self._draw(group, max(0, number)), position))
+        if number == self.INEXACT:
+            return inexact(blocks.shape, (group, position), self.dtype)
+        return blocks
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
-        """The same of what `rank` holds after `iterations` collectives; (blocks, period)."""
+        """Return the values of `rank` after `iterations`, of shape (blocks, period)."""
         group, position = self._group_and_position(rank)
-        chained = self.case.placement == Placement.IN_PLACE.value
-        rounds = iterations if chained else 1
-        return self._array(self.collective.after(self._draw(group, number), position, rounds))
+        draw, rounds = self._draw(group, number), self._rounds(iterations)
+        return self._array(self.collective.after(draw, position, rounds))
+
+    def _rounds(self, iterations: int) -> int:
+        """Return how many iterations are chained: out of place each has the same input."""
+        return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @property
     def is_inexact(self) -> bool:
+        """Whether there is a draw whose sum depends on the order of additions."""
         return self.case.reduce_op == "sum" and DTYPES[self.case.dtype].least_exponent < 0
 
-    def signature(self, iterations: int, rank: int, got: Any) -> tuple[int, int]:
-        """Of what `rank` has after `iterations` rounds from the draw `INEXACT`, if there is one."""
+    def signature(self, iterations: int, rank: int, result: Any) -> tuple[int, int]:
+        """Return the signature of a result of `rank` after `iterations` of the inexact draw."""
         group, position = self._group_and_position(rank)
         inputs = [[*self.start(other, self.INEXACT)] for other in self.case.groups[group]]
-        kept: list[Array] = []
+        summands: list[Array] = []
 
         def keep(blocks: Sequence[Array]) -> Array:
-            kept.extend(blocks)
+            summands.extend(blocks)
             return blocks[0]
 
-        # Only what is added up for this rank.
+        # The collective calls `keep` only with blocks that are added up for this rank.
         self.collective.result(inputs, position, keep)
-        rounds = iterations if self.case.placement == Placement.IN_PLACE.value else 1
-        return signature(kept, got, rounds)
+        return signature(summands, result, self._rounds(iterations))
 
-    def lay_out(self, number: int, memories: Mapping[int, Any]) -> None:
-        """Write draw `number` into the memory of each rank, a flat array."""
+    def write(self, number: int, buffers: Mapping[int, Any]) -> None:
+        """Write draw `number` into the buffer of each rank, a flat array."""
 
-        def write(rank: int) -> None:
-            _write(self.start(rank, number), memories[rank])
+        def write_rank(rank: int) -> None:
+            for _, part, exact in pieces(self.start(rank, number), buffers[rank]):
+                part[...] = exact
 
-        each(write, memories, self.case.payload_bytes)
+        map_ranks(write_rank, buffers, self.case.payload_bytes)
 
     def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Compare results by rank with those after `iterations` rounds from draw `number`.
+        """Check the results of all ranks, as `check` does; return the number of elements."""
 
-        Returns how many elements there are. Raises MeasuringError WRONG_RESULT with the first
-        wrong one.
-        """
-
-        def check(rank: int) -> int:
+        def check_rank(rank: int) -> int:
             return self.check(rank, number, iterations, results[rank])
 
-        return sum(each(check, results, self.case.payload_bytes))
+        return sum(map_ranks(check_rank, results, self.case.payload_bytes))
 
-    def check(self, rank: int, number: int, iterations: int, got: Any) -> int:
-        """Compare all of `rank`'s result, which can be sliced into arrays; how many elements.
+    def check(self, rank: int, number: int, iterations: int, result: Any) -> int:
+        """Compare a result with the exact values after `iterations` from draw `number`.
 
-        Raises MeasuringError WRONG_RESULT with the first wrong one, or where there are not as many
-        as there should be.
+        Args:
+            rank: the rank of the result.
+            number: the number of the draw.
+            iterations: how many collectives ran.
+            result: a flat array, or another value that can be sliced into arrays.
+
+        Returns:
+            The number of elements.
+
+        Raises:
+            MeasuringError: WRONG_RESULT with the first wrong element, or with the number of
+                elements if that is wrong.
+
         """
-        if got.shape[0] != self._count():
+        if result.shape[0] != self._count():
             raise wrong_result(
-                f"rank {rank} holds {got.shape[0]} elements, expected {self._count()}"
+                f"rank {rank} holds {result.shape[0]} elements, expected {self._count()}"
             )
-        for begin, part, exact in pieces(self.after(rank, number, iterations), got):
+        for begin, part, exact in pieces(self.after(rank, number, iterations), result):
             if not np.array_equal(part, exact):
                 index = int(np.argmax(part != exact))
                 raise wrong_result(
                     f"rank {rank}, element {begin + index}: {part[index]}, expected {exact[index]}"
                 )
-        return int(got.shape[0])
+        return int(result.shape[0])
 
     def kind(self, number: int) -> str:
         """Return what the values of draw `number` are called, if they are soaked."""
@@ -167,41 +186,39 @@ class Values:
         )
 
     def _array(self, blocks: Any) -> Array:
-        found: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
-        return found
+        array: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
+        return array
 
 
-def pieces(blocks: Array, got: Any) -> Iterator[tuple[int, Array, Array]]:
-    """(first element, values got, exact values) for stretches of every block."""
-    length = got.shape[0] // blocks.shape[0]
+def pieces(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
+    """Yield (first element, values, exact values) for stretches of every block."""
+    length = values.shape[0] // blocks.shape[0]
     for number, period in enumerate(blocks):
         stretch = tiled(period, length)
         for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
             end = min(begin + stretch.shape[0], (number + 1) * length)
-            yield begin, np.asarray(got[begin:end]), stretch[: end - begin]
-
-
-def _write(blocks: Array, memory: Array) -> None:
-    for _, part, exact in pieces(blocks, memory):
-        part[...] = exact
+            yield begin, np.asarray(values[begin:end]), stretch[: end - begin]
 
 
 def memory_at(address: int, count: int, dtype: Any) -> Array:
-    """`count` elements of a framework's own memory, which can be written."""
-    held = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
-    return np.frombuffer(held, dtype)
+    """Return `count` elements of a framework's own memory as an array that can be written."""
+    buffer = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
+    return np.frombuffer(buffer, dtype)
 
 
-def each(do: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
-    """For every rank; large ones at the same time, numpy leaving the interpreter to others."""
-    if payload_bytes < _BY_THREADS_BYTES:
-        return [do(rank) for rank in ranks]
+def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
+    """Call `function` for every rank, on all cores if payloads are large.
+
+    numpy releases Python's interpreter lock.
+    """
+    if payload_bytes < _PARALLEL_BYTES:
+        return [function(rank) for rank in ranks]
     with ThreadPoolExecutor(host.cores()) as threads:
-        return list(threads.map(do, ranks))
+        return list(threads.map(function, ranks))
 
 
 def tiled(period: Array, length: int) -> Array:
-    """Whole periods, not much longer than `length` and than is compared at once."""
+    """Repeat a period up to `length` or to a stretch, whichever is shorter, in whole periods."""
     size = period.shape[0]
-    repeats = max(1, -(-min(length, _COMPARED_AT_ONCE) // size))
+    repeats = max(1, -(-min(length, _STRETCH) // size))
     return np.tile(period, repeats)

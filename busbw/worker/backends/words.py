@@ -18,7 +18,7 @@ from busbw.collectives.base import DTYPES
 from busbw.model.soak import Wrong
 
 from .base import unavailable
-from .values import Array, Values, each, pieces
+from .values import Array, Values, map_ranks, pieces
 
 WHOLE, BITS, FINITE = "whole numbers", "all bits", "finite words"
 # NaN, infinities, -0.0 and denormals: some back ends change them.
@@ -88,7 +88,7 @@ class Words(Values):
         def digest(rank: int) -> int:
             return zlib.crc32(np.ascontiguousarray(results[rank]).view(np.uint8).data)
 
-        return tuple(each(digest, sorted(results), self.case.payload_bytes))
+        return tuple(map_ranks(digest, sorted(results), self.case.payload_bytes))
 
     def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
         """The first wrong word of results by rank, in round `at`, and how many there are."""

@@ -16,7 +16,7 @@ from busbw.model.launch import LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.soak import Soaked, Wrong
 from busbw.model.words import Clock, Placement
-from busbw.worker.backends.base import AbstractProgram, unavailable, wrong_result
+from busbw.worker.backends.base import Program, unavailable, wrong_result
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import value_of
 
@@ -44,11 +44,12 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> Soaked:
         # Two inputs take turns.
         more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
         need = replace(need, needed_bytes=need.needed_bytes + more)
-        session.check_fits(need, value_of(request, "plan", Plan), key)
+        limit_bytes = value_of(request, "plan", Plan).memory_limit_bytes
+        session.host_memory.check_fits(need, limit_bytes, key)
     backend.world().check(case, key)
     each_bytes = collective.output_bytes(case.payload_bytes, case.group_size)
-    with backend.prepared(case, soaking=True) as program:
-        rounds = Soak(program, ranks * each_bytes, backend.now_s, backend.gathered)
+    with backend.prepare(case, soaking=True) as program:
+        rounds = Soak(program, ranks * each_bytes, backend.now_s, backend.all_gather)
         return rounds.run(value_of(request, "seconds", float), session.launch)
 
 
@@ -56,7 +57,7 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> Soaked:
 class Soak:
     """Rounds of `program`, whose results on this process's ranks are `bytes_each` bytes."""
 
-    program: AbstractProgram
+    program: Program
     bytes_each: int
     now_s: Callable[[], float]
     gathered: Callable[[Sequence[float]], Sequence[Sequence[float]]]
@@ -103,9 +104,9 @@ class Soak:
                     self._left_out.add(kind)
 
     def _lay_out(self) -> None:
-        self.program.fresh()
+        self.program.initialize()
         while self.program.kind in self._left_out:
-            self.program.fresh()
+            self.program.initialize()
 
     def _batch(self, count: int) -> tuple[Wrong | None, float]:
         """The first wrong word of `count` rounds, and how long they took.

@@ -13,7 +13,7 @@ from busbw.model.words import FailureKind
 from busbw.program import inventory
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
-from busbw.worker.backends.framework import is_out_of_memory, out_of_memory
+from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import value_of
 

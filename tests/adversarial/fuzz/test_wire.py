@@ -105,7 +105,7 @@ def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
     with bounded():
         try:
-            for request in Channel(requests=lines, replies=io.StringIO()).received():
+            for request in Channel(requests=lines, replies=io.StringIO()).receive():
                 value_of(request, "request", str)
                 value_of(request, "case", Case)
                 value_of(request, "plan", Plan)

@@ -307,7 +307,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    found = proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+    found = proof.prove_loop(text, proof.expect(CASE, 1, device=Device.TPU))
     assert found.starts
     assert found.around == ()
     assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
@@ -317,7 +317,7 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
 def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        proof.find(text, proof.wanted(CASE, 1, device=Device.TPU))
+        proof.prove_loop(text, proof.expect(CASE, 1, device=Device.TPU))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""A program and a back end that do as they are told and write down what they were asked.
+"""A program and a back end that follow a script and record their calls.
 
-The clock is the program's own: it moves when something is run, laid out or compared.
+The clock is the program's own: it moves when the program runs, is initialized or is checked.
 """
 
 from __future__ import annotations
@@ -15,29 +15,34 @@ from typing import Any
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import Probe
-from busbw.model.words import FailureKind
+from busbw.model.words import Extra, FailureKind
 from busbw.worker.backends.base import (
-    AbstractBackend,
-    AbstractProgram,
+    AllGather,
+    Backend,
     MeasuringError,
     MemoryNeed,
+    Program,
     Reader,
     TimedCollective,
     World,
+    single_process_gather,
 )
-from busbw.worker.sampling import Gathered, Phases, Sampled, Sampler, alone
+from busbw.worker.sampling import Phases, Sampler, Samples
 from tests.helpers import build
 
 Event = tuple[str, int]
 
-# Elements that a check compares, and seconds that it and laying out take.
+# Elements that a check compares, and seconds that checking and initializing take.
 SURE = 3
 BESIDE_S = 100.0
+
+# A delay of a quarter of the time of a collective.
+QUARTER = Injection(extra=Extra.DELAY, share=0.25)
 
 WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
-class Program(AbstractProgram):
+class ScriptedProgram(Program):
     """Takes `seconds(turn)` for an iteration of its chain number `turn`, `call_s` for any call.
 
     `calls` are the iterations of each call, `runs` of those that were not empty.
@@ -70,12 +75,12 @@ class Program(AbstractProgram):
         self._wrong_at = wrong_at
 
     def now_s(self) -> float:
-        """The clock."""
+        """Return the time of the program's clock."""
         return self.clock_s
 
-    def fresh(self) -> None:
+    def initialize(self) -> None:
         self.clock_s += BESIDE_S
-        self.events.append(("fresh", 0))
+        self.events.append(("initialize", 0))
 
     def run(self, iterations: int) -> None:
         self.clock_s += self._call_s(len(self.calls))
@@ -95,14 +100,29 @@ class Program(AbstractProgram):
         return 77
 
 
-class Backend(AbstractBackend):
-    """Prepares its one program for whatever case."""
+class DelayedProgram(ScriptedProgram):
+    """Takes `more(turn)` times as long while it is injecting.
+
+    `with_work` tells for each call whether it was injecting.
+    """
+
+    def __init__(self, more: Callable[[int], float], **options: Any) -> None:
+        super().__init__(lambda turn: 1.0 if not self.is_injecting else more(turn), **options)
+        self.with_work: list[bool] = []
+
+    def run(self, iterations: int) -> None:
+        self.with_work.append(self.is_injecting)
+        super().run(iterations)
+
+
+class ScriptedBackend(Backend):
+    """Prepares its program for every case."""
 
     framework_path = "/somewhere/scripted"
     versions = build.VERSIONS
 
     def __init__(
-        self, program: Program, need: MemoryNeed | None = None, there: World = WORLD
+        self, program: ScriptedProgram, need: MemoryNeed | None = None, world: World = WORLD
     ) -> None:
         self.program = program
         self.prepared_cases: list[Case] = []
@@ -112,16 +132,13 @@ class Backend(AbstractBackend):
         self.recorded_into = Path()
         self.lost = 0
         self._need = need
-        self._world = there
+        self._world = world
 
     def probe(self) -> Probe:
         return build.probe(build.device_set())
 
     def world(self) -> World:
         return replace(self._world)
-
-    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        return (tuple(values),)
 
     def now_s(self) -> float:
         return self.program.clock_s
@@ -130,9 +147,9 @@ class Backend(AbstractBackend):
         return self._need
 
     @contextlib.contextmanager
-    def prepared(
+    def prepare(
         self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[AbstractProgram]:
+    ) -> Iterator[Program]:
         self.prepared_cases.append(case)
         self.injections.append(injection)
         self.released = False
@@ -142,7 +159,7 @@ class Backend(AbstractBackend):
             self.released = True
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[Reader]:
+    def record(self, folder: Path) -> Iterator[Reader]:
         assert folder.is_dir()
         self.recorded_into = folder
         begun = len(self.program.calls)
@@ -158,21 +175,23 @@ class Backend(AbstractBackend):
         ]
 
 
-def sampler(program: Program, *, gathered: Gathered = alone, **options: Any) -> Sampler:
-    """For `program`, with four samples and time for them; `options` are the plan's."""
+def make_sampler(
+    program: ScriptedProgram, *, all_gather: AllGather = single_process_gather, **options: Any
+) -> Sampler:
+    """Return a sampler with time for four samples; `options` are the plan's."""
     ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
     return Sampler(
         program,
         build.plan(**{**ordinary, **options}),
         program.now_s,
         Phases(program.now_s),
-        gathered=gathered,
+        all_gather=all_gather,
     )
 
 
-def sampled(found: Sampler, *, single: bool = False) -> Sampled:
-    """What comes of turns until there are enough."""
-    found.begin(single=single)
-    while not found.enough:
-        found.turn()
-    return found.sampled()
+def take_samples(sampler: Sampler, *, single: bool = False) -> Samples:
+    """Take samples until there are enough."""
+    sampler.begin(single=single)
+    while not sampler.is_done:
+        sampler.take_sample()
+    return sampler.finish()

@@ -1,4 +1,4 @@
-"""The device's clock: which events of a recording count, and when they are no time at all."""
+"""The device's clock: which events of a recording count, and when there is no time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Calls = list[list[float]]
 NAME = "all-reduce.1"
 
 
-def _found(*ranks: Calls) -> list[TimedCollective]:
+def _timed(*ranks: Calls) -> list[TimedCollective]:
     return [
         TimedCollective(device, NAME, 10.0 * place, seconds)
         for device, calls in enumerate(ranks)
@@ -24,7 +24,7 @@ def _found(*ranks: Calls) -> list[TimedCollective]:
 
 
 def _refused(
-    found: list[TimedCollective],
+    collectives: list[TimedCollective],
     *,
     ranks: int,
     calls: int,
@@ -32,7 +32,9 @@ def _refused(
     names: Sequence[str] = (NAME,),
 ) -> str:
     with pytest.raises(MeasuringError) as caught:
-        device_clock.times(found, ranks=ranks, calls=calls, iterations=iterations, names=names)
+        device_clock.times(
+            collectives, ranks=ranks, calls=calls, iterations=iterations, names=names
+        )
     assert caught.value.kind is FailureKind.UNAVAILABLE
     return str(caught.value)
 
@@ -62,34 +64,34 @@ def test_of_each_collective_but_the_first_of_a_call_the_slowest_rank_counts(
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
     recorded = device_clock.times(
-        _found(*ranks), ranks=len(ranks), calls=calls, iterations=iterations
+        _timed(*ranks), ranks=len(ranks), calls=calls, iterations=iterations
     )
     assert (recorded.samples_s, recorded.rank_times_s) == (samples_s, rank_times_s)
 
 
 def test_ranks_come_by_the_number_of_the_device() -> None:
     # As text the tenth device would come before the second one.
-    found = [
+    collectives = [
         TimedCollective(device, NAME, float(index), float(device))
         for device in (10, 2)
         for index in range(2)
     ]
-    times = device_clock.times(found, ranks=2, calls=1, iterations=2)
+    times = device_clock.times(collectives, ranks=2, calls=1, iterations=2)
     assert times.rank_times_s == (2.0, 10.0)
 
 
 def test_the_order_of_a_recording_does_not_matter() -> None:
-    found = _found([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
-    times = device_clock.times(list(reversed(found)), ranks=2, calls=2, iterations=2)
-    assert times == device_clock.times(found, ranks=2, calls=2, iterations=2)
+    collectives = _timed([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
+    times = device_clock.times(list(reversed(collectives)), ranks=2, calls=2, iterations=2)
+    assert times == device_clock.times(collectives, ranks=2, calls=2, iterations=2)
     assert times.samples_s == (1.5, 2.5)
 
 
 @pytest.mark.parametrize("lost", [0, 3, 5])
 def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
-    found = _found([[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
-    del found[lost]
-    message = _refused(found, ranks=2, calls=1, iterations=3)
+    collectives = _timed([[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
+    del collectives[lost]
+    message = _refused(collectives, ranks=2, calls=1, iterations=3)
     device = "device 0" if lost < 3 else "device 1"
     assert message == (
         f"no time by the device's clock: {device}: expected 3 of {NAME}, "
@@ -98,17 +100,17 @@ def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
 
 
 def test_as_many_events_as_expected_are_a_failure_where_one_has_another_s_name() -> None:
-    found = [TimedCollective(0, name, float(at), 1.0) for at, name in enumerate("abab")]
-    device_clock.times(found, ranks=1, calls=1, iterations=4, names="ab")
-    found[2] = TimedCollective(0, "b", 2.0, 1.0)
-    message = _refused(found, ranks=1, calls=1, iterations=4, names="ab")
+    collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
+    device_clock.times(collectives, ranks=1, calls=1, iterations=4, names="ab")
+    collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
+    message = _refused(collectives, ranks=1, calls=1, iterations=4, names="ab")
     assert "got 1 of a, 3 of b" in message
 
 
 def test_kernels_that_name_no_instruction_are_only_counted() -> None:
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
-    found = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
-    times = device_clock.times(found, ranks=1, calls=1, iterations=3, names=["a", "b"])
+    collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
+    times = device_clock.times(collectives, ranks=1, calls=1, iterations=3, names=["a", "b"])
     assert times.samples_s == (1.0,)
 
 
@@ -134,4 +136,4 @@ def test_another_number_of_ranks_or_events_than_ran_is_a_failure(
     ranks: list[Calls], expected: tuple[int, int, int], message: str
 ) -> None:
     count, calls, iterations = expected
-    assert message in _refused(_found(*ranks), ranks=count, calls=calls, iterations=iterations)
+    assert message in _refused(_timed(*ranks), ranks=count, calls=calls, iterations=iterations)

@@ -1,4 +1,4 @@
-"""How a time is found, with a scripted program: slopes, single calls, bounds, no sample dropped."""
+"""Slopes, single calls, warm-up and calibration, with a scripted program; no sample is dropped."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from hypothesis import strategies as st
 
 from busbw.model.launch import Pace
 from busbw.model.words import FailureKind
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.sampling import Gathered, Phases, Sampled, launch_time_s
-from tests.unit.worker.scripted import BESIDE_S, Program, sampled, sampler
+from busbw.worker.backends.base import AllGather, MeasuringError
+from busbw.worker.sampling import Phases, Samples, launch_time_s
+from tests.unit.worker.scripted import BESIDE_S, ScriptedProgram, make_sampler, take_samples
 
 Seconds = Callable[[int], float]
 
 
-def _slopes(program: Program, **plan: Any) -> Sampled:
-    return sampled(sampler(program, **plan))
+def _slopes(program: ScriptedProgram, **plan: Any) -> Samples:
+    return take_samples(make_sampler(program, **plan))
 
 
 def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
-    program = Program()
+    program = ScriptedProgram()
     _slopes(program)
     events = [event for event in program.events if event != ("run", 0)]
     threes = [events[place : place + 3] for place in range(0, len(events), 3)]
     assert len(threes) > 4
     for three in threes:
-        assert [name for name, _ in three] == ["fresh", "run", "check"]
+        assert [name for name, _ in three] == ["initialize", "run", "check"]
         assert three[1][1] == three[2][1]
 
 
 def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> None:
-    program = Program(lambda _: 2**-10)
+    program = ScriptedProgram(lambda _: 2**-10)
     _slopes(program)
-    assert program.events[-4:] == [("fresh", 0), ("run", 0), ("run", 12), ("check", 12)]
+    assert program.events[-4:] == [("initialize", 0), ("run", 0), ("run", 12), ("check", 12)]
     assert program.calls.count(0) == 3 + 4
 
 
@@ -51,9 +51,9 @@ PACE = Pace(iterations=12, time_s=2**-10, dispatch_s=0.25)
 def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
     first_s: float, warm_up: int
 ) -> None:
-    program = Program(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
-    found = sampler(program)
-    found.begin(pace=PACE)
+    program = ScriptedProgram(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
+    sampler = make_sampler(program)
+    sampler.begin(pace=PACE)
     assert program.calls == [*[1] * warm_up, 0, 12]
 
 
@@ -72,15 +72,15 @@ def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
 def test_chains_begin_as_long_as_in_the_launch_before(
     iterations: int, most: int, chains: list[int]
 ) -> None:
-    program = Program(lambda _: 2**-10, most=most)
-    found = sampler(program)
-    found.begin(pace=replace(PACE, iterations=iterations, dispatch_s=0.0))
+    program = ScriptedProgram(lambda _: 2**-10, most=most)
+    sampler = make_sampler(program)
+    sampler.begin(pace=replace(PACE, iterations=iterations, dispatch_s=0.0))
     assert program.runs == [1, *chains]
 
 
 def test_a_chain_of_whole_turns_is_of_whole_turns_at_any_pace() -> None:
-    program = Program(lambda _: 2**-10, step=4)
-    sampler(program).begin(pace=replace(PACE, iterations=11, dispatch_s=0.0))
+    program = ScriptedProgram(lambda _: 2**-10, step=4)
+    make_sampler(program).begin(pace=replace(PACE, iterations=11, dispatch_s=0.0))
     assert program.runs == [4, 8, 12]
 
 
@@ -88,35 +88,35 @@ def test_a_chain_of_whole_turns_is_of_whole_turns_at_any_pace() -> None:
 @pytest.mark.parametrize("call_s", [0.0, 2**-12, 0.5, 8.0, 64.0])
 def test_what_every_call_costs_falls_out_of_the_slope_exactly(call_s: float, shortest: int) -> None:
     # Powers of two: nothing is rounded.
-    program = Program(lambda _: 2**-10, call_s=lambda _: call_s, shortest=shortest)
-    found = _slopes(program, min_sample_s=0.01)
-    assert found.samples_s == (2**-10,) * 4
+    program = ScriptedProgram(lambda _: 2**-10, call_s=lambda _: call_s, shortest=shortest)
+    samples = _slopes(program, min_sample_s=0.01)
+    assert samples.samples_s == (2**-10,) * 4
     # A call that costs nothing has no cost that could be told.
-    assert found.dispatch_s == (call_s or None)
+    assert samples.dispatch_s == (call_s or None)
 
 
 def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_from() -> None:
-    program = Program(lambda _: 1.0, call_s=lambda _: 0.5, shortest=1)
-    found = _slopes(program)
-    assert (found.iterations, found.samples_s, found.dispatch_s) == (2, (1.0,) * 4, 0.5)
+    program = ScriptedProgram(lambda _: 1.0, call_s=lambda _: 0.5, shortest=1)
+    samples = _slopes(program)
+    assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (2, (1.0,) * 4, 0.5)
     assert 0 not in program.calls
     assert program.events[-6:] == [
-        *(("fresh", 0), ("run", 1), ("check", 1)),
-        *(("fresh", 0), ("run", 2), ("check", 2)),
+        *(("initialize", 0), ("run", 1), ("check", 1)),
+        *(("initialize", 0), ("run", 2), ("check", 2)),
     ]
 
 
 def test_the_shortest_chain_is_the_p25_of_all_so_that_one_slow_one_moves_nothing() -> None:
     # Calls: two to warm up, one more to calibrate, then empty and chain by turns.
-    program = Program(lambda _: 1.0, call_s=lambda turn: 50.0 if turn == 4 else 0.25)
-    found = _slopes(program)
-    assert found.dispatch_s == 0.25
-    assert found.samples_s == (1.0,) * 4
+    program = ScriptedProgram(lambda _: 1.0, call_s=lambda turn: 50.0 if turn == 4 else 0.25)
+    samples = _slopes(program)
+    assert samples.dispatch_s == 0.25
+    assert samples.samples_s == (1.0,) * 4
 
 
 def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
     slow_when_empty = iter([0.0] * 4 + [99.0, 0.0] * 8)
-    program = Program(lambda _: 2.0, call_s=lambda _: next(slow_when_empty))
+    program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(slow_when_empty))
     with pytest.raises(MeasuringError) as caught:
         _slopes(program)
     assert caught.value.kind is FailureKind.UNAVAILABLE
@@ -128,7 +128,7 @@ def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
 def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -> None:
     # Two calls warm up, two calibrate; the machine stalls in the empty calls of two samples.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 2)
-    program = Program(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
+    program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
     slopes = _slopes(program, samples=9, budget_s=1.5 * BESIDE_S)
     assert slopes.samples_s == (2.0,) * 4
 
@@ -136,70 +136,70 @@ def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -
 def test_chains_that_the_clock_cannot_distinguish_become_longer_once() -> None:
     # The machine stalls in the empty calls of all samples, and then no more.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 4)
-    slopes = _slopes(Program(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
+    slopes = _slopes(ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
     assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
 
 
 def test_a_single_chain_as_short_as_an_empty_call_is_enough_to_be_told_from_none() -> None:
-    program = Program(lambda turn: float(turn not in (5, 9)), call_s=lambda _: 0.5, most=1)
+    program = ScriptedProgram(lambda turn: float(turn not in (5, 9)), call_s=lambda _: 0.5, most=1)
     with pytest.raises(MeasuringError, match=r"a chain of 1 took 0\.5 s, one of 0 up to 0\.5 s"):
         _slopes(program)
 
 
 def test_a_clock_that_does_not_move_gives_no_time() -> None:
     with pytest.raises(MeasuringError, match="a chain of 1000 took 0 s"):
-        _slopes(Program(lambda _: 0.0))
+        _slopes(ScriptedProgram(lambda _: 0.0))
 
 
 def test_a_single_call_is_timed_as_it_is_with_what_it_costs() -> None:
-    program = Program(lambda _: 0.75, call_s=lambda _: 0.25)
-    found = sampled(sampler(program), single=True)
-    assert (found.iterations, found.samples_s, found.dispatch_s) == (1, (1.0,) * 4, None)
+    program = ScriptedProgram(lambda _: 0.75, call_s=lambda _: 0.25)
+    samples = take_samples(make_sampler(program), single=True)
+    assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (1, (1.0,) * 4, None)
     assert set(program.calls) == {1}
 
 
 def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> None:
-    program = Program(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
-    found = sampled(sampler(program, min_sample_s=100.0), single=True)
-    assert found.samples_s == (1.0,) * 4
+    program = ScriptedProgram(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
+    samples = take_samples(make_sampler(program, min_sample_s=100.0), single=True)
+    assert samples.samples_s == (1.0,) * 4
     assert program.calls == [1] * 8
 
 
 def test_warming_up_comes_first_then_calibrating_then_samples_of_one_length() -> None:
-    program = Program(lambda _: 2**-10)
-    found = _slopes(program)
+    program = ScriptedProgram(lambda _: 2**-10)
+    samples = _slopes(program)
     assert program.calls == [1, 1, 0, 1, 0, 8, 0, 12, *[0, 12] * 4]
-    assert found.iterations == 12
+    assert samples.iterations == 12
 
 
 def test_warming_up_goes_on_while_each_run_is_much_faster_than_the_last() -> None:
     times_s = [8.0, 4.0, 2.0, 1.0]
-    program = Program(lambda turn: times_s[min(turn, 3)])
-    found = _slopes(program)
+    program = ScriptedProgram(lambda turn: times_s[min(turn, 3)])
+    samples = _slopes(program)
     assert program.runs[:5] == [1] * 5
-    assert found.samples_s == (1.0,) * 4
+    assert samples.samples_s == (1.0,) * 4
 
 
 def test_warming_up_ends_with_the_budget() -> None:
-    program = Program(lambda turn: 0.5**turn)
+    program = ScriptedProgram(lambda turn: 0.5**turn)
     _slopes(program, budget_s=BESIDE_S, samples=2, min_sample_s=0.0)
     assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
 def test_no_sample_is_taken_from_warming_up_or_calibrating() -> None:
-    program = Program(lambda turn: 1e-3 if turn < 5 else 1.0 + turn)
+    program = ScriptedProgram(lambda turn: 1e-3 if turn < 5 else 1.0 + turn)
     assert _slopes(program).samples_s == (6.0, 7.0, 8.0, 9.0)
 
 
 @pytest.mark.parametrize(("single", "before"), [(False, 3), (True, 2)])
 def test_samples_are_kept_in_order_and_none_is_dropped(single: bool, before: int) -> None:
     times_s = [1.0] * before + [5.0, 1.0, 900.0, 2.0]
-    found = sampled(sampler(Program(lambda turn: times_s[turn])), single=single)
-    assert found.samples_s == (5.0, 1.0, 900.0, 2.0)
+    samples = take_samples(make_sampler(ScriptedProgram(lambda turn: times_s[turn])), single=single)
+    assert samples.samples_s == (5.0, 1.0, 900.0, 2.0)
 
 
 def test_a_case_that_takes_long_is_not_repeated_within_a_sample() -> None:
-    program = Program(lambda _: 0.02)
+    program = ScriptedProgram(lambda _: 0.02)
     assert _slopes(program).iterations == 1
     assert program.runs == [1] * (2 + 1 + 4)
 
@@ -207,39 +207,39 @@ def test_a_case_that_takes_long_is_not_repeated_within_a_sample() -> None:
 @pytest.mark.parametrize("one_s", [1e-6, 1e-4, 1.1e-3, 9.9e-3])
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_a_sample_lasts_as_long_as_the_plan_wants(one_s: float, step: int) -> None:
-    program = Program(lambda _: one_s, step=step, most=10**6)
-    found = _slopes(program, min_sample_s=0.01)
-    assert found.iterations * one_s >= 0.01
-    assert found.iterations * one_s <= max(8 * 0.01, 2 * step * one_s)
+    program = ScriptedProgram(lambda _: one_s, step=step, most=10**6)
+    samples = _slopes(program, min_sample_s=0.01)
+    assert samples.iterations * one_s >= 0.01
+    assert samples.iterations * one_s <= max(8 * 0.01, 2 * step * one_s)
     assert {0} == {iterations % step for iterations in program.runs}
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
 def test_what_a_call_costs_makes_no_sample_long_enough(shortest: int) -> None:
-    program = Program(lambda _: 1e-3, call_s=lambda _: 5.0, shortest=shortest)
-    found = _slopes(program, min_sample_s=0.01)
-    assert (found.iterations - shortest) * 1e-3 >= 0.01
+    program = ScriptedProgram(lambda _: 1e-3, call_s=lambda _: 5.0, shortest=shortest)
+    samples = _slopes(program, min_sample_s=0.01)
+    assert (samples.iterations - shortest) * 1e-3 >= 0.01
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
 def test_where_a_chain_takes_as_long_as_all_sampling_may_none_is_tried_beyond_it(
     shortest: int,
 ) -> None:
-    program = Program(lambda _: 1000.0, shortest=shortest)
-    found = _slopes(program, budget_s=900.0)
-    assert (found.iterations, len(found.samples_s)) == (shortest + 1, 2)
+    program = ScriptedProgram(lambda _: 1000.0, shortest=shortest)
+    samples = _slopes(program, budget_s=900.0)
+    assert (samples.iterations, len(samples.samples_s)) == (shortest + 1, 2)
     assert program.calls == [1, 1, *[shortest, shortest + 1] * 2]
 
 
 def test_a_chain_of_many_times_all_sampling_is_warmed_up_and_sampled_once() -> None:
-    program = Program(lambda _: 9000.0)
+    program = ScriptedProgram(lambda _: 9000.0)
     assert len(_slopes(program, budget_s=1000.0).samples_s) == 1
     assert program.calls == [1, 0, 1]
 
 
 def test_a_stall_of_the_only_short_chain_passes_for_nothing_where_the_warm_up_was_faster() -> None:
     # Turns: the warm-up, the short chain that stalls, the long one.
-    program = Program(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
+    program = ScriptedProgram(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
     assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
 
 
@@ -247,16 +247,16 @@ def test_a_stall_of_the_only_short_chain_passes_for_nothing_where_the_warm_up_wa
     ("shortest", "most"), [(0, 1), (0, 2), (0, 7), (0, 12), (0, 100), (1, 2), (1, 3), (1, 50)]
 )
 def test_no_run_is_longer_than_values_stay_exact(shortest: int, most: int) -> None:
-    program = Program(
+    program = ScriptedProgram(
         lambda _: 1e-9, call_s=lambda _: 1e-3 * shortest, shortest=shortest, most=most
     )
-    found = _slopes(program)
-    assert most == max(program.runs) == found.iterations
-    assert found.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
+    samples = _slopes(program)
+    assert most == max(program.runs) == samples.iterations
+    assert samples.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
 
 
 def test_calibrating_grows_by_no_more_than_eight_at_a_time() -> None:
-    program = Program(lambda _: 1e-9, most=10**6)
+    program = ScriptedProgram(lambda _: 1e-9, most=10**6)
     _slopes(program)
     grown = [after / before for before, after in zip(program.runs, program.runs[1:])]
     assert max(grown) <= 8
@@ -267,8 +267,8 @@ def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_th
     single: bool,
 ) -> None:
     def count(budget_s: float) -> int:
-        taking = sampler(Program(lambda _: 0.02), budget_s=budget_s, samples=12)
-        return len(sampled(taking, single=single).samples_s)
+        sampler = make_sampler(ScriptedProgram(lambda _: 0.02), budget_s=budget_s, samples=12)
+        return len(take_samples(sampler, single=single).samples_s)
 
     # each sample moves the clock by 200 s and a little
     assert count(0.1 * 2 * BESIDE_S) == 1
@@ -278,11 +278,11 @@ def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_th
 
 
 def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
-    program = Program(lambda _: 0.5, call_s=lambda _: 0.25)
-    taking = sampler(program)
-    sampled(taking)
+    program = ScriptedProgram(lambda _: 0.5, call_s=lambda _: 0.25)
+    sampler = make_sampler(program)
+    take_samples(sampler)
     chains = len(program.runs)
-    assert taking.phases.spent_s == pytest.approx(
+    assert sampler.phases.spent_s == pytest.approx(
         {
             "warming_up": 3 * 0.75 + 0.25,
             "sampling": 4 * (0.75 + 0.25),
@@ -307,18 +307,18 @@ def test_what_is_spent_in_an_inner_phase_is_not_part_of_the_outer_one() -> None:
     clock = _Clock()
     phases = Phases(clock)
     clock.wait(100)
-    with phases.of("compiling"):
+    with phases.enter("compiling"):
         clock.wait(1)
-        with phases.of("sampling"):
+        with phases.enter("sampling"):
             clock.wait(2)
-            with phases.of("checking"):
+            with phases.enter("checking"):
                 clock.wait(4)
             clock.wait(8)
         clock.wait(16)
     clock.wait(100)
-    with phases.of("checking"):
+    with phases.enter("checking"):
         clock.wait(32)
-    with phases.of("laying_out"):
+    with phases.enter("laying_out"):
         pass
     expected = {"compiling": 17, "sampling": 10, "checking": 36, "laying_out": 0}
     assert phases.spent_s == expected
@@ -327,8 +327,8 @@ def test_what_is_spent_in_an_inner_phase_is_not_part_of_the_outer_one() -> None:
 def test_a_phase_that_ends_with_an_error_is_counted_and_over() -> None:
     clock = _Clock()
     phases = Phases(clock)
-    with phases.of("outer"):
-        with pytest.raises(ZeroDivisionError), phases.of("inner"):
+    with phases.enter("outer"):
+        with pytest.raises(ZeroDivisionError), phases.enter("inner"):
             clock.wait(3)
             raise ZeroDivisionError
         clock.wait(4)
@@ -339,61 +339,68 @@ _WAIT_S = 20.0
 
 
 class Exchange:
-    """Values of `count` threads to all of them, as processes of a group have it."""
+    """Sends values of each of `count` threads to all threads, as processes of a group do."""
 
     def __init__(self, count: int) -> None:
         self._rows: list[tuple[float, ...]] = [()] * count
         self._all_there = threading.Barrier(count, timeout=_WAIT_S)
 
-    def of(self, index: int) -> Gathered:
-        """For one of them."""
+    def for_thread(self, index: int) -> AllGather:
+        """Return the function of a thread."""
 
-        def gathered(values: Sequence[float]) -> Sequence[Sequence[float]]:
+        def all_gather(values: Sequence[float]) -> Sequence[Sequence[float]]:
             self._rows[index] = tuple(values)
             self._all_there.wait()
             rows = list(self._rows)
             self._all_there.wait()
             return rows
 
-        return gathered
+        return all_gather
 
 
-def together(programs: Sequence[Program], **plan: Any) -> list[Sampled]:
-    """What each finds."""
+def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
+    """Return the samples of each program."""
     exchange = Exchange(len(programs))
 
-    def one(index: int) -> Sampled:
-        return sampled(sampler(programs[index], gathered=exchange.of(index), **plan))
+    def run(index: int) -> Samples:
+        all_gather = exchange.for_thread(index)
+        return take_samples(make_sampler(programs[index], all_gather=all_gather, **plan))
 
     with ThreadPoolExecutor(len(programs)) as pool:
-        return list(pool.map(one, range(len(programs))))
+        return list(pool.map(run, range(len(programs))))
 
 
 def test_all_of_them_run_the_same_calls_and_have_the_same_samples() -> None:
-    programs = [Program(lambda turn: 1e-3), Program(lambda turn: 2e-3 if turn % 2 else 1e-4)]
-    one, other = together(programs)
+    programs = [
+        ScriptedProgram(lambda turn: 1e-3),
+        ScriptedProgram(lambda turn: 2e-3 if turn % 2 else 1e-4),
+    ]
+    first, second = together(programs)
     assert programs[0].calls == programs[1].calls
-    assert (one.iterations, one.samples_s) == (other.iterations, other.samples_s)
+    assert (first.iterations, first.samples_s) == (second.iterations, second.samples_s)
 
 
 def test_a_call_takes_as_long_as_in_the_slowest_process() -> None:
-    one, other = together([Program(lambda _: 1e-3), Program(lambda _: 4e-3)])
-    assert one.samples_s == pytest.approx((4e-3,) * 4)
-    assert other.samples_s == one.samples_s
+    first, second = together([ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 4e-3)])
+    assert first.samples_s == pytest.approx((4e-3,) * 4)
+    assert second.samples_s == first.samples_s
 
 
 def test_the_time_for_sampling_is_over_for_all_of_them_at_once() -> None:
     # The clocks of both move by what they do themselves; one does a thousand times as much.
-    programs = [Program(lambda _: 1e-3), Program(lambda _: 1.0)]
-    one, other = together(programs, samples=50, budget_s=3000.0)
-    assert len(one.samples_s) == len(other.samples_s) < 50
+    programs = [ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 1.0)]
+    first, second = together(programs, samples=50, budget_s=3000.0)
+    assert len(first.samples_s) == len(second.samples_s) < 50
 
 
 def test_warming_up_is_over_for_all_of_them_at_once() -> None:
     # Each run takes a tenth of the last: it goes on until the budget of the one is spent.
-    programs = [Program(lambda turn: 1e-3 * 0.1**turn), Program(lambda turn: 0.1**turn)]
-    one, other = together(programs, budget_s=4 * BESIDE_S + 0.5, samples=2)
-    assert len(one.samples_s) == len(other.samples_s)
+    programs = [
+        ScriptedProgram(lambda turn: 1e-3 * 0.1**turn),
+        ScriptedProgram(lambda turn: 0.1**turn),
+    ]
+    first, second = together(programs, budget_s=4 * BESIDE_S + 0.5, samples=2)
+    assert len(first.samples_s) == len(second.samples_s)
     assert programs[0].calls == programs[1].calls
 
 
@@ -404,19 +411,19 @@ def test_a_stall_while_calibrating_is_tried_again_and_what_stalls_twice_is_what_
     stalls: range, calls: list[int]
 ) -> None:
     # Turns: two to warm up, then the shortest chain.
-    program = Program(lambda turn: 0.5 if turn in stalls else 2**-10)
-    sampler(program).begin()
+    program = ScriptedProgram(lambda turn: 0.5 if turn in stalls else 2**-10)
+    make_sampler(program).begin()
     assert program.calls == [1, 1, *[0, 1] * 2, *calls]
 
 
 def test_before_the_first_turn_no_time_has_been_spent() -> None:
-    program = Program(lambda _: 1.0)
-    taking = sampler(program, budget_s=500.0)
-    taking.begin()
+    program = ScriptedProgram(lambda _: 1.0)
+    sampler = make_sampler(program, budget_s=500.0)
+    sampler.begin()
     program.clock_s += 1e6
-    assert not taking.enough
-    taking.turn()
-    assert not taking.enough
+    assert not sampler.is_done
+    sampler.take_sample()
+    assert not sampler.is_done
 
 
 @pytest.mark.parametrize(

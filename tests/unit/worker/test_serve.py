@@ -16,64 +16,67 @@ from busbw.model.words import Extra, FailureKind
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import Channel, serve
 from tests.helpers import build
-from tests.unit.worker.scripted import Backend, Program
+from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
 
 Reply = tuple[str, Any]
 
 TURN, CLOSE, RELEASE = ({"request": name} for name in ("turn", "close", "release"))
 
 
-def _asked(name: str, **changes: Any) -> dict[str, Any]:
-    """A request that names a case."""
+def _request(name: str, **changes: Any) -> dict[str, Any]:
+    """Return a request that names a case."""
     plan = build.plan(samples=2, budget_s=1e6)
     whole = {"case": build.case(), "plan": plan, "key": build.key(), "injection": None}
     values = {word: wire.to_json(value) for word, value in {**whole, **changes}.items()}
     return {"request": name, **values}
 
 
-def _replies(*requests: dict[str, Any], program: Program | None = None) -> list[Reply]:
-    """What a worker says from its beginning to the end of its channel."""
+def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) -> list[Reply]:
+    """Return all replies of a worker."""
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
     channel = Channel(requests=lines, replies=io.StringIO())
-    backend, launch = Backend(program or Program(lambda _: 1.0)), LaunchId.parse("2.1")
+    backend, launch = (
+        ScriptedBackend(program or ScriptedProgram(lambda _: 1.0)),
+        LaunchId.parse("2.1"),
+    )
     serve(channel, MeasureSession(backend, launch), launch)
     assert isinstance(channel.replies, io.StringIO)
-    found = [json.loads(line) for line in channel.replies.getvalue().splitlines()]
-    assert all(set(reply) == {"reply", "value"} for reply in found)
-    return [(reply["reply"], reply["value"]) for reply in found]
+    replies = [json.loads(line) for line in channel.replies.getvalue().splitlines()]
+    assert all(set(reply) == {"reply", "value"} for reply in replies)
+    return [(reply["reply"], reply["value"]) for reply in replies]
 
 
-def test_a_worker_says_that_it_is_ready_before_anything_is_asked() -> None:
+def test_a_worker_says_that_it_is_ready_before_anything_is_request() -> None:
     assert _replies() == [("NoneType", None)]
 
 
-def test_a_probe_is_answered_with_what_there_is() -> None:
+def test_a_probe_is_answered_with_the_devices() -> None:
     _, (name, value) = _replies({"request": "probe"})
     assert name == "Probe"
-    found = wire.from_json(Probe, value)
-    assert replace(found, least_memory_bytes=None) == build.probe(build.device_set())
+    probe = wire.from_json(Probe, value)
+    assert replace(probe, least_memory_bytes=None) == build.probe(build.device_set())
 
 
-def test_a_probe_says_what_memory_the_process_takes_by_itself() -> None:
+def test_a_probe_has_the_memory_that_the_process_takes_without_a_case() -> None:
     _, (_, value) = _replies({"request": "probe"})
     assert 2**20 < (wire.from_json(Probe, value).least_memory_bytes or 0) < 2**33
 
 
-def test_to_measure_is_answered_with_a_run() -> None:
-    _, (name, value) = _replies(_asked("measure"))
+def test_measuring_is_answered_with_a_run() -> None:
+    _, (name, value) = _replies(_request("measure"))
     assert name == "Run"
     run = wire.from_json(Run, value)
     assert (run.launch.text, run.samples_s) == ("2.1", (1.0, 1.0))
 
 
-def test_what_gives_no_run_is_answered_with_a_failure() -> None:
-    replies = _replies(_asked("measure"), program=Program(wrong_at=0))
+def test_a_case_without_a_run_is_answered_with_a_failure() -> None:
+    replies = _replies(_request("measure"), program=ScriptedProgram(wrong_at=0))
     assert [name for name, _ in replies] == ["NoneType", "Failure"]
     assert wire.from_json(Failure, replies[1][1]).kind is FailureKind.WRONG_RESULT
 
 
-def test_an_open_case_is_answered_turn_by_turn_with_whether_there_are_enough() -> None:
-    replies = _replies(_asked("open"), TURN, TURN, TURN, CLOSE)
+def test_each_sample_of_an_open_case_is_answered_with_whether_there_are_enough() -> None:
+    replies = _replies(_request("open"), TURN, TURN, TURN, CLOSE)
     assert replies[:-1] == [
         ("NoneType", None),
         ("bool", False),
@@ -90,39 +93,43 @@ def test_an_open_case_is_answered_turn_by_turn_with_whether_there_are_enough() -
     ("wrong_at", "names"),
     [(0, ["NoneType", "Failure"]), (4, ["NoneType", "bool", "bool", "Failure"])],
 )
-def test_what_fails_is_answered_with_its_failure_and_the_next_case_can_be_opened(
+def test_after_the_failure_of_a_case_the_next_case_can_be_opened(
     wrong_at: int, names: list[str]
 ) -> None:
-    requests = [_asked("open"), TURN, TURN][: len(names) - 1]
+    requests = [_request("open"), TURN, TURN][: len(names) - 1]
     replies = _replies(
-        *requests, _asked("open"), TURN, CLOSE, program=Program(lambda _: 1.0, wrong_at=wrong_at)
+        *requests,
+        _request("open"),
+        TURN,
+        CLOSE,
+        program=ScriptedProgram(lambda _: 1.0, wrong_at=wrong_at),
     )
     assert [name for name, _ in replies] == [*names, "bool", "bool", "Run"]
 
 
-def test_to_let_go_is_answered_whether_there_was_anything_or_not() -> None:
-    assert _replies(RELEASE, _asked("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
+def test_releasing_memory_is_answered_also_if_there_is_none() -> None:
+    assert _replies(RELEASE, _request("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
 
 
 @pytest.mark.parametrize(("first", "then"), [("measure", []), ("open", [TURN, CLOSE])])
-def test_a_case_comes_with_what_is_injected_into_it(first: str, then: list[dict[str, Any]]) -> None:
+def test_an_injection_is_a_value_of_the_request(first: str, then: list[dict[str, Any]]) -> None:
     delay = Injection(extra=Extra.DELAY, share=0.1)
-    name, value = _replies(_asked(first, injection=delay), *then)[-1]
+    name, value = _replies(_request(first, injection=delay), *then)[-1]
     # The scripted program takes no longer for it.
     assert name == "Failure" and "not applied: with delay:10% a collective" in value["message"]
 
 
-def test_a_request_without_a_word_about_injections_is_an_ordinary_one() -> None:
-    request = _asked("measure")
+def test_a_request_without_an_injection_injects_nothing() -> None:
+    request = _request("measure")
     del request["injection"]
     assert _replies(request)[1][1]["injected"] == ""
 
 
-def test_the_world_that_a_case_was_resolved_on_is_asked_for() -> None:
-    _, (name, value) = _replies(_asked("open", key=build.key(device_kind="Intel")))
+def test_a_case_that_was_resolved_on_other_devices_is_a_failure() -> None:
+    _, (name, value) = _replies(_request("open", key=build.key(device_kind="Intel")))
     assert (name, value["kind"]) == ("Failure", "WRONG_WORLD")
 
 
-def test_a_request_that_makes_no_sense_ends_the_worker() -> None:
+def test_an_invalid_request_ends_the_worker() -> None:
     with pytest.raises(wire.WireError, match=r"plan\.lunches: unknown key"):
-        _replies({**_asked("measure"), "plan": {"lunches": 3}})
+        _replies({**_request("measure"), "plan": {"lunches": 3}})

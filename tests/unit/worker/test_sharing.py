@@ -73,13 +73,13 @@ def test_a_process_whose_gpu_is_not_there_says_it_before_the_others_wait(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     first, second = _members(2, 0)
     root = _host(tmp_path, 1)
-    sharing.check_enough(first, None, 1, root)
+    sharing.check_gpu_count(first, None, 1, root)
     with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: --share"):
-        sharing.check_enough(second, None, 1, root)
-    sharing.check_enough(second, Device.CPU, 1, root)
-    sharing.check_enough(_members(2, 1)[1], Device.GPU, 1, root)
+        sharing.check_gpu_count(second, None, 1, root)
+    sharing.check_gpu_count(second, Device.CPU, 1, root)
+    sharing.check_gpu_count(_members(2, 1)[1], Device.GPU, 1, root)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    sharing.check_enough(second, Device.GPU, 1, root)
+    sharing.check_gpu_count(second, Device.GPU, 1, root)
 
 
 @pytest.mark.parametrize("visible", ["", "-1"])
@@ -87,4 +87,4 @@ def test_a_host_on_which_no_gpu_is_seen_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    sharing.check_enough(_members(2, 0)[1], None, 1, _host(tmp_path, 1))
+    sharing.check_gpu_count(_members(2, 0)[1], None, 1, _host(tmp_path, 1))

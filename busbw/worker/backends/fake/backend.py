@@ -1,7 +1,7 @@
 """A back end without a framework, scripted by the environment variable BUSBW_FAKE.
 
-Shipped for tests and demonstrations: everything around the measuring is real (processes, pipes,
-deadlines, memory), only the devices and the times are synthetic. The variable holds JSON::
+It is for tests and demonstrations. Only devices and times are simulated: processes, pipes,
+deadlines and memory are real. The variable holds JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
@@ -9,14 +9,15 @@ deadlines, memory), only the devices and the times are synthetic. The variable h
                {"dtype": "int32", "then": "wrong_result"}],
      "processes": {"1": {"latency_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
-`processes` has what is different in single processes of a group, by index, `hosts` on those that
-the variable BUSBW_FAKE_HOST names; `versions` are added to its own.
-Injected work takes
-`injected_more` times what was asked for.
-`releases` have by package what is different with one of its releases.
-`then` is what happens to a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
-out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
-``"probe": "hang"`` happen to the probe. `framework_path` is where it says it was loaded from.
+- `processes` changes the script for processes of a group, by index.
+- `hosts` changes it on the host that the variable BUSBW_FAKE_HOST names.
+- `releases` changes it for releases of installed packages, by package.
+- `versions` are added to the versions of the probe, and `framework_path` is its path.
+- `injected_more` is how many times the requested time an injected delay takes.
+- `then` is an event of a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
+  out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
+  ``"probe": "hang"`` are events of the probe.
+
 In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "device"}}`` makes the
 last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
 A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
@@ -49,19 +50,20 @@ from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
 from ..base import (
-    AbstractBackend,
-    AbstractProgram,
+    Backend,
     MeasuringError,
     MemoryNeed,
+    Program,
     Reader,
     TimedCollective,
     World,
+    single_process_gather,
 )
 from .exchange import Exchange
 
 VARIABLE, HOST = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
-# As far as a real program's sums over four ranks are exact.
+# Like the sums of a real program over four ranks.
 _MOST_ITERATIONS = 126
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
@@ -75,8 +77,8 @@ _RAISED = {
 }
 
 
-class FakeBackend(AbstractBackend):
-    """Devices and times from the script; its clock moves only when a program runs."""
+class FakeBackend(Backend):
+    """Devices and times from the script. The clock moves only while a program runs."""
 
     name = "fake"
     turns = True
@@ -86,25 +88,20 @@ class FakeBackend(AbstractBackend):
     ) -> None:
         self._processes, self._hosts = (member.count, member.hosts) if member else (1, 1)
         self.index = member.index if member else 0
-        self._shared = member is not None and member.shared_devices > 0
-        shared: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-        here = shared.get("hosts", {}).get(os.environ.get(HOST, ""), {})
-        for package, releases in shared.get("releases", {}).items():
-            here |= releases.get(importlib.metadata.version(package), {})
-        self.script = shared | here | shared.get("processes", {}).get(str(self.index), {})
+        self._is_shared = member is not None and member.shared_devices > 0
+        self.script = _read_script(self.index)
         self._exchange = Exchange(member) if member and member.count > 1 else None
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
         self.call_s = float(self.script.get("dispatch_s", 0.0))
         self._recorded_s: list[tuple[float, float]] = []
-        self._name = ""
         self.framework_path = self.script.get("framework_path", "made up")
         self.versions = {"fake": "1"} | self.script.get("versions", {})
 
-    def gathered(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
+    def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
         if self._exchange is None:
-            return (tuple(values),)
+            return single_process_gather(values)
         return tuple(map(tuple, self._exchange(values)))
 
     def now_s(self) -> float:
@@ -113,27 +110,27 @@ class FakeBackend(AbstractBackend):
     def probe(self) -> Probe:
         happen(self.script.get("probe", ""))
         device = Device(self.script.get("device", "cpu"))
-        virtual = device is Device.CPU
+        is_virtual = device is Device.CPU
         program, _, allocator = self.script.get("protocol", "fake").partition("/")
-        found = DeviceSet(
+        devices = DeviceSet(
             device=device,
             device_kind=self.script.get("device_kind", "Fake CPU"),
-            ranks=self._found_ranks,
-            any_ranks=virtual,
+            ranks=self._device_count,
+            any_ranks=is_virtual,
             program=program,
             allocator=allocator,
             strategies={"default": "fake", "fake": "fake"},
             clocks=tuple(Clock(name) for name in self.script.get("clocks", ["host"])),
-            cores=host.cores() if virtual else None,
+            cores=host.cores() if is_virtual else None,
             hosts=self._hosts,
             processes=self._processes,
-            shared=self._shared,
+            shared=self._is_shared,
         )
-        reached = self._device in (None, device)
+        is_reached = self._device in (None, device)
         return Probe(
             framework="fake",
             framework_path=self.framework_path,
-            devices=(found,) if reached else (),
+            devices=(devices,) if is_reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
             flags=process.flags(),
@@ -142,63 +139,66 @@ class FakeBackend(AbstractBackend):
         )
 
     def world(self) -> World:
-        there: dict[str, Any] = self.script | self.script.get("world", {})
+        world: dict[str, Any] = self.script.get("world", {})
         return World(
-            device_kind=there.get("device_kind", "Fake CPU"),
-            ranks=self.script.get("world", {}).get("ranks", self._found_ranks),
+            device_kind=(self.script | world).get("device_kind", "Fake CPU"),
+            ranks=world.get("ranks", self._device_count),
             processes=self._processes,
         )
 
     @property
-    def _found_ranks(self) -> int:
+    def _device_count(self) -> int:
         """One for each process that shares a device, else those of the script."""
-        if self._shared:
+        if self._is_shared:
             return self._processes
-        found: int = self.script.get("ranks", self._ranks or VIRTUAL_RANKS)
-        return found
+        return int(self.script.get("ranks", self._ranks or VIRTUAL_RANKS))
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
         if Device(self.script.get("device", "cpu")) is not Device.CPU:
             return None
-        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, really_taken=False)
+        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, is_taken=False)
 
     @contextlib.contextmanager
-    def prepared(
+    def prepare(
         self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[AbstractProgram]:
+    ) -> Iterator[Program]:
         line = self._line(case)
         happen(line.get("then", ""))
         latency_s = float(self.script.get("latency_s", 1e-5))
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
-        one_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
+        collective_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
-            injected_s = injection.delay_s(one_s)
-        # As real ones are: not quite what was asked for.
+            injected_s = injection.delay_s(collective_s)
+        # A real delay is not exactly the requested one, either.
         injected_s *= float(self.script.get("injected_more", 1.0))
         self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
         flips = line.get("flips", {}) if soaking else {}
-        program = FakeProgram(self, case, one_s, injected_s, flips)
+        program = FakeProgram(self, case, collective_s, injected_s, flips)
         program.signed = line.get("signature", self.script.get("signature", ()))
         yield program
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[Reader]:
+    def record(self, folder: Path) -> Iterator[Reader]:
         self._recorded_s = []
         yield self._recorded
 
     def _recorded(self, timed: Mapping[str, str]) -> list[TimedCollective]:
         slower = float(self.script.get("device_slower", 1.0))
-        kept = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
-        own = self.world().ranks // self._processes
+        events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
+        local_ranks = self.world().ranks // self._processes
+        first = local_ranks * self.index
         return [
-            TimedCollective(rank, self.instruction, begun_s + index * one_s, slower * one_s)
-            for rank in range(own * self.index, own * (self.index + 1))
-            for index, (begun_s, one_s) in enumerate(kept)
+            TimedCollective(
+                rank, self.instruction, begun_s + index * collective_s, slower * collective_s
+            )
+            for rank in range(first, first + local_ranks)
+            for index, (begun_s, collective_s) in enumerate(events)
         ]
 
     def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
-        self._recorded_s += [(self.elapsed_s, one_s) for one_s in collectives_s]
+        """Move the clock by a call and its collectives."""
+        self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
     def _line(self, case: Case) -> dict[str, Any]:
@@ -208,15 +208,14 @@ class FakeBackend(AbstractBackend):
             is_case = sizes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
             is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op
             if is_case and number in line.get("passes", [number]):
-                found: dict[str, Any] = line
-                return found
+                return dict(line)
         return {}
 
 
-class FakeProgram(AbstractProgram):
-    """Moves its back end's clock; a little more each time, so that samples differ.
+class FakeProgram(Program):
+    """Moves the clock of its back end, each time a little more, so that samples differ.
 
-    Chains of another length begin anew: samples are the same however many warmed up.
+    The first chain of another length begins again, so that samples do not depend on the warm-up.
     """
 
     compile_s = 0.001
@@ -228,38 +227,38 @@ class FakeProgram(AbstractProgram):
         self,
         backend: FakeBackend,
         case: Case,
-        one_s: float,
+        collective_s: float,
         injected_s: float,
         flips: Mapping[str, Any],
     ) -> None:
         self._backend, self._flips, self._rounds = backend, flips, 0
         self._case = case
-        self._one_s, self._injected_s = one_s, injected_s
+        self._collective_s, self._injected_s = collective_s, injected_s
         self._turn = self._length = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
         self.timed = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
-    def fresh(self) -> None:
-        """Do nothing: there are no values to lay out."""
+    def initialize(self) -> None:
+        """Do nothing: there are no values."""
 
     def run(self, iterations: int) -> None:
         if iterations:
             self._turn = self._turn + 1 if iterations == self._length else 0
             self._length = iterations
-        one_s = self._one_s + (self._injected_s if self.injecting else 0.0)
-        one_s *= 1 + 0.01 * (self._turn * 7 % 4)
-        self._backend.spend(self._backend.call_s, [one_s] * iterations)
+        collective_s = self._collective_s + (self._injected_s if self.is_injecting else 0.0)
+        collective_s *= 1 + 0.01 * (self._turn * 7 % 4)
+        self._backend.spend(self._backend.call_s, [collective_s] * iterations)
 
     def check(self, iterations: int) -> int:
         return self._case.ranks
 
-    def lay_out_inexact(self) -> bool:
+    def initialize_inexact(self) -> bool:
         return bool(self.signed)
 
     def signature(self, iterations: int) -> tuple[int, int]:
-        found, mask = self.signed
-        return found, mask
+        digest, mask = self.signed
+        return digest, mask
 
     def digests(self) -> tuple[int, ...]:
         self._rounds += 1
@@ -278,15 +277,21 @@ class FakeProgram(AbstractProgram):
         every = self._flips.get("every", 0)
         return bool(every) and self._rounds % every == 0
 
-    def device_peak_bytes(self) -> int | None:
-        return None
-
 
 def launch_number() -> int:
-    """The pass of this launch, from the worker's own command line; 0 for none."""
+    """Return the pass of this launch, from the worker's command line; 0 for none."""
     prefix = "--launch="
-    found = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
-    return LaunchId.parse(found).pass_number
+    text = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
+    return LaunchId.parse(text).pass_number
+
+
+def _read_script(index: int) -> dict[str, Any]:
+    """Return the script for this host, these releases and process `index` of its group."""
+    script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+    changes = script.get("hosts", {}).get(os.environ.get(HOST, ""), {})
+    for package, releases in script.get("releases", {}).items():
+        changes |= releases.get(importlib.metadata.version(package), {})
+    return {**script, **changes, **script.get("processes", {}).get(str(index), {})}
 
 
 _EVENTS: Mapping[str, Callable[[], object]] = {
@@ -300,6 +305,7 @@ _EVENTS: Mapping[str, Callable[[], object]] = {
 
 
 def happen(event: str) -> None:
+    """Let an event of the script happen; "" is none."""
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:

@@ -1,4 +1,4 @@
-"""What processes of a scripted group tell each other, over connections of Python's own."""
+"""Exchange of values between the processes of a simulated group, over their own connections."""
 
 from __future__ import annotations
 
@@ -14,75 +14,79 @@ from busbw.model.cluster import ClusterMember
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_JOIN_S, _LOOK_S = 60.0, 0.01
-_OF_ANOTHER_GROUP = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
+_JOIN_S, _RETRY_S = 60.0, 0.01
+_OTHER_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
 
 
-class _Place(NamedTuple):
-    """Where the first process listens, for those that know the key."""
+class _Listener(NamedTuple):
+    """The address on which the first process listens, and the key of the group."""
 
     address: tuple[str, int]
     authkey: bytes
 
 
 class Exchange:
-    """Values of every process to every process, by way of the first."""
+    """Sends values of every process to every process, by way of the first process."""
 
     def __init__(self, member: ClusterMember) -> None:
         addresses, index = member.addresses, member.index
         host, _, port = addresses[0].rpartition(":")
-        # Of groups that start at once on one machine two may have been given the same free port.
-        place = _Place((host, int(port)), authkey=" ".join(addresses).encode())
-        # By index; the first has one to each of the others, they have one to it.
-        self._channels = [_connected(place, index)] if index else _accepted(place, member.count)
+        # Two groups that start at once on one machine may have the same free port. The key keeps
+        # them apart.
+        listener = _Listener((host, int(port)), authkey=" ".join(addresses).encode())
+        # The first process has a connection to each other process, by index. Each other process has
+        # one connection to the first.
+        self._connections = (
+            [_connect(listener, index)] if index else _accept(listener, member.count)
+        )
         self._is_first = index == 0
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:
+        """Return the values of all processes, in the order of their indices."""
         if not self._is_first:
-            (channel,) = self._channels
-            _send(channel, list(values))
-            found: list[list[float]] = _received(channel)
-            return found
-        rows = [list(values), *map(_received, self._channels)]
-        for channel in self._channels:
-            _send(channel, rows)
+            (connection,) = self._connections
+            _send(connection, list(values))
+            return list(_receive(connection))
+        rows = [list(values), *map(_receive, self._connections)]
+        for connection in self._connections:
+            _send(connection, rows)
         return rows
 
 
-def _accepted(place: _Place, count: int) -> list[Connection]:
+def _accept(place: _Listener, count: int) -> list[Connection]:
     from multiprocessing.connection import Listener
 
-    found: dict[int, Connection] = {}
+    connections: dict[int, Connection] = {}
     with Listener(place.address, backlog=count, authkey=place.authkey) as listener:
-        while len(found) < count - 1:
-            with contextlib.suppress(*_OF_ANOTHER_GROUP):
-                channel = listener.accept()
-                found[_received(channel)] = channel
-    return [found[index] for index in sorted(found)]
+        while len(connections) < count - 1:
+            with contextlib.suppress(*_OTHER_GROUP_ERRORS):
+                connection = listener.accept()
+                connections[_receive(connection)] = connection
+    return [connections[index] for index in sorted(connections)]
 
 
-def _connected(place: _Place, index: int) -> Connection:
+def _connect(place: _Listener, index: int) -> Connection:
     from multiprocessing.connection import Client
 
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:
-            channel = Client(place.address, authkey=place.authkey)
-        except (ConnectionRefusedError, *_OF_ANOTHER_GROUP):
+            connection = Client(place.address, authkey=place.authkey)
+        except (ConnectionRefusedError, *_OTHER_GROUP_ERRORS):
             if time.monotonic() > end_s:
                 raise
-            time.sleep(_LOOK_S)
+            time.sleep(_RETRY_S)
             continue
-        _send(channel, index)
-        return channel
+        _send(connection, index)
+        return connection
 
 
-def _send(channel: Connection, value: object) -> None:
-    channel.send_bytes(json.dumps(value).encode())
+def _send(connection: Connection, value: object) -> None:
+    connection.send_bytes(json.dumps(value).encode())
 
 
-def _received(channel: Connection) -> Any:
+def _receive(connection: Connection) -> Any:
     try:
-        return json.loads(channel.recv_bytes())
+        return json.loads(connection.recv_bytes())
     except EOFError as error:
-        raise ConnectionError("another process of the group is gone") from error
+        raise ConnectionError("another process of the group has ended") from error

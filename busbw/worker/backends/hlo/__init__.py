@@ -1,1 +1,1 @@
-"""Optimised HLO, whoever wrote it: read as text, proved to be the collective asked for."""
+"""Proof from optimized HLO, the text of a program that XLA compiled."""

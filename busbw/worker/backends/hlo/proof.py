@@ -1,7 +1,7 @@
-"""Proof from a compiled program's text that it is the collective that was asked for.
+"""Prove from the text of a compiled program that it is the collective of a case.
 
-In each round of the loop exactly the expected collectives, of the payload's bytes, over the
-expected ranks, and none anywhere else; and nothing else that reads or writes the payload.
+Each iteration of the loop holds exactly the expected collectives, of the payload's bytes and over
+the expected ranks. No collective is anywhere else, and nothing else reads or writes the payload.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from busbw.program.hlo import Instruction, Module, algorithm_of, read
 
 from ..base import MeasuringError, not_a_collective
 
-# Characters of an instruction, and of what is said of it in a sentence.
-_SHOWN, _SHOWN_FIRST = 300, 100
+# How many characters of an instruction a message shows, and how many of a part of it.
+_INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
 _ELEMENT = re.compile(r"([a-z]+\d+)\[")
 
-# Operations that start a collective which is waited for later, alone or within a computation.
+# Operations that begin a computation whose result is waited for later.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
-# What writes nothing itself: what a call, on a SparseCore too, or an async start runs is looked at.
+# Operations that write nothing themselves. The computations that they call are examined.
 _WRITES_NOTHING = {
     "parameter",
     "tuple",
@@ -44,11 +44,12 @@ _WRITES_NOTHING = {
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What one round of the program must hold. `strict`: no copy of the payload besides.
+class ExpectedLoop:
+    """What an iteration of the program's loop must hold.
 
-    With `copied_first` a collective's input may be a copy, which belongs to it. `may_widen`: the
-    compiler may compute all of them in float32, of which no time is one of this.
+    `strict`: there must be no other copy of the payload. `copied_first`: a copy of the input may
+    belong to the collective. `may_widen`: the compiler may compute in float32 instead, and then
+    there is no time of the case.
     """
 
     case: Case
@@ -59,42 +60,54 @@ class Wanted:
 
     @property
     def collective(self) -> AbstractCollective:
+        """The collective of the case."""
         return COLLECTIVES[self.case.collective]
 
     @property
     def kind(self) -> str:
+        """The name of the collective's instruction."""
         return self.collective.hlo
 
     @property
     def result_bytes(self) -> int:
+        """The bytes of a collective's result on one rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
-    def least_bytes(self) -> int:
+    def block_bytes(self) -> int:
+        """The bytes of the smallest part of the payload."""
         return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
 
     @property
     def pairs(self) -> set[tuple[int, ...]]:
-        """(source, target) ranks of a collective that sends to single ranks; else none."""
+        """The (source, target) ranks of a collective that sends to single ranks, else none."""
         positions = self.collective.pairs(self.case.group_size)
         return {(group[a], group[b]) for group in self.case.groups for a, b in positions}
 
+    @property
     def text(self) -> str:
+        """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``."""
         where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
         return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
 
 
-def wanted(case: Case, per_round: int, *, device: Device, plain: bool = True) -> Wanted:
-    """Not `plain` if work is injected. A single call counts with its copies, as users see it."""
+def expect(
+    case: Case, per_round: int, *, device: Device, has_injection: bool = False
+) -> ExpectedLoop:
+    """Return what the program of a case must hold.
+
+    Copies of the payload are allowed beside injected work, and in a single call: its time has them
+    as users have them.
+    """
     collective = COLLECTIVES[case.collective]
     strict = (
         collective.copy_free
-        and plain
+        and not has_injection
         and case.clock is not Clock.DISPATCH
         and (device is Device.CPU or collective.copy_free_on_accelerators)
     )
-    return Wanted(
+    return ExpectedLoop(
         case=case,
         per_round=per_round,
         strict=strict,
@@ -106,12 +119,12 @@ def wanted(case: Case, per_round: int, *, device: Device, plain: bool = True) ->
 
 
 @dataclass(frozen=True)
-class Proved:
-    """What one turn of a proved program's loop holds, and what reads or writes the payload.
+class ProvedLoop:
+    """What an iteration of a proved program's loop holds.
 
-    `collectives` are all of the turn's, `around` what else in it reads or writes a part of the
-    payload, `around_loop` what does so in a call, outside of the loop. `starts` says that the
-    collective is started, and waited for later.
+    `around` are instructions other than `collectives` that write a part of the payload, and
+    `around_loop` those of a call, outside of the loop. `starts`: the collective is started, and
+    waited for later.
     """
 
     collectives: tuple[Instruction, ...]
@@ -120,113 +133,130 @@ class Proved:
     starts: bool = False
 
 
-def prove(text: str, wanted: Wanted) -> Proof:
-    """What the module holds. Raises MeasuringError NOT_A_COLLECTIVE with the offending text."""
-    found = find(text, wanted)
+def prove(text: str, expected: ExpectedLoop) -> Proof:
+    """Return what a program holds. Raises MeasuringError as `prove_loop` does."""
+    loop = prove_loop(text, expected)
     return Proof(
-        collectives=dict(Counter(one.collective for one in found.collectives)),
-        payload_copies=len(found.around),
-        copies_per_call=len(found.around_loop),
-        algorithm=wanted.case.strategy,
-        chosen=algorithm_of(found.collectives),
-        array_bytes=wanted.result_bytes,
-        groups=wanted.case.groups,
+        collectives=dict(Counter(instruction.collective for instruction in loop.collectives)),
+        payload_copies=len(loop.around),
+        copies_per_call=len(loop.around_loop),
+        algorithm=expected.case.strategy,
+        chosen=algorithm_of(loop.collectives),
+        array_bytes=expected.result_bytes,
+        groups=expected.case.groups,
     )
 
 
-def find(text: str, wanted: Wanted) -> Proved:
-    """The proved program's parts.
+def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
+    """Return the instructions of a program's loop.
 
-    Raises MeasuringError NOT_A_COLLECTIVE as `prove` does, and OTHER_DTYPE where all is right but
-    that each collective is of float32, of as many elements.
+    Raises:
+        MeasuringError: NOT_A_COLLECTIVE with the text of the wrong instruction, and OTHER_DTYPE if
+            the only difference is that each collective is of as many elements of float32.
+
     """
     module = read(text)
-    looped = wanted.case.clock is not Clock.DISPATCH
-    rounds = module.loop_bodies() if looped else (module.entry,)
-    found = [one for name in rounds for one in module.reached(name) if one.collective]
-    _check_number(module, found, wanted)
-    widened = wanted.may_widen and all(_is_widened(one, wanted) for one in found)
-    for one in found:
-        _check_one(one, wanted, widened=widened)
-    if widened:
-        text = f"XLA's CPU compiler computes this {wanted.case.dtype} {wanted.kind} in float32"
-        raise MeasuringError(FailureKind.OTHER_DTYPE, text)
-    around = [one for name in rounds for one in _going_over(module, name, wanted)]
+    is_looped = expected.case.clock is not Clock.DISPATCH
+    bodies = module.loop_bodies() if is_looped else (module.entry,)
+    reached = [instruction for name in bodies for instruction in module.reached(name)]
+    collectives = [instruction for instruction in reached if instruction.collective]
+    _check_number(module, collectives, expected)
+    is_widened = expected.may_widen and all(
+        _is_widened(instruction, expected) for instruction in collectives
+    )
+    for instruction in collectives:
+        _check_collective(instruction, expected, is_widened=is_widened)
+    if is_widened:
+        message = (
+            f"XLA's CPU compiler computes this {expected.case.dtype} {expected.kind} in float32"
+        )
+        raise MeasuringError(FailureKind.OTHER_DTYPE, message)
+    around = [instruction for name in bodies for instruction in _writers(module, name, expected)]
     # A TPU may hold a small payload in its own memory while the collective runs.
     copies = [
-        one
-        for one in around
-        if not one.moves_between_memories
-        and not (wanted.copied_first and _is_copied_for(one, found))
+        instruction
+        for instruction in around
+        if not instruction.moves_between_memories
+        and not (expected.copied_first and _is_copied_for(instruction, collectives))
     ]
-    if copies and wanted.strict:
-        raise not_a_collective(f"the payload is copied between collectives: {_shown(copies[0])}")
-    return Proved(
-        collectives=tuple(found),
+    if copies and expected.strict:
+        raise not_a_collective(f"the payload is copied between collectives: {_excerpt(copies[0])}")
+    return ProvedLoop(
+        collectives=tuple(collectives),
         around=tuple(around),
-        around_loop=tuple(_going_over(module, module.entry, wanted)) if looped else (),
+        around_loop=tuple(_writers(module, module.entry, expected)) if is_looped else (),
         starts=any(
-            one.op in _STARTS and not one.is_waited_for_at_once
-            for name in rounds
-            for one in module.reached(name)
+            instruction.op in _STARTS and not instruction.is_waited_for_at_once
+            for instruction in reached
         ),
     )
 
 
-def _check_number(module: Module, found: list[Instruction], wanted: Wanted) -> None:
+def _check_number(module: Module, collectives: list[Instruction], expected: ExpectedLoop) -> None:
     everywhere = module.collectives()
-    right = [one for one in found if one.collective == wanted.kind]
-    if len(right) == len(found) == len(everywhere) == wanted.per_round:
+    right = [instruction for instruction in collectives if instruction.collective == expected.kind]
+    if len(right) == len(collectives) == len(everywhere) == expected.per_round:
         return
-    odd = next((one for one in everywhere if one not in right), None)
-    kinds = dict(Counter(one.collective for one in everywhere))
-    got = f"{kinds or 'none'}, {len(right)} of them there"
-    shown = f", such as {_shown(odd)}" if odd is not None else ""
-    raise not_a_collective(f"expected {wanted.text()}, XLA compiled {got}{shown}")
+    odd = next((instruction for instruction in everywhere if instruction not in right), None)
+    kinds = dict(Counter(instruction.collective for instruction in everywhere))
+    counts = f"{kinds or 'none'}, {len(right)} of them there"
+    example = f", such as {_excerpt(odd)}" if odd is not None else ""
+    raise not_a_collective(f"expected {expected.text}, XLA compiled {counts}{example}")
 
 
-def _is_widened(one: Instruction, wanted: Wanted) -> bool:
-    """Whether it is of float32 and of as many elements as a narrower dtype of the case has."""
-    each, dtype = DTYPES[wanted.case.dtype].size_bytes, DTYPES["float32"].size_bytes
-    floats = set(_ELEMENT.findall(one.text.partition(f" {one.op}(")[0])) == {"f32"}
-    return each < dtype and floats and one.result_bytes * each == wanted.result_bytes * dtype
+def _is_widened(instruction: Instruction, expected: ExpectedLoop) -> bool:
+    """Return whether a collective has as many elements of float32 as the case has narrower ones."""
+    narrow, wide = DTYPES[expected.case.dtype].size_bytes, DTYPES["float32"].size_bytes
+    is_float32 = set(_ELEMENT.findall(_result(instruction))) == {"f32"}
+    has_count = instruction.result_bytes * narrow == expected.result_bytes * wide
+    return narrow < wide and is_float32 and has_count
 
 
-def _check_one(one: Instruction, wanted: Wanted, *, widened: bool) -> None:
-    case = wanted.case
-    if one.result_bytes != wanted.result_bytes and not widened:
-        raise not_a_collective(f"expected {wanted.text()}, XLA compiled {_shown(one)}")
-    if wanted.pairs:
-        right = set(pairs_of(one.text) or ()) == wanted.pairs
+def _check_collective(
+    instruction: Instruction, expected: ExpectedLoop, *, is_widened: bool
+) -> None:
+    case = expected.case
+    if instruction.result_bytes != expected.result_bytes and not is_widened:
+        raise not_a_collective(f"expected {expected.text}, XLA compiled {_excerpt(instruction)}")
+    if expected.pairs:
+        is_right = set(pairs_of(instruction.text) or ()) == expected.pairs
     else:
-        groups = groups_of(one.text, case.ranks)
-        right = groups is not None and set(groups) == set(case.groups)
-    if not right:
+        groups = groups_of(instruction.text, case.ranks)
+        is_right = groups is not None and set(groups) == set(case.groups)
+    if not is_right:
         braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.groups)
         raise not_a_collective(
-            f"expected {wanted.text()} in groups {braced[:_SHOWN_FIRST]}, "
-            f"XLA compiled {_shown(one)}"
+            f"expected {expected.text} in groups {braced[:_PART_CHARACTERS]}, "
+            f"XLA compiled {_excerpt(instruction)}"
         )
 
 
-def _shown(one: Instruction) -> str:
-    given = one.text.partition(f" {one.op}(")[0]
-    return f"{given[:_SHOWN_FIRST]} {one.op}(...):\n{one.text[:_SHOWN]}"
+def _result(instruction: Instruction) -> str:
+    """Return the name and the shape of an instruction's result."""
+    return instruction.text.partition(f" {instruction.op}(")[0]
 
 
-def _going_over(module: Module, name: str, wanted: Wanted) -> list[Instruction]:
-    """Other instructions than collectives that write an array as large as a part of the payload."""
+def _excerpt(instruction: Instruction) -> str:
+    result = _result(instruction)[:_PART_CHARACTERS]
+    return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
+
+
+def _writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruction]:
+    """Return the instructions, but collectives, that write an array as large as a block."""
     return [
-        one
-        for one in module.reached(name, fused=False)
-        if not one.collective
-        and one.op not in _WRITES_NOTHING
-        and not (one.op in _WRAPPERS and one.called)
-        and not one.op.endswith(("-done", "-update"))
-        and "AllocateBuffer" not in one.text
-        and max(one.array_bytes, default=0) >= wanted.least_bytes
+        instruction
+        for instruction in module.reached(name, fused=False)
+        if not instruction.collective
+        and instruction.op not in _WRITES_NOTHING
+        and not (instruction.op in _WRAPPERS and instruction.called)
+        and not instruction.op.endswith(("-done", "-update"))
+        and "AllocateBuffer" not in instruction.text
+        and max(instruction.array_bytes, default=0) >= expected.block_bytes
     ]
 
 
-def _is_copied_for(one: Instruction, collectives: list[Instruction]) -> bool:
-    return one.op == "copy" and any(f" {it.op}({one.name})" in it.text for it in collectives)
+def _is_copied_for(copy: Instruction, collectives: list[Instruction]) -> bool:
+    """Return whether an instruction copies the input of a collective."""
+    return copy.op == "copy" and any(
+        f" {collective.op}({copy.name})" in collective.text for collective in collectives
+    )

@@ -1,15 +1,15 @@
-"""JAX, imported only here, once its version is known to be new enough."""
+"""JAX, imported only here, after its version was found to be new enough."""
 
 from __future__ import annotations
 
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import AbstractBackend
+from ..base import Backend
 
 
-def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
-    """Raises MeasuringError UNAVAILABLE where JAX is too old."""
+def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
+    """Open the devices. Raises MeasuringError UNAVAILABLE if JAX is too old."""
     from . import versions
 
     versions.check()

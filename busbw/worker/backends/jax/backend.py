@@ -1,6 +1,6 @@
-"""JAX: its devices, which of its programs measures a case, and the recordings of its profiler.
+"""JAX's devices, meshes over them, and the recordings of its profiler.
 
-Attached devices and those of a topology are the same values.
+The functions take attached devices as well as those of a topology.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
 from ..base import Reader, unavailable
-from ..framework import AbstractFramework, clocks, package_versions
+from ..framework import FrameworkBackend, clocks, package_versions
 from . import collective, versions
+from .collective import EVERYWHERE
 from .injection import calibrate, delay_of
-from .program import EVERYWHERE, JaxProgram
+from .program import JaxProgram
 
 PROGRAM = "chain2"
 _BUFFERS = {
@@ -40,22 +41,22 @@ _BUFFERS = {
 }
 
 
-class JaxBackend(AbstractFramework):
+class JaxBackend(FrameworkBackend):
     """The collectives of `jax.lax` over every device of one class, in one process or several."""
 
     name = "jax"
-    refusals = (RuntimeError,)
+    missing_errors = (RuntimeError,)
     turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
     ) -> None:
         super().__init__(device, member)
-        own = (ranks or VIRTUAL_RANKS) // (member.count if member else 1)
-        jax.config.update("jax_num_cpu_devices", own)
+        local_ranks = (ranks or VIRTUAL_RANKS) // self._processes
+        jax.config.update("jax_num_cpu_devices", local_ranks)
         if member is not None:
-            sharing.check_enough(member, device, own if ranks else None)
-            versions.join(member, own if ranks else None)
+            sharing.check_gpu_count(member, device, local_ranks if ranks else None)
+            versions.join(member, local_ranks if ranks else None)
         elif variables.PROGRAMS in os.environ:
             versions.keep_programs(os.environ[variables.PROGRAMS])
         self._exchange: Exchange | None = None
@@ -63,51 +64,47 @@ class JaxBackend(AbstractFramework):
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = versions_of_packages()
         if device is Device.CPU:
-            # What JAX and its compiler take for themselves is there before a case is measured,
-            # or the first one's peak would be far from its prediction.
+            # JAX and its compiler allocate memory for themselves in the first program. Allocated in
+            # the first case, it would make the measured peak exceed the predicted one.
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
-    def _gathered(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        self._exchange = self._exchange or Exchange(self.device)
+    def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+        self._exchange = self._exchange or Exchange(self.devices())
         return self._exchange(words)
 
     def _device_set(self, device: Device) -> DeviceSet:
         member = self._member
-        found = device_set(
-            device, jax.devices(device.value), hosts=member.hosts if member else None
-        )
-        shared = member is not None and bool(member.shared_devices) and device is Device.GPU
-        return replace(found, shared=shared)
+        hosts = member.hosts if member else None
+        devices = device_set(device, jax.devices(device.value), hosts=hosts)
+        is_shared = member is not None and bool(member.shared_devices) and device is Device.GPU
+        return replace(devices, shared=is_shared)
 
     def _host_bytes(self, case: Case) -> int:
         return collective.host_bytes(case)
 
     def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
-        virtual, delay = self.device is Device.CPU, delay_of(case, injection)
+        is_virtual, delay = self.device is Device.CPU, delay_of(case, injection)
         mesh = self._mesh(case)
-        work = collective.work_of(case, mesh, virtual=virtual)
-        program = JaxProgram(case, mesh, work, delayed=delay is not None)
+        program = JaxProgram(case, mesh, is_virtual=is_virtual, is_delayed=delay is not None)
         if delay is not None:
-            ranks_per_core = len(mesh.local_devices) / host.cores() if virtual else 1.0
-            calibrate(program, delay, self.slowest, ranks_per_core=ranks_per_core)
+            ranks_per_core = len(mesh.local_devices) / host.cores() if is_virtual else 1.0
+            calibrate(program, delay, self.slowest_s, ranks_per_core=ranks_per_core)
         return program
 
     def _soaked(self, case: Case) -> JaxProgram:
-        mesh, virtual = self._mesh(case), self.device is Device.CPU
-        return JaxProgram(case, mesh, collective.work_of(case, mesh, virtual=virtual, soaking=True))
+        is_virtual = self.device is Device.CPU
+        return JaxProgram(case, self._mesh(case), is_virtual=is_virtual, is_soaking=True)
 
     def devices(self) -> Sequence[Any]:
-        """Return all devices of the class that is measured on, those of other processes too."""
-        found: Sequence[Any] = jax.devices(self.device.value if self.device else None)
-        return found
+        """Return all devices of the class that is measured, also those of other processes."""
+        return list(jax.devices(self.device.value if self.device else None))
 
-    def _mesh(self, case: Case) -> jax.sharding.Mesh:
+    def _mesh(self, case: Case) -> Mesh:
         devices = self.devices()
         return mesh_of(case, [*devices[self.turned :], *devices[: self.turned]])
 
     @contextlib.contextmanager
-    def recording(self, folder: Path) -> Iterator[Reader]:
-        """Record with JAX's profiler, without Python's own calls: they would be most events."""
+    def record(self, folder: Path) -> Iterator[Reader]:
         if not versions.has_readable_profiler():
             raise unavailable("this JAX is too old to read recordings of its profiler")
         from . import profile
@@ -118,62 +115,75 @@ class JaxBackend(AbstractFramework):
 
 def device_set(
     device: Device,
-    found: Sequence[Any],
+    devices: Sequence[Any],
     *,
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """`processes` None: as many as JAX runs in; `hosts` None: one for each of these."""
-    virtual = device is Device.CPU
+    """Describe the devices of a class.
+
+    Args:
+        device: the class.
+        devices: all of its devices.
+        processes: the number of processes, None for that of JAX.
+        hosts: the number of hosts, None if there is one for each process.
+
+    """
+    is_virtual = device is Device.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
         device=device,
-        device_kind=host.cpu_model() if virtual else found[0].device_kind,
-        ranks=len(found),
-        any_ranks=virtual,
+        device_kind=host.cpu_model() if is_virtual else devices[0].device_kind,
+        ranks=len(devices),
+        any_ranks=is_virtual,
         program=f"{PROGRAM}-{_BUFFERS[device]}",
         allocator=_allocator(device),
         strategies={"default": "psum", "psum": "psum"},
-        clocks=clocks(device, recorded=versions.has_readable_profiler()),
-        mesh=_mesh_text(found) if device is Device.TPU else "",
-        cores=host.cores() if virtual else None,
+        clocks=clocks(device, is_recorded=versions.has_readable_profiler()),
+        mesh=_torus_text(devices) if device is Device.TPU else "",
+        cores=host.cores() if is_virtual else None,
         processes=processes,
         hosts=hosts or processes,
     )
 
 
-def mesh_of(case: Case, devices: Sequence[Any]) -> jax.sharding.Mesh:
-    """The mesh that `case` runs over. Raises MeasuringError where there are too few devices."""
+def mesh_of(case: Case, devices: Sequence[Any]) -> Mesh:
+    """Return the mesh that `case` runs over. Raises MeasuringError if there are too few devices."""
     if len(devices) < case.ranks:
-        raise unavailable(f"{case.ranks} ranks asked for, {len(devices)} devices")
-    taking_part = list(devices[: case.ranks])
+        raise unavailable(f"{case.ranks} ranks requested, {len(devices)} devices")
+    used = list(devices[: case.ranks])
     if not case.axes:
-        return jax.sharding.Mesh(np.array(taking_part), ("ranks",))
+        return Mesh(np.array(used), ("ranks",))
     axes, parts = axes_of(case.mesh), parts_of(case.mesh)
+    shape = tuple(axes.values())
     if parts == 1:
-        laid_out = mesh_utils.create_device_mesh(tuple(axes.values()), taking_part)
-    else:
-        laid_out = _by_host(taking_part, parts).reshape(tuple(axes.values()))
-    return jax.sharding.Mesh(laid_out, tuple(axes))
+        return Mesh(mesh_utils.create_device_mesh(shape, used), tuple(axes))
+    return Mesh(_by_host(used, parts).reshape(shape), tuple(axes))
 
 
 def _by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Raises MeasuringError where a part is not of whole processes, or not within one slice."""
+    """Return the devices in `parts` rows of whole processes, each row in one slice.
+
+    Raises MeasuringError if that is impossible.
+    """
     processes = len({device.process_index for device in devices})
-    slices = [getattr(device, "slice_index", None) or 0 for device in devices]
-    order = sorted(zip(slices, devices), key=lambda one: (one[0], one[1].process_index, one[1].id))
-    each = len(devices) // parts
-    rows = [order[begin : begin + each] for begin in range(0, len(order), each)]
-    if any(len({at for at, _ in row}) > 1 for row in rows):
-        raise unavailable(f"{len(set(slices))} slices are not {parts} equal parts of the mesh")
-    if any(len({one.process_index for _, one in row}) * parts != processes for row in rows):
+    order = sorted(devices, key=lambda device: (_slice_of(device), device.process_index, device.id))
+    size = len(devices) // parts
+    rows = [order[begin : begin + size] for begin in range(0, len(order), size)]
+    if any(len(set(map(_slice_of, row))) > 1 for row in rows):
+        slices = len(set(map(_slice_of, devices)))
+        raise unavailable(f"{slices} slices are not {parts} equal parts of the mesh")
+    if any(len({device.process_index for device in row}) * parts != processes for row in rows):
         raise unavailable(f"{processes} processes are not {parts} equal parts of the mesh")
-    return np.concatenate(
-        [mesh_utils.create_device_mesh((each,), [device for _, device in row]) for row in rows]
-    )
+    return np.concatenate([mesh_utils.create_device_mesh((size,), row) for row in rows])
+
+
+def _slice_of(device: Any) -> int:
+    return getattr(device, "slice_index", None) or 0
 
 
 def versions_of_packages() -> dict[str, str]:
+    """Return the versions of JAX and of the packages of its compilers."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
@@ -181,11 +191,11 @@ def versions_of_packages() -> dict[str, str]:
 def _allocator(device: Device) -> str:
     if device is Device.CPU:
         return process.allocator()
-    preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
-    return "preallocated" if preallocated else "grown"
+    is_preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
+    return "preallocated" if is_preallocated else "grown"
 
 
-def _mesh_text(devices: Sequence[Any]) -> str:
+def _torus_text(devices: Sequence[Any]) -> str:
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:
@@ -193,29 +203,27 @@ def _mesh_text(devices: Sequence[Any]) -> str:
     return "x".join(str(extent) for extent in extents)
 
 
-Words = Sequence[int]
-
-
 class Exchange:
-    """Words of every process to every process, by one device of each."""
+    """Sends words of every process to every process, with the first device of each process."""
 
-    def __init__(self, device: Device | None) -> None:
+    def __init__(self, devices: Sequence[Any]) -> None:
         first: dict[int, Any] = {}
-        for one in jax.devices(device.value if device else None):
-            first.setdefault(one.process_index, one)
+        for device in devices:
+            first.setdefault(device.process_index, device)
         mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
-        self._each = NamedSharding(mesh, PartitionSpec("processes"))
+        self._by_process = NamedSharding(mesh, PartitionSpec("processes"))
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
 
-    def __call__(self, words: Words) -> list[list[int]]:
-        shape = (self._each.mesh.size, len(words))
-        own = np.array([words], np.uint32)
-        rows = jax.make_array_from_callback(shape, self._each, lambda index: own)
+    def __call__(self, words: Sequence[int]) -> list[list[int]]:
+        """Return the words of all processes, in the order of their indices."""
+        shape = (self._by_process.mesh.size, len(words))
+        row = np.array([words], np.uint32)
+        rows = jax.make_array_from_callback(shape, self._by_process, lambda index: row)
         if len(words) not in self._programs:
-            # What is laid out otherwise afterwards is a collective between.
+            # Another sharding of the result makes XLA add a collective.
             jitted = jax.jit(lambda rows: rows, out_shardings=self._everywhere)
             self._programs[len(words)] = jitted.lower(rows).compile()
         (shard,) = self._programs[len(words)](rows).addressable_shards
-        found: list[list[int]] = np.asarray(shard.data).tolist()
-        return found
+        gathered: list[list[int]] = np.asarray(shard.data).tolist()
+        return gathered

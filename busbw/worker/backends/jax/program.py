@@ -1,13 +1,13 @@
-"""A program in JAX, of whatever workload: compiled once, called on buffers, compared by rank.
+"""A program in JAX: compiled once, called on buffers, compared on each rank.
 
-An accelerator's result is compared on the devices, which say which ranks are right to the last
-element; only a wrong one is copied to the host.
+The result on an accelerator is compared on its devices, which report the ranks whose results are
+right to the last element. Only other results are copied to the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 from typing import Any, final
 
 import jax
@@ -17,25 +17,27 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.launch import Proof
+from busbw.model.words import MIB, Device
 from busbw.program import hlo
 
-from ..base import wrong_world
-from ..framework import AbstractChain
+from ..base import unavailable, wrong_world
+from ..chain import Chain
+from ..hlo import proof
 from ..recordings import timed_instructions
 from ..values import Values, memory_at
-from . import versions
-from .injection import busy
+from ..words import Words
+from .collective import EVERYWHERE, Form, axes_of, distribute, form_of, lower_over
 
-EVERYWHERE = PartitionSpec()
+# Buffers up to this size are made on the host.
+_FROM_HOST_BYTES = 4 * MIB
 
-_CHECKED_AT_ONCE = 2**18
+_STRETCH = 2**18
 
 
-class CheckOnDevices:
-    """Compiled once for the shape of a case's result."""
+class DeviceCheck:
+    """A comparison of results on the devices, compiled once for the shape of a case's result."""
 
-    def __init__(self, case: Case, mesh: jax.sharding.Mesh, values: Values) -> None:
+    def __init__(self, case: Case, mesh: Mesh, values: Values) -> None:
         self._case = case
         self._values = values
         collective = COLLECTIVES[case.collective]
@@ -44,96 +46,92 @@ class CheckOnDevices:
         self._sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         shapes = [
             jax.ShapeDtypeStruct(shape, case.dtype, sharding=self._sharding)
-            for shape in (self._wanted(0, 1).shape, (case.ranks * self._count,))
+            for shape in (self._expected(0, 1).shape, (case.ranks * self._count,))
         ]
-        # ``(wanted, result) -> how many stretches are wrong``, each by rank.
-        each = self._sharding.spec
-        self._wrong = lowered_over(mesh, self._wrong_stretches, shapes, each).compile()
+        spec = self._sharding.spec
+        self._wrong = lower_over(mesh, self._wrong_stretches, shapes, spec).compile()
 
-    def right_ranks(self, number: int, iterations: int, result: jax.Array) -> frozenset[int]:
-        """To the last element."""
-        wanted = placed(self._wanted(number, iterations), self._sharding)
-        shards = self._wrong(wanted, result).addressable_shards
+    def right_ranks(self, draw: int, iterations: int, result: jax.Array) -> frozenset[int]:
+        """Return the ranks of this process whose results are right to the last element."""
+        expected = distribute(self._expected(draw, iterations), self._sharding)
+        shards = self._wrong(expected, result).addressable_shards
         return frozenset(
             int(shard.index[0].start or 0) for shard in shards if not np.asarray(shard.data).any()
         )
 
-    def _wanted(self, number: int, iterations: int) -> Any:
+    def _expected(self, draw: int, iterations: int) -> Any:
         ranks = range(self._case.ranks)
-        return np.stack([self._values.after(rank, number, iterations) for rank in ranks])
+        return np.stack([self._values.after(rank, draw, iterations) for rank in ranks])
 
-    def _wrong_stretches(self, wanted: jax.Array, values: jax.Array) -> jax.Array:
-        """In chunks, so that the exact values take little memory."""
-        _, blocks, period = wanted.shape
+    def _wrong_stretches(self, expected: jax.Array, values: jax.Array) -> jax.Array:
+        """Count the wrong stretches of a rank; in stretches the exact values take little memory."""
+        _, blocks, period = expected.shape
         length = self._count // blocks
-        stretch = max(period, min(length, _CHECKED_AT_ONCE) // period * period)
+        stretch = max(period, min(length, _STRETCH) // period * period)
         whole = length // stretch
 
-        def look(i: Any, wrong: Any) -> Any:
+        def compare(i: Any, wrong: Any) -> Any:
             block, part = i // max(1, whole), i % max(1, whole)
             begin = jnp.uint32(block) * jnp.uint32(length) + jnp.uint32(part * stretch)
-            exact = jnp.tile(wanted[0, block], stretch // period)
+            exact = jnp.tile(expected[0, block], stretch // period)
             got = jax.lax.dynamic_slice(values, (begin,), (stretch,))
             return wrong + jnp.any(got != exact)
 
-        rest = values.reshape(blocks, length)[:, whole * stretch :]
-        exact = jnp.tile(wanted[0], (1, stretch // period))[:, : rest.shape[1]]
-        first = jnp.any(rest != exact).astype(jnp.int32)
+        tail = values.reshape(blocks, length)[:, whole * stretch :]
+        exact = jnp.tile(expected[0], (1, stretch // period))[:, : tail.shape[1]]
+        first = jnp.any(tail != exact).astype(jnp.int32)
         turns = whole * blocks
-        found: jax.Array = jax.lax.fori_loop(0, turns, look, first) if turns else first
-        return found.reshape(1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What a chain repeats, and what must come of it.
-
-    ``lowered(delayed=...)`` is ``(turns, *buffers) -> (rounds counted, *buffers)``, not compiled
-    yet; `delayed`, its first argument is ``(turns, steps of the busy loop)``.
-    ``proved(text, delayed=...)`` is the proof of what was compiled. Buffers are of `shapes`; where
-    they are `donated`, a call gives new ones. The `result`-th that it gives is the result.
-    ``start(number, *buffers)`` lays out a draw on the devices; None where a device's memory is the
-    host's, which lays it out in place.
-    """
-
-    values: Values
-    step: int
-    most_iterations: int
-    lowered: Callable[..., Any]
-    proved: Callable[..., Proof]
-    shapes: Sequence[jax.ShapeDtypeStruct]
-    start: Callable[..., tuple[jax.Array, ...]] | None
-    result: int
-    donated: bool
-    from_host: bool
-    on_devices: CheckOnDevices | None
+        count: jax.Array = jax.lax.fori_loop(0, turns, compare, first) if turns else first
+        return count.reshape(1)
 
 
 @final
-class JaxProgram(AbstractChain):
-    """The chain of `work` over `mesh`.
+class JaxProgram(Chain):
+    """The chain of a case over a mesh.
 
-    If it is `delayed`, its first argument is ``(turns, delay_steps)``: the steps of the busy loop
-    that follows each collective, none while nothing is injected.
+    `is_virtual`: the devices are parts of a CPU, whose memory is the host's. If the program
+    `is_delayed`, a busy loop of `delay_steps` follows each collective while it is injecting.
     """
 
     delay_steps: int = 0
     _hash: Any = None
 
-    def __init__(self, case: Case, mesh: Mesh, work: Work, *, delayed: bool = False) -> None:
-        super().__init__(case, work.values)
-        self.step, self.most_iterations = work.step, work.most_iterations
-        self._mesh, self._work = mesh, work
+    def __init__(
+        self,
+        case: Case,
+        mesh: Mesh,
+        *,
+        is_virtual: bool,
+        is_delayed: bool = False,
+        is_soaking: bool = False,
+    ) -> None:
+        devices = set(mesh.devices.flat)
+        if len(devices) != case.ranks:
+            raise wrong_world(f"{len(devices)} devices take part, expected {case.ranks}")
+        values = (Words if is_soaking else Values)(case, jnp.dtype(case.dtype))
+        rounds, axes = values.most_rounds(), axes_of(case, mesh)
+        device = Device(mesh.devices.flat[0].platform)
+        form = form_of(
+            case, axes, rounds, device=device, is_virtual=is_virtual, is_delayed=is_delayed
+        )
+        super().__init__(case, values)
+        self._form, self._mesh = form, mesh
+        self.step, self.most_iterations = max(1, form.step), _most_iterations(case, rounds, form)
+        self._shapes = form.shapes(case, mesh)
+        self._start = None if is_virtual else _start_program(case, mesh, form, values)
+        has_device_check = not is_virtual and not is_soaking
+        self._device_check = DeviceCheck(case, mesh, values) if has_device_check else None
         self._peak_before_bytes = self._peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         self._buffers: tuple[jax.Array, ...] = ()
         self._aside: tuple[jax.Array, ...] = ()
-        self._delayed = delayed
-        with self._compiling():
-            self._call = work.lowered(delayed=delayed).compile()
+        begun_s = time.perf_counter()
+        self._call = form.lower(case, mesh).compile()
+        self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _memory_bytes(self._call)
         text = self._call.as_text()
-        self.proof = work.proved(text, delayed=delayed)
+        expected = proof.expect(case, self.step, device=device, has_injection=is_delayed)
+        self.proof = proof.prove(text, expected)
         self.timed = timed_instructions(hlo.read(text))
 
     def release(self) -> None:
@@ -141,7 +139,10 @@ class JaxProgram(AbstractChain):
         self._result = None
 
     def device_peak_bytes(self) -> int | None:
-        """The highest use of any device, if this program raised it: JAX cannot reset it."""
+        """Return the highest use of any device, None if an earlier program's was higher.
+
+        JAX cannot reset it.
+        """
         peak_bytes = self._peak_bytes()
         return peak_bytes if peak_bytes > self._peak_before_bytes else None
 
@@ -149,82 +150,88 @@ class JaxProgram(AbstractChain):
         counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
-    def _lay_out(self, number: int) -> None:
+    def _initialize(self, draw: int) -> None:
         self._buffers = self._buffers or self._new_buffers()
-        if self._work.start is not None:
-            self._buffers = self._work.start(number, *self._buffers)
+        if self._start is not None:
+            self._buffers = self._start(draw, *self._buffers)
         jax.block_until_ready(self._buffers)
-        if self._work.start is None:
-            shards = self._own(self._buffers[0]).items()
-            self._values.lay_out(number, {rank: _memory_of(shard.data) for rank, shard in shards})
+        if self._start is None:
+            shards = self._shards(self._buffers[0]).items()
+            # A device of the CPU uses the memory only during a call.
+            self._values.write(
+                draw,
+                {
+                    rank: memory_at(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
+                    for rank, shard in shards
+                },
+            )
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Small ones come from the host, which is quicker than compiling a program."""
-        shapes = tuple(self._work.shapes)
-        if self._work.from_host:
-            return tuple(placed(np.zeros(one.shape, one.dtype), one.sharding) for one in shapes)
-        made = jax.jit(
-            lambda: tuple(jnp.zeros(one.shape, one.dtype) for one in shapes),
-            out_shardings=tuple(one.sharding for one in shapes),
+        """Make buffers of zeros. Small ones come from the host: a program must be compiled."""
+        shapes = tuple(self._shapes)
+        if self._case.payload_bytes <= _FROM_HOST_BYTES:
+            return tuple(
+                distribute(np.zeros(shape.shape, shape.dtype), shape.sharding) for shape in shapes
+            )
+        make_zeros = jax.jit(
+            lambda: tuple(jnp.zeros(shape.shape, shape.dtype) for shape in shapes),
+            out_shardings=tuple(shape.sharding for shape in shapes),
         )
-        found: tuple[jax.Array, ...] = made()
-        return found
+        buffers: tuple[jax.Array, ...] = make_zeros()
+        return buffers
 
-    def _called(self, iterations: int) -> tuple[Any, Any]:
-        asked = self._on_all(iterations // self.step)
-        if self._delayed:
-            asked = asked, self._on_all(self.delay_steps if self.injecting else 0)
-        counted, *buffers = self._call(asked, *self._buffers)
+    def _run(self, iterations: int) -> tuple[Any, Any]:
+        loop_counts = self._on_all(iterations // self.step)
+        if self._form.is_delayed:
+            busy_steps = self.delay_steps if self.is_injecting else 0
+            loop_counts = loop_counts, self._on_all(busy_steps)
+        counted, *buffers = self._call(loop_counts, *self._buffers)
         jax.block_until_ready(buffers)
-        if self._work.donated:
+        if self._form.is_donated:
             self._buffers = tuple(buffers)
-        return counted, buffers[self._work.result]
+        return counted, buffers[self._form.result]
 
-    def _own(self, values: jax.Array) -> dict[int, Any]:
-        """The shards of this process, by rank."""
+    def _shards(self, values: jax.Array) -> dict[int, Any]:
+        """Return the arrays on the devices of this process, in the order of their ranks."""
         ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
-        shards = [one for one in values.addressable_shards if one.device in ranks]
-        return {ranks[one.device]: one for one in shards}
+        shards = [shard for shard in values.addressable_shards if shard.device in ranks]
+        return dict(sorted((ranks[shard.device], shard.data) for shard in shards))
 
     def _on_all(self, number: int) -> Any:
-        return placed(np.array(number, np.int32), self._everywhere)
+        return distribute(np.array(number, np.int32), self._everywhere)
 
-    def _compared(self, number: int, iterations: int) -> int:
-        """Wrong ranks again on the host. Of several processes each compares its own."""
-        shards = self._own(self._result)
-        own, check = len(self._mesh.local_devices), self._work.on_devices
-        if len(shards) != own:
-            raise wrong_world(f"the result is on {len(shards)} devices, expected {own}")
-        right = check.right_ranks(number, iterations, self._result) if check else frozenset()
-        doubtful = {
-            rank: np.asarray(shards[rank].data) for rank in sorted(shards) if rank not in right
-        }
-        self._values.check_all(number, iterations, doubtful)
-        return sum(int(shard.data.size) for shard in shards.values())
+    def _compare(self, draw: int, iterations: int) -> int:
+        """Compare the results of this process, on the host those that are wrong on the devices."""
+        shards = self._shards(self._result)
+        count, check = len(self._mesh.local_devices), self._device_check
+        if len(shards) != count:
+            raise wrong_world(f"the result is on {len(shards)} devices, expected {count}")
+        right = check.right_ranks(draw, iterations, self._result) if check else frozenset()
+        doubtful = {rank: np.asarray(shard) for rank, shard in shards.items() if rank not in right}
+        self._values.check_all(draw, iterations, doubtful)
+        return sum(int(shard.size) for shard in shards.values())
 
     def _swap(self) -> None:
         self._buffers, self._aside = self._aside, self._buffers
 
     def _first_result(self) -> tuple[int, Any]:
-        rank, shard = min(self._own(self._result).items(), key=lambda one: one[0])
-        return rank, np.asarray(shard.data)
+        rank, shard = next(iter(self._shards(self._result).items()))
+        return rank, np.asarray(shard)
 
     def _results(self) -> dict[int, Any]:
-        shards = self._own(self._result)
-        return {rank: np.asarray(shards[rank].data) for rank in sorted(shards)}
+        return {rank: np.asarray(shard) for rank, shard in self._shards(self._result).items()}
 
     def _digests(self) -> tuple[int, ...]:
         """On the devices, but for memory that is the host's."""
-        if self._work.start is None:
+        if self._start is None:
             return super()._digests()
         if self._hash is None:
             like = jax.ShapeDtypeStruct(
                 self._result.shape, self._result.dtype, sharding=self._result.sharding
             )
             each = PartitionSpec(self._mesh.axis_names)
-            self._hash = lowered_over(self._mesh, _hashed, (like,), each).compile()
-        shards = self._own(self._hash(self._result))
-        return tuple(int(shards[rank].data[0]) for rank in sorted(shards))
+            self._hash = lower_over(self._mesh, _hashed, (like,), each).compile()
+        return tuple(int(shard[0]) for shard in self._shards(self._hash(self._result)).values())
 
 
 def _hashed(values: jax.Array) -> jax.Array:
@@ -241,67 +248,44 @@ def _hashed(values: jax.Array) -> jax.Array:
     return jnp.sum(mixed, dtype=jnp.uint32).reshape(1)
 
 
-def _memory_of(held: jax.Array) -> Any:
-    """Of one virtual device: nobody else reads it between two calls."""
-    return memory_at(held.unsafe_buffer_pointer(), held.size, held.dtype)
+def _most_iterations(case: Case, rounds: int, form: Form) -> int:
+    """Return how many iterations stay exact in whole turns of the loop; 1 without a loop."""
+    most = rounds // form.step * form.step if form.step else 1
+    if most == 0:
+        raise unavailable(
+            f"{case.dtype} holds no exact chain of {form.step} over {case.group_size} ranks"
+        )
+    return most
 
 
-def placed(values: Any, sharding: Any) -> jax.Array:
-    """`values` of all ranks, equal in all processes, laid out: each process has its own part."""
-    if sharding.is_fully_addressable:
-        # Of one process it is the quicker way.
-        put: jax.Array = jax.device_put(values, sharding)
-        return put
-    return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
+def _start_program(
+    case: Case, mesh: Mesh, form: Form, values: Values
+) -> Callable[..., tuple[jax.Array, ...]]:
+    """Return ``(draw, *buffers) -> buffers``, which fills the first buffer on the devices."""
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    numbers = [*range(values.draws), *([values.INEXACT] if values.is_inexact else [])]
+    # The starting values of all draws, of shape (blocks, period) on each rank. The inexact draw is
+    # the last one, so that its number -1 is its index.
+    draws = [
+        distribute(np.stack([values.start(rank, number) for rank in range(case.ranks)]), sharding)
+        for number in numbers
+    ]
+    count, (_, blocks, period) = form.counts[0], draws[0].shape
 
+    def start(draw: jax.Array, *buffers: jax.Array) -> tuple[jax.Array, ...]:
+        length = count // blocks
+        tiled = jnp.tile(draw[0], (1, -(-length // period)))[:, :length]
+        return (tiled.reshape(count), *buffers[1:])
 
-def lowered_over(
-    mesh: Mesh,
-    function: Callable[..., Any],
-    arguments: Sequence[Any],
-    out_specs: Any,
-    donated: Sequence[int] = (),
-) -> Any:
-    """`function` of each rank's part of its `arguments`, by their shardings; not compiled yet."""
-    in_specs = jax.tree.map(lambda one: one.sharding.spec, tuple(arguments))
-    mapped = versions.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-    return jax.jit(mapped, donate_argnums=donated, keep_unused=True).lower(*arguments)
-
-
-def asked_shape(mesh: Mesh, *, delayed: bool) -> Any:
-    """The first argument of a chain: how many turns, or ``(turns, steps of the busy loop)``."""
-    number = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
-    return (number, number) if delayed else number
-
-
-def chain(
-    one: Callable[..., tuple[Any, ...]],
-    asked: Any,
-    *buffers: Any,
-    step: int = 1,
-    delayed: bool = False,
-) -> tuple[Any, ...]:
-    """``one(number, *buffers) -> buffers``, `step` times a turn; the busy loop follows each.
-
-    The counter comes out, so that what was counted can be compared.
-    """
-    turns, busy_steps = asked if delayed else (asked, 0)
-
-    def turn(held: tuple[Any, ...]) -> tuple[Any, ...]:
-        count, *values = held
-        zero: Any = 0
-        for number in range(step):
-            values = [*one(number, *values)]
-            zero += busy(count + number, busy_steps) if delayed else 0
-        return count + 1 + zero, *values
-
-    start = (jnp.zeros_like(turns), *buffers)
-    held: tuple[Any, ...] = jax.lax.while_loop(lambda held: held[0] < turns, turn, start)
-    return held
+    arguments = [draws[0], *form.shapes(case, mesh)]
+    out_specs = (PartitionSpec(mesh.axis_names),) * len(form.counts)
+    donated = tuple(range(1, len(arguments)))
+    compiled = lower_over(mesh, start, arguments, out_specs, donated).compile()
+    return lambda number, *buffers: compiled(draws[number], *buffers)
 
 
 def _memory_bytes(compiled: Any) -> int | None:
-    """What one rank's part of a program takes, arguments and results included."""
+    """Return what one rank's part of a program takes, with arguments and results."""
     stats = compiled.memory_analysis()
     if stats is None:
         return None

@@ -20,8 +20,7 @@ from busbw.model.words import FailureKind
 from busbw.program import frames, inventory
 from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 
-from ..base import MeasuringError
-from ..framework import first_line
+from ..base import MeasuringError, first_line
 from .backend import JaxBackend
 
 _ACCEPTED = (

@@ -1,8 +1,8 @@
-"""What has another name in older versions of JAX: the other files here are for a current one.
+"""Differences between versions of JAX: the other files of this folder are for the newest version.
 
-Each function does what a current JAX does, or the same with an older one's API; the proof and the
-check of values know no versions. What an older one cannot do is not offered. What a current JAX no
-longer has is looked up by name. No case and no reading of a clock may enter.
+Each function does the same with every version. Features that an old version lacks are not offered.
+Names that the newest version lacks are looked up as text. The proof and the check of values know no
+versions, and no function of this file is called while a clock runs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import jax
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import unavailable
-from ..framework import check_version, first_line, is_before
+from ..base import first_line, unavailable
+from ..framework import check_version, is_older
 
 OLDEST = "0.5.0"
 
-# A collective that a SparseCore runs is read from its start and its end on the TensorCore. What
-# SparseCores note of themselves fills the same buffers: it made recordings lack collectives.
-_OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
+# A collective that a SparseCore runs is timed by its start and end on the TensorCore. The events of
+# SparseCores themselves fill the same buffers, and recordings lacked collectives.
+_PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
     Device.TPU: {
         "tpu_trace_mode": "TRACE_ONLY_XLA",
         "tpu_num_sparse_cores_to_trace": 0,
@@ -35,55 +35,55 @@ _OF_DEVICE: Mapping[Device | None, Mapping[str, str | int]] = {
     }
 }
 
-# A CPU's program that jaxlib 0.6.0 loads from a cache runs no turn of its loop; before that, nobody
-# has tried what one does.
-_KEEPS_PROGRAMS = "0.6.1"
+# jaxlib 0.6.0 loads a CPU program whose loop runs no iteration from its cache; older versions were
+# not tried.
+_OLDEST_CACHE = "0.6.1"
 
 # The driver's own timeout for a start is longer.
 _JOIN_S = 120
 
 
 def check() -> None:
-    """Raise MeasuringError UNAVAILABLE where this JAX is older than `OLDEST`."""
+    """Raise MeasuringError UNAVAILABLE if this JAX is older than `OLDEST`."""
     check_version("jax", jax.__version__, OLDEST)
 
 
 def keep_programs(folder: str) -> None:
-    """Compiled ones in `folder`, where a later process of the session finds them.
+    """Keep compiled programs in `folder` for later processes of the session.
 
-    JAX's key is the program, the options and the versions. Only as of `_KEEPS_PROGRAMS`.
+    JAX finds them by the program, the options and the versions. Old versions keep none.
     """
-    if is_before(jax.__version__, _KEEPS_PROGRAMS):
+    if is_older(jax.__version__, _OLDEST_CACHE):
         return
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def join(member: ClusterMember, own: int | None) -> None:
-    """Make this process one of its group, before any device is asked for.
+def join(member: ClusterMember, local_ranks: int | None) -> None:
+    """Make this process a member of its group, before it looks for devices.
 
-    It takes `own` of its host's GPUs, those after its neighbours', or all where `own` is None; of a
-    GPU that it shares, the only one that it sees. They are named whatever the device, because GPUs
-    are looked for before that is known. Raises MeasuringError UNAVAILABLE if the others are not
-    found.
+    The process takes `local_ranks` GPUs of its host, those after its neighbours' GPUs, or all GPUs
+    for None. It takes the only visible GPU if it shares a GPU. GPUs are chosen whatever the device
+    is, because the device is not known yet. Raises MeasuringError UNAVAILABLE if the other
+    processes are not found.
     """
     index = member.index
     # JAX 0.5.0 has no collectives between processes on CPUs by default.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    _let_gloo_listen_at(member.addresses[index])
+    _bind_gloo(member.addresses[index])
     place = 0 if member.shared_devices else index % member.on_host
-    local = list(range(own * place, own * (place + 1))) if own else None
+    gpus = list(range(local_ranks * place, local_ranks * (place + 1))) if local_ranks else None
     first = member.addresses[0]
     try:
         jax.distributed.initialize(
             coordinator_address=first,
             num_processes=member.count,
             process_id=index,
-            local_device_ids=local,
+            local_device_ids=gpus,
             cluster_detection_method="deactivate",
             initialization_timeout=_JOIN_S,
-            # By default the first one listens on every network of its host.
+            # By default the first process listens on every network of its host.
             coordinator_bind_address=first if index == 0 else None,
         )
     except (RuntimeError, ValueError, jax.errors.JaxRuntimeError) as error:
@@ -92,12 +92,15 @@ def join(member: ClusterMember, own: int | None) -> None:
         ) from error
 
 
-def _let_gloo_listen_at(address: str) -> None:
-    """By default gloo listens where the host's name leads to, which others may not reach."""
+def _bind_gloo(address: str) -> None:
+    """Let gloo listen on a process's own address.
+
+    By default it listens on the address of the host's name, which other hosts may not reach.
+    """
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
     # JAX has imported this module. Before jaxlib 0.6.1 the module has another name, and gloo keeps
-    # to its default.
+    # its default.
     jaxlib = sys.modules.get("jaxlib._jax")
     make = getattr(jaxlib, name, None)
     if make is not None:
@@ -105,15 +108,20 @@ def _let_gloo_listen_at(address: str) -> None:
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """An older JAX's check of what is the same on all ranks does not know all our operations."""
+    """Map a function over the ranks of a mesh.
+
+    An old JAX does not check which values are equal on all ranks: it does not know all operations.
+    """
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-    older = importlib.import_module("jax.experimental.shard_map").shard_map
-    return older(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=False)
+    old_shard_map = importlib.import_module("jax.experimental.shard_map").shard_map
+    return old_shard_map(
+        function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=False
+    )
 
 
 def varying(values: Any, axes: tuple[str, ...]) -> Any:
-    """`values` typed as if they differed between ranks, where a type says that."""
+    """Type `values` as if they differed between ranks, if JAX has such types."""
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(values, axes, to="varying")
     if hasattr(jax, "shard_map"):
@@ -128,19 +136,20 @@ def has_readable_profiler() -> bool:
 
 @contextlib.contextmanager
 def recording(folder: Path, device: Device | None) -> Iterator[None]:
-    """The profiler, without Python's own calls, and as `device` needs it.
+    """Record with the profiler, without Python's own calls and with the settings for `device`.
 
-    A compiler for TPUs that knows no such settings is asked for none. Raises MeasuringError
-    UNAVAILABLE where the profiler does not start: it would leave out the device without an error.
+    A compiler for TPUs may not know the settings; then there are none. Raises MeasuringError
+    UNAVAILABLE if the profiler does not start: it would leave out the device without an error.
     """
+    errors = (jax.errors.JaxRuntimeError, RuntimeError, ValueError)
     try:
-        _start(folder, _OF_DEVICE.get(device, {}))
-    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as refused:
+        _start(folder, _PROFILER_SETTINGS.get(device, {}))
+    except errors as first_error:
         try:
             _start(folder, {})
-        except (jax.errors.JaxRuntimeError, RuntimeError, ValueError):
-            said = first_line(refused)
-            raise unavailable(f"JAX's profiler does not start: {said}") from refused
+        except errors:
+            reason = first_line(first_error)
+            raise unavailable(f"JAX's profiler does not start: {reason}") from first_error
     try:
         yield
     finally:

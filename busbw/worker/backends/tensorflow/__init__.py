@@ -1,4 +1,4 @@
-"""TensorFlow, imported only here, once its version is known to be new enough."""
+"""TensorFlow, imported only here, after its version was found to be new enough."""
 
 from __future__ import annotations
 
@@ -9,39 +9,34 @@ from collections.abc import Iterator
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 
-from ..base import AbstractBackend
+from ..base import Backend
+from ..framework import check_version
 
 OLDEST = "2.16"
 
-# What TensorFlow imports if it is installed, and no worker uses: Keras, which wraps scikit-learn,
-# and JAX, which the converter of TFLite reads: 1.7 s of a processor of a start's 4.7 s.
+# TensorFlow imports these packages if they are installed, and no worker needs them: Keras, which
+# imports scikit-learn, and JAX, for the converter of TFLite. They take 1.7 s of the 4.7 s of CPU
+# time of a start.
 _UNUSED = ("jax", "jaxlib", "keras", "sklearn")
 
 
-def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> AbstractBackend:
-    """Raises MeasuringError UNAVAILABLE where TensorFlow is too old."""
-    _check()
+def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
+    """Open the devices. Raises MeasuringError UNAVAILABLE if TensorFlow is too old."""
+    with _without_packages(_UNUSED):
+        import tensorflow as tf
+    check_version("tensorflow", tf.__version__, OLDEST)
     from .backend import TensorflowBackend
 
     return TensorflowBackend(device, ranks, member)
 
 
-def _check() -> None:
-    with _left_out(_UNUSED):
-        import tensorflow as tf
-
-    from ..framework import check_version
-
-    check_version("tensorflow", tf.__version__, OLDEST)
-
-
 @contextlib.contextmanager
-def _left_out(names: tuple[str, ...]) -> Iterator[None]:
-    absent = [name for name in names if name not in sys.modules]
-    for name in absent:
+def _without_packages(names: tuple[str, ...]) -> Iterator[None]:
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        for name in absent:
+        for name in hidden:
             del sys.modules[name]

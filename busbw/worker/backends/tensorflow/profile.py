@@ -1,8 +1,9 @@
 """Recordings of TensorFlow's profiler, read by the protobuf classes in TensorFlow's wheel.
 
 On a CPU a collective is a node of the graph: an event `<node>:<operation>` on a line
-`collective_ops/...`. It is over when `CollectiveExecutor::ExecuteAsync::Done` begins inside it,
-because whatever waits for the result may run in the same event (a recording of TensorFlow 2.21).
+`collective_ops/...`. The collective ends when `CollectiveExecutor::ExecuteAsync::Done` begins
+inside the event, because operations that wait for the result may run in the same event (a recording
+of TensorFlow 2.21).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _DONE = "CollectiveExecutor::ExecuteAsync::Done"
 def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
     """Read the collectives from the recordings below a folder.
 
-    `timed` has the nodes of this process in the order of its devices. On a TPU, whose program
-    TensorFlow does not show, the instructions are those whose text the recording has.
+    `timed` has the nodes of this process in the order of its devices. TensorFlow does not show the
+    program of a TPU, so there the instructions are read from the recording.
     """
     events = [event for path in folder.rglob("*.xplane.pb") for event in _events(path)]
     texts = {event.name for event in events if " = " in event.name}
@@ -36,7 +37,7 @@ def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
 
 
 def _nodes(events: list[ProfileEvent], names: list[str]) -> Iterator[ProfileEvent]:
-    """Yield each run of a node on a CPU as an event of its device, which ends with its result."""
+    """Yield each run of a node on a CPU as an event of its device that ends with the result."""
     done = defaultdict(list)
     for event in events:
         if event.name == _DONE:

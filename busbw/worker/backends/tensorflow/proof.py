@@ -1,8 +1,8 @@
-"""Proof from TensorFlow's graphs that the strategy's own reduction is what runs.
+"""Prove from TensorFlow's graphs that the strategy's own reduction runs.
 
-The graph that was executed, after TensorFlow's optimiser and cut up by device, is recorded while
-the program runs for the first time. It has no shapes: the number of bytes comes from the traced
-graph. A TPU's program is compiled elsewhere, so for TPUs only the traced graph is checked.
+The executed graph, as optimized and divided by device, is recorded during the first call of the
+program. It has no shapes, so the number of bytes is read from the traced graph. The program of a
+TPU is compiled by the TPU's compiler, so for TPUs only the traced graph is checked.
 """
 
 from __future__ import annotations
@@ -29,32 +29,33 @@ _NCCL = "NcclAllReduce"
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """What the graph must hold: an op for each rank, or at least one; its hint, if it has one."""
+    """The operation that the graph must hold, for each rank or at least once, and its hint."""
 
     op: str
-    each_rank: bool
+    is_on_each_rank: bool
     hint: str = ""
 
 
 _ALGORITHMS = {
-    "ring": _Algorithm(op=_COLLECTIVE, each_rank=True, hint="ring"),
-    "collective_nccl": _Algorithm(op=_COLLECTIVE, each_rank=True, hint="nccl"),
-    "nccl": _Algorithm(op=_NCCL, each_rank=True),
-    "reduction_to_one_device": _Algorithm(op=_ADDITION, each_rank=False),
-    "hierarchical_copy": _Algorithm(op=_ADDITION, each_rank=False),
-    "tpu": _Algorithm(op=_TPU, each_rank=False),
+    "ring": _Algorithm(op=_COLLECTIVE, is_on_each_rank=True, hint="ring"),
+    "collective_nccl": _Algorithm(op=_COLLECTIVE, is_on_each_rank=True, hint="nccl"),
+    "nccl": _Algorithm(op=_NCCL, is_on_each_rank=True),
+    "reduction_to_one_device": _Algorithm(op=_ADDITION, is_on_each_rank=False),
+    "hierarchical_copy": _Algorithm(op=_ADDITION, is_on_each_rank=False),
+    "tpu": _Algorithm(op=_TPU, is_on_each_rank=False),
 }
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
 
 
 def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
+    """Call a program for the first time, and return the graphs that TensorFlow executed."""
     from tensorflow.python.eager import context
 
     eager = context.context()
     eager.enable_run_metadata()
     try:
-        # Graphs that TensorFlow made since the last recording are in there, too: not ours.
+        # The first export has graphs that TensorFlow made earlier.
         eager.export_run_metadata()
         first_call()
         return list(eager.export_run_metadata().partition_graphs)
@@ -62,57 +63,70 @@ def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
         eager.disable_run_metadata()
 
 
-def prove(case: Case, executed: Sequence[Any], traced: Any, own: int | None = None) -> Proof:
-    """`own` is how many of the ranks are in this process, whose graphs these are; None for all."""
-    own = case.ranks if own is None else own
-    compiled_away = case.strategy == "tpu" or not executed
-    graphs = [traced.as_graph_def()] if compiled_away else executed
-    nodes, found = _reducing(graphs)
-    _check_kinds(case, found, own)
+def prove(
+    case: Case, executed: Sequence[Any], traced: Any, local_ranks: int | None = None
+) -> Proof:
+    """Return what the graphs of this process hold.
+
+    Args:
+        case: the case.
+        executed: the executed graphs of this process.
+        traced: the traced graph.
+        local_ranks: the number of ranks in this process, None for all.
+
+    Raises:
+        MeasuringError: NOT_A_COLLECTIVE or WRONG_WORLD with the difference.
+
+    """
+    local_ranks = case.ranks if local_ranks is None else local_ranks
+    is_traced_only = case.strategy == "tpu" or not executed
+    graphs = [traced.as_graph_def()] if is_traced_only else executed
+    nodes, reductions = _reductions(graphs)
+    _check_kinds(case, reductions, local_ranks)
     _check_bytes(case, traced)
-    if not compiled_away:
-        outside = [node.name for node in found if not node.name.startswith(_LOOP)]
+    if not is_traced_only:
+        outside = [node.name for node in reductions if not node.name.startswith(_LOOP)]
         if outside and case.clock is not Clock.DISPATCH:
             raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
-        _check_groups(case, found, nodes, own)
+        _check_groups(case, reductions, nodes, local_ranks)
     return Proof(
-        collectives=dict(Counter(node.op for node in found)),
+        collectives=dict(Counter(node.op for node in reductions)),
         payload_copies=0,
         algorithm=case.strategy,
         array_bytes=case.payload_bytes,
         groups=case.groups,
-        read_from="traced graph" if compiled_away else "executed graph",
+        read_from="traced graph" if is_traced_only else "executed graph",
     )
 
 
 def reducing_nodes(executed: Sequence[Any]) -> dict[str, str]:
     """Return the names of the reducing nodes of executed graphs, in the order of their devices."""
-    _, nodes = _reducing(executed)
-    # By length first, so that device 2 comes before device 10.
+    _, nodes = _reductions(executed)
+    # Device 2 comes before device 10 because its name is shorter.
     nodes.sort(key=lambda node: (len(node.device), node.device))
     return {node.name: node.name for node in nodes}
 
 
-def _check_kinds(case: Case, found: Sequence[Any], own: int) -> None:
+def _check_kinds(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
     algorithm = _ALGORITHMS[case.strategy]
-    kinds = dict(Counter(node.op for node in found))
-    hints = {node.attr["communication_hint"].s.decode() for node in found}
-    wanted = own if algorithm.each_rank else max(1, kinds.get(algorithm.op, 0))
-    right_type = all(_element_bytes(node) == DTYPES[case.dtype].size_bytes for node in found)
-    right_hint = not algorithm.hint or hints == {algorithm.hint}
-    if kinds == {algorithm.op: wanted} and right_hint and right_type:
+    kinds = dict(Counter(node.op for node in reductions))
+    hints = {node.attr["communication_hint"].s.decode() for node in reductions}
+    count = local_ranks if algorithm.is_on_each_rank else max(1, kinds.get(algorithm.op, 0))
+    has_type = all(_element_bytes(node) == DTYPES[case.dtype].size_bytes for node in reductions)
+    has_hint = not algorithm.hint or hints == {algorithm.hint}
+    if kinds == {algorithm.op: count} and has_hint and has_type:
         return
-    hinted = f" (hint {', '.join(sorted(hints))})" if algorithm.hint else ""
+    hint_text = f" (hint {', '.join(sorted(hints))})" if algorithm.hint else ""
     raise not_a_collective(
-        f"{case.strategy} is {wanted} x {algorithm.op}, for {case.dtype} TensorFlow put "
-        f"{kinds or 'no reduction'}{hinted} into the graph"
+        f"{case.strategy} is {count} x {algorithm.op}, for {case.dtype} TensorFlow put "
+        f"{kinds or 'no reduction'}{hint_text} into the graph"
     )
 
 
 def _check_bytes(case: Case, traced: Any) -> None:
-    """By the traced graph: the executed one has no shapes, and the optimiser changes none."""
-    _, found = _reducing([traced.as_graph_def(add_shapes=True)])
-    for node in found:
+    """Check the bytes of each reduction in the traced graph; the optimizer changes no shape."""
+    _, reductions = _reductions([traced.as_graph_def(add_shapes=True)])
+    for node in reductions:
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)
             if shape.is_fully_defined() and size != case.payload_bytes:
@@ -125,31 +139,31 @@ def _element_bytes(node: Any) -> int:
     return int(tf.dtypes.as_dtype(node.attr["T"].type).size)
 
 
-def _check_groups(case: Case, found: Sequence[Any], nodes: Sequence[Any], own: int) -> None:
-    if not _ALGORITHMS[case.strategy].each_rank:
+def _check_groups(
+    case: Case, reductions: Sequence[Any], nodes: Sequence[Any], local_ranks: int
+) -> None:
+    if not _ALGORITHMS[case.strategy].is_on_each_rank:
         return
-    devices = {node.device for node in found}
-    if len(devices) != own:
-        raise wrong_world(
-            f"{len(devices)} devices take part, expected {own}: {', '.join(sorted(devices))}"
-        )
-    for name, ranks in _group_sizes(found, nodes):
-        if ranks not in (None, case.ranks):
+    devices = {node.device for node in reductions}
+    if len(devices) != local_ranks:
+        names = ", ".join(sorted(devices))
+        raise wrong_world(f"{len(devices)} devices take part, expected {local_ranks}: {names}")
+    for name, ranks in _group_sizes(reductions, nodes):
+        if ranks != case.ranks:
             raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")
 
 
-def _group_sizes(found: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int | None]]:
-    """Each reduction's name, and over how many ranks it is; None where no constant says that."""
+def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int]]:
+    """Yield the name and the number of ranks of each reduction that has a constant for it."""
     constants = {node.name: node for node in nodes if node.op == "Const"}
-    for node in found:
+    for node in reductions:
         size = constants.get(node.input[1]) if node.op == _COLLECTIVE else None
-        yield (
-            node.name,
-            int(tf.make_ndarray(size.attr["value"].tensor)) if size is not None else None,
-        )
+        if size is not None:
+            yield node.name, int(tf.make_ndarray(size.attr["value"].tensor))
 
 
-def _reducing(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def _reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return all nodes of some graphs, and those that reduce."""
     nodes = []
     for graph in graphs:
         nodes += graph.node

@@ -135,7 +135,7 @@ def test_the_first_wrong_element_is_named_with_both_values(collective: str, plac
 def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_buffer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
+    monkeypatch.setattr(held, "_STRETCH", 16)
     values = _values(collective="all_to_all")
     for place in (15, 16, 100, 300, COUNT - 1):
         wrong = _right(values, 1)
@@ -179,7 +179,7 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
     period = np.arange(12.0)
     assert tiled(period, 5).shape == (12,)
     assert tiled(period, 25).shape == (36,)
-    assert tiled(period, 10**9).shape[0] <= held._COMPARED_AT_ONCE + 12
+    assert tiled(period, 10**9).shape[0] <= held._STRETCH + 12
     np.testing.assert_array_equal(tiled(period, 25), np.resize(period, 36))
 
 
@@ -188,13 +188,13 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
 def test_every_rank_s_memory_is_laid_out_to_its_last_element(
     monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
 ) -> None:
-    monkeypatch.setattr(held, "_COMPARED_AT_ONCE", 16)
-    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_STRETCH", 16)
+    monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
     values = _values(collective=collective)
     size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
-    memories = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
-    values.lay_out(2, memories)
-    for rank, memory in memories.items():
+    buffers = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
+    values.write(2, buffers)
+    for rank, memory in buffers.items():
         blocks = values.start(rank, 2)
         whole = [np.resize(block, size // len(blocks)) for block in blocks]
         np.testing.assert_array_equal(memory, np.concatenate(whole))
@@ -210,7 +210,7 @@ def test_memory_of_another_s_is_written_where_it_lies() -> None:
 def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
     monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    monkeypatch.setattr(held, "_BY_THREADS_BYTES", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
     assert values.check_all(0, 1, results) == 4 * COUNT

@@ -10,13 +10,13 @@ from busbw.model.launch import LaunchId
 from busbw.model.soak import Soaked, Wrong
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.operations.soak import AGAIN, Soak
-from tests.unit.worker.scripted import Program
+from tests.unit.worker.scripted import ScriptedProgram
 
 LAUNCH = LaunchId(name="soak")
 BYTES = 1000
 
 
-class Soaking(Program):
+class Soaking(ScriptedProgram):
     """Three draws of two kinds; rounds in `wrong_in` are wrong, and special words always are.
 
     A hash of the rounds in `hashed` is another one than before.
@@ -32,7 +32,7 @@ class Soaking(Program):
         self.full: list[int] = []
         self._wrong_in, self._changes, self._hashed = wrong_in, changes, hashed
 
-    def fresh(self) -> None:
+    def initialize(self) -> None:
         self.draw = (self.draw + 1) % 3
         self.kind = "special words" if self.draw == 1 else "whole numbers"
 

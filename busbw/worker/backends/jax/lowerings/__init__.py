@@ -1,7 +1,8 @@
-"""The collectives in JAX: a file each, found by the collective's name.
+"""The collectives in JAX, one file each, found by the name of the collective.
 
-Each has one function, ``lower(case, axes, values)``: what a rank gets for its `values`, along the
-mesh's `axes`, typed as if ranks differed, since a loop wants what it gave.
+Each file has a function ``lower(case, axes, values)``. It returns the result of a rank for its
+`values`, along the mesh's `axes`, with the type of values that differ between ranks: the loop needs
+the type of its argument.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from ...base import unavailable
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
-    """The collective of `case`. Raises MeasuringError UNAVAILABLE for one that has no file here."""
+    """Return the result of the case's collective.
+
+    Raises MeasuringError UNAVAILABLE if there is no file for it.
+    """
     if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
         raise unavailable(f"JAX has no {case.collective} here")
-    one: Callable[..., jax.Array] = importlib.import_module(f"{__name__}.{case.collective}").lower
-    return one(case, axes, values)
+    module = importlib.import_module(f"{__name__}.{case.collective}")
+    lower_collective: Callable[..., jax.Array] = module.lower
+    return lower_collective(case, axes, values)

@@ -12,6 +12,6 @@ from .. import versions
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """The same on every rank, which JAX knows, and the loop must not."""
+    """Return the reduced values, without the type of values that are equal on all ranks."""
     reduce = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}[case.reduce_op]
     return versions.varying(reduce(values, axes), axes)

@@ -13,7 +13,10 @@ _ROW = 128
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """In rows, where blocks are whole rows; of a line a TPU makes an all-reduce and a slice."""
-    whole = values.size % (case.group_size * _ROW) == 0
-    rows = values.reshape(-1, _ROW) if whole else values
+    """Scatter whole rows of the payload if it has whole rows.
+
+    For a flat array XLA for TPUs makes an all-reduce and a slice.
+    """
+    has_whole_rows = values.size % (case.group_size * _ROW) == 0
+    rows = values.reshape(-1, _ROW) if has_whole_rows else values
     return jax.lax.psum_scatter(rows, axes, tiled=True).reshape(-1)

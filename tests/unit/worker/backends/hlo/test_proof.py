@@ -11,7 +11,7 @@ from busbw.model.words import Device, FailureKind
 from busbw.program import hlo
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo.proof import Proved, Wanted
+from busbw.worker.backends.hlo.proof import ExpectedLoop, ProvedLoop
 from tests.helpers import build
 from tests.unit.worker.backends.hlo import programs
 from tests.unit.worker.backends.hlo.programs import (
@@ -40,8 +40,8 @@ use_global_device_ids=true, to_apply=%region_1.0
 
 
 def _proof(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> Proof:
-    wanted = Wanted(case=build.case(**changes), per_round=per_round, strict=strict)
-    return proof.prove(text, wanted)
+    expected = ExpectedLoop(case=build.case(**changes), per_round=per_round, strict=strict)
+    return proof.prove(text, expected)
 
 
 def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> str:
@@ -184,7 +184,7 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
     """What is raised of a CPU's program of two all-reduces."""
     case = build.case(**changes)
     with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, proof.wanted(case, 2, device=Device.CPU))
+        proof.prove(text, proof.expect(case, 2, device=Device.CPU))
     return caught.value
 
 
@@ -411,8 +411,8 @@ BEFORE = GPU_COPY.replace("copy.6", "copy.7")
 INPUT = started(of="copy.6", is_sync=True)
 
 
-def _found_on(text: str, device: Device = Device.GPU, **changes: Any) -> Proved:
-    return proof.find(text, proof.wanted(build.case(**changes), 1, device=device))
+def _found_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
+    return proof.prove_loop(text, proof.expect(build.case(**changes), 1, device=device))
 
 
 def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
@@ -422,7 +422,7 @@ def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> s
     return str(caught.value)
 
 
-def _algorithm(found: Proved) -> dict[str, str]:
+def _algorithm(found: ProvedLoop) -> dict[str, str]:
     return hlo.algorithm_of(found.collectives)
 
 

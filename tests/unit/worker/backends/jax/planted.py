@@ -77,16 +77,16 @@ class Faults:
 
 
 def _words_of(program: Any, result: Any) -> Memories:
-    shards = program._own(result)
+    shards = program._shards(result)
     return {
-        rank: memory_at(one.data.unsafe_buffer_pointer(), one.data.size, np.uint32)
-        for rank, one in sorted(shards.items())
+        rank: memory_at(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
+        for rank, shard in shards.items()
     }
 
 
 def planting(fault: str, number: int, found: list[Planted]) -> Callable[..., Any]:
-    """In place of `JaxProgram._called`."""
-    called, rounds = jax_program.JaxProgram._called, [0]
+    """In place of `JaxProgram._run`."""
+    called, rounds = jax_program.JaxProgram._run, [0]
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
@@ -117,13 +117,13 @@ def main(fault: str, name: str, *numbers: str) -> None:
         placement=collective.placements[0],
     )
     case, key = grid.resolve(spec, target), target.key(spec)
-    session, called = MeasureSession(backend, LaunchId(name="x")), jax_program.JaxProgram._called
+    session, called = MeasureSession(backend, LaunchId(name="x")), jax_program.JaxProgram._run
     for number in map(int, numbers):
         planted: list[Planted] = []
-        jax_program.JaxProgram._called = planting(fault, number, planted)  # type: ignore[method-assign]
+        jax_program.JaxProgram._run = planting(fault, number, planted)  # type: ignore[method-assign]
         request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "turned": 0}
         answer = soak(session, {name: wire.to_json(value) for name, value in request.items()})
-        jax_program.JaxProgram._called = called  # type: ignore[method-assign]
+        jax_program.JaxProgram._run = called  # type: ignore[method-assign]
         print(json.dumps({"found": wire.to_json(answer.wrong), "planted": planted}))
 
 

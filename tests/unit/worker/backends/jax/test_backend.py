@@ -164,8 +164,9 @@ jax.monitoring.register_event_listener(
 real.prepare("jax", Device.CPU)
 backend = backends.load("jax", Device.CPU, 4)
 loaded.clear()
-desk = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
-run = desk.measure(build.case(framework="jax", strategy="psum"), real.QUICK)
+session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+case = build.case(framework="jax", strategy="psum")
+run = session.measure(measure.CaseRequest(case=case, plan=real.QUICK, key=None))
 say([len(loaded), run.values_checked > 0, run.proof.collectives])
 """
 

@@ -20,14 +20,14 @@ pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 # Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
 ON_DEVICES = """
 from busbw.worker.backends import values
-from busbw.worker.backends.jax import program as check
-work_of = program.work_of
-put(program, "work_of", lambda case, mesh, *, virtual: work_of(case, mesh, virtual=False))
-put(check, "_CHECKED_AT_ONCE", 64)
+right_init = door.JaxProgram.__init__
+put(door.JaxProgram, "__init__", lambda self, case, mesh, *, is_virtual, **options: right_init(
+    self, case, mesh, is_virtual=False, **options))
+put(program, "_STRETCH", 64)
 """
 
 NOT_ON_THE_HOST = """
-def check(self, rank, number, iterations, got):
+def check(self, rank, number, iterations, result):
     raise AssertionError(f"rank {rank} was looked at on the host")
 put(values.Values, "check", check)
 """

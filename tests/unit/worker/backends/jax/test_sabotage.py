@@ -33,8 +33,7 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
 """
 
 THE_OTHER_AXIS = """
-from busbw.worker.backends.jax import collective as forms
-right = forms.form_of
+right = program.form_of
 put(program, "form_of", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
 """
@@ -118,7 +117,7 @@ put(door.JaxProgram, "run", run)
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
 put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
-    _counted=iterations // self.step, _result=self._buffers[self._work.result]))
+    _counted=iterations // self.step, _result=self._buffers[self._form.result]))
 """
 
 HALF_THE_DEVICES = """
@@ -139,10 +138,10 @@ put(door.JaxProgram, "run", run)
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
 right = forms.chain
-def chain(one, asked, *buffers, step, delayed):
+def chain(body, loop_counts, *buffers, step, is_delayed):
     for number in range(step):
-        buffers = one(number, *buffers)
-    return right(lambda number, *held: held, asked, *buffers)
+        buffers = body(number, *buffers)
+    return right(lambda number, *buffers: buffers, loop_counts, *buffers)
 put(forms, "chain", chain)
 """
 
@@ -155,10 +154,9 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
 """
 
 ONE_BUFFER_ON_THE_CPU = """
-from busbw.worker.backends.jax import collective as forms
-right = forms.form_of
+right = program.form_of
 put(program, "form_of", lambda case, axes, rounds, **options: right(
-    case, axes, rounds, **{**options, "virtual": False}))
+    case, axes, rounds, **{**options, "is_virtual": False}))
 """
 
 PERMUTE = {

@@ -1,0 +1,63 @@
+"""Recognize the messages with which JAX, XLA and TensorFlow report that memory ran out."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from busbw.model.words import FailureKind
+
+from .base import MeasuringError, first_line
+
+_MESSAGE = re.compile(
+    r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
+)
+_NEEDED = (
+    re.compile(r"allocat(?:e|ing) (?P<size>\d+) ?bytes"),
+    re.compile(r"allocate (?P<size>[\d.]+)(?P<unit>[KMGT])i?B"),
+    re.compile(r"total memory required[^(]*\((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
+    re.compile(r"reserve (?P<size>[\d.]+)(?P<unit>[KMGT])"),
+    re.compile(r"Used (?P<size>[\d.]+)(?P<unit>[KMGT]) of"),
+)
+_AVAILABLE = (
+    re.compile(r"exceeds available \w+ \((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
+    re.compile(r"Used [\d.]+[KMGT] of (?P<size>[\d.]+)(?P<unit>[KMGT])"),
+    re.compile(r"There (?:are|is) (?P<size>[\d.]+)(?P<unit>[KMGT]) free"),
+)
+_TENSOR = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
+_UNITS = {None: 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory ran out, by its type or its text.
+
+    JAX reports some of these errors as INTERNAL.
+    """
+    text = f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or bool(_MESSAGE.search(text))
+
+
+def out_of_memory(error: BaseException) -> MeasuringError:
+    """Return a MeasuringError with the bytes that the message of `error` names."""
+    text = str(error)
+    return MeasuringError(
+        FailureKind.OUT_OF_MEMORY,
+        first_line(error),
+        needed_bytes=_bytes(_NEEDED, text) or _tensor_bytes(text),
+        available_bytes=_bytes(_AVAILABLE, text),
+    )
+
+
+def _bytes(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+    match = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+    if match is None:
+        return None
+    return int(float(match["size"]) * _UNITS[match.groupdict().get("unit")])
+
+
+def _tensor_bytes(text: str) -> int | None:
+    match = _TENSOR.search(text)
+    if match is None or match["type"] not in _TYPE_BYTES:
+        return None
+    return math.prod(map(int, match["shape"].split(","))) * _TYPE_BYTES[match["type"]]

@@ -1,0 +1,77 @@
+"""By how much an injected delay slows a collective down, with a scripted program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.injection import delayed_ratio
+from busbw.worker.sampling import Sampler
+from tests.unit.worker.scripted import (
+    BESIDE_S,
+    QUARTER,
+    DelayedProgram,
+    ScriptedProgram,
+    make_sampler,
+)
+
+
+def _begin(program: ScriptedProgram, *, single: bool = False, **options: Any) -> Sampler:
+    sampler = make_sampler(program, **options)
+    sampler.begin(single=single)
+    return sampler
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("more", [1.1, 1.25, 7.0])
+def test_the_ratio_is_the_time_with_the_delay_over_the_time_without_it(
+    more: float, single: bool
+) -> None:
+    # What a call costs beyond its collectives does not count.
+    program = DelayedProgram(lambda _: more, call_s=lambda _: 0.0 if single else 0.5)
+    sampler = _begin(program, single=single)
+    assert delayed_ratio(sampler, QUARTER) == pytest.approx(more)
+    assert "sampling" not in sampler.phases.spent_s
+    seconds = 4 * (1 + more + (0.0 if single else 2.0))
+    assert sampler.phases.spent_s["injecting"] == pytest.approx(seconds)
+
+
+def test_a_stall_of_one_chain_does_not_change_the_ratio() -> None:
+    program = DelayedProgram(lambda turn: 50.0 if turn == 7 else 1.25)
+    assert delayed_ratio(_begin(program, samples=5), QUARTER) == 1.25
+
+
+def test_chains_with_and_without_a_delay_alternate_in_changing_order() -> None:
+    program = DelayedProgram(lambda _: 1.25)
+    sampler = _begin(program)
+    before = len(program.with_work)
+    delayed_ratio(sampler, QUARTER)
+    # An empty chain and one of collectives each.
+    assert program.with_work[before::2] == [False, True, True, False, False, True, True, False]
+    assert program.with_work[before::2] == program.with_work[before + 1 :: 2]
+    assert program.is_injecting
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "turns"),
+    # A few even if they need more time, and one of what takes very long.
+    [(1e6, 40), (30 * BESIDE_S, 8), (5 * BESIDE_S, 5), (BESIDE_S, 2), (1.0, 1)],
+)
+def test_there_are_as_many_pairs_as_the_time_for_samples_allows(
+    budget_s: float, turns: int
+) -> None:
+    program = DelayedProgram(lambda _: 1.25)
+    sampler = _begin(program, samples=40, budget_s=budget_s)
+    before = len(program.runs)
+    assert delayed_ratio(sampler, QUARTER) == 1.25
+    # A turn is two chains, each laid out and compared.
+    assert len(program.runs) - before == 2 * turns
+
+
+def test_a_delay_is_refused_if_the_clock_cannot_distinguish_a_chain_from_an_empty_call() -> None:
+    sampler = _begin(DelayedProgram(lambda _: 1.25))
+    sampler.program = ScriptedProgram(lambda _: 0.0, call_s=lambda _: 0.5)
+    with pytest.raises(MeasuringError, match="the delay cannot be measured"):
+        delayed_ratio(sampler, QUARTER)
