@@ -27,14 +27,13 @@ from .document import placed, read, read_json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineSearch:
-    """A baseline, or None and the text `nearest` on the nearest machine with a baseline.
+    """A baseline, or None and what else is stored that is like it.
 
     `other_strategy` is a strategy with which the same case has a baseline. `incomparable` says that
     there is a baseline of as many ranks, but only one of the two sessions shares a device.
     """
 
     baseline: Baseline | None = None
-    nearest: str = ""
     other_strategy: str = ""
     incomparable: str = ""
 
@@ -53,9 +52,7 @@ def find(
         baseline = document.find(case, memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearch(baseline=baseline)
-    nearest = "" if document is not None else _nearest(root, key, case)
     return BaselineSearch(
-        nearest=nearest,
         other_strategy=_other_strategy(root, key, case),
         incomparable=_otherwise_shared(root, key, case),
     )
@@ -127,16 +124,6 @@ def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
             do = "share" if document.environment.shared else "do not share"
             return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
     return ""
-
-
-def _nearest(root: Path, key: EnvironmentKey, case: Case) -> str:
-    kind, ranks = key.folder.parts
-    paths = sorted(root.glob(f"*/*/{case.file_name}"))
-    folders = [path.parent.relative_to(root) for path in paths]
-    if not folders:
-        return ""
-    best = max(folders, key=lambda folder: (folder.parts[0] == kind, folder.parts[1] == ranks))
-    return f"no baseline for {key.folder}, the nearest is for {best.as_posix()}"
 
 
 # The first part of the name of a file, in place of a framework.

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
-from busbw.model.verdict import Answer
 from busbw.model.words import change_text, cut_short, plural
 
 from .expected_times import Launches, State
@@ -304,48 +303,3 @@ def odd_text(judged: Assessment) -> str:
     ]
     more = "accept again with --update-baselines"
     return "; ".join([*cut_short(texts, _MOST_NAMED, "case"), more]) if texts else ""
-
-
-def judge_machine(
-    framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
-) -> Answer:
-    """Return whether a machine is slower, from the earlier `sessions` of a reference.
-
-    The reference is slower if all its cases together are, now or over several sessions. The answer
-    is unknown without an earlier session, without a history (`sessions` is None), and with
-    too few cases to compare them together unless one of them became slower.
-    """
-    earlier = merge_sessions(sessions or (), policy.session_apart)
-    if not earlier:
-        no_session = ", this reference has no earlier session here"
-        reason = " without --history" if sessions is None else no_session
-        return Answer(text=f"unknown{reason} ({framework})", is_slower=None)
-    cases = frozenset(case for session in earlier for case in session.records)
-    judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
-    lost = find_losses(earlier, today, judged)
-    shared, least = judged.shared.get(framework), policy.rule.min_shared_cases
-    if shared is None or len(judged.limits) < least:
-        text, is_slower = f"unknown from fewer than {least} cases", None
-    else:
-        is_slower = framework in judged.slower
-        times, limit = math.exp(shared.shift), math.exp(shared.limit)
-        earlier_text = plural(len(earlier), "earlier session")
-        text = (
-            f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
-        )
-    texts = filter(None, (f"{text} ({framework})", losses_text(lost)))
-    return Answer(text="; ".join(texts), is_slower=True if lost else is_slower)
-
-
-def merge_answers(answers: Sequence[Answer]) -> Answer | None:
-    """Merge the answers of all frameworks to one for the session; None without any.
-
-    The answer is slower if one framework is slower, and not slower if that is known for each.
-    """
-    if not answers:
-        return None
-    slower = {answer.is_slower for answer in answers}
-    return Answer(
-        text="; ".join(answer.text for answer in answers),
-        is_slower=True if True in slower else None if None in slower else False,
-    )

@@ -14,7 +14,6 @@ from busbw.judge.levels import (
     Loss,
     find_losses,
     losses_text,
-    merge_answers,
     odd_sessions,
     odd_text,
     repaired_text,
@@ -161,7 +160,7 @@ def _circumstances(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> Sess
         early_end=measured.lost,
         notes=("" if required else elsewhere,),
         accepts_all=settings.update_baselines == "all",
-        machine=merge_answers(references.machine_answers(measured)),
+        machine=references.machine_answer(measured),
         stack_changes=references.stack_changes(measured),
     )
 

@@ -22,7 +22,7 @@ from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import FutureSessionError, Line, Series, check_moment, earlier
 from busbw.judge.lasting_losses import Assessment
-from busbw.judge.levels import Levels, StoredTimes, build_levels, judge_machine
+from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES
 from busbw.judge.summation_order import signature_of
 from busbw.model import variables
@@ -266,15 +266,18 @@ def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
     return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
 
 
-def machine_answers(measured: Measured) -> tuple[Answer, ...]:
+def machine_answer(measured: Measured) -> Answer | None:
+    """Return whether the machine is slower by its locked references; None without any."""
     found: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
     for job, one in _whole(measured, measured.references) if measured.nights else ():
         key = job.key, job.case.framework
         found.setdefault(key, {})[job.case] = record_of(measured, one)
-    return tuple(
-        judge_machine(key[1], measured.nights[key], Session.from_records(records), measured.policy)
+    locked_references = [
+        (key[1], measured.nights[key], Session.from_records(records))
         for key, records in found.items()
-    )
+    ]
+    judges = extensions.hooks("judge_machine") if found else []
+    return next((judge(locked_references, measured.policy) for judge in judges), None)
 
 
 def with_stacks(

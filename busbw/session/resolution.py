@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import grid
@@ -55,8 +55,8 @@ def resolved(
     with usage_error(HistoryError, OSError):
         nights = references.nights_of(settings, jobs.values())
         wrong_before = references.wrong_before(settings, jobs.values())
-    for note in _notes(jobs.values(), wrong_before):
-        executor.on_note(note)
+    for case, day in wrong_before.items():
+        executor.on_note(f"{case.name}: wrong on {day}, and twice as often as others")
     return Measured(
         collected=collected,
         machine=found,
@@ -73,12 +73,6 @@ def resolved(
 
 def _widest(jobs: Iterable[TimedJob]) -> EnvironmentKey | None:
     return max((job.key for job in jobs), key=lambda key: key.ranks, default=None)
-
-
-def _notes(jobs: Iterable[TimedJob], wrong_before: Mapping[Case, str]) -> Iterator[str]:
-    yield from dict.fromkeys(job.stored.nearest for job in jobs if job.stored.nearest)
-    for case, day in wrong_before.items():
-        yield f"{case.name}: wrong on {day}, and twice as often as others"
 
 
 def _plan(settings: Settings) -> Plan:

@@ -10,4 +10,5 @@ HOOKS = {
     "check_reference": "reference:check",
     "build_reference": "reference:build",
     "lock_reference": "reference:lock",
+    "judge_machine": "machine:judge_machine",
 }

@@ -125,30 +125,6 @@ def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
     assert found.baseline is None
 
 
-def test_without_any_baseline_there_is_no_nearest(root: Path) -> None:
-    found = find(root, build.key(), build.case())
-    assert (found.baseline, found.nearest) == (None, "")
-
-
-def test_the_nearest_key_of_the_same_device_is_named(root: Path) -> None:
-    _save(root, 1e-3, key=build.key(device_kind="Another CPU"))
-    _save(root, 1e-3, key=build.key(ranks=8))
-    nearest = find(root, build.key(), build.case()).nearest
-    assert nearest == "no baseline for amd-epyc-2c/4r, the nearest is for amd-epyc-2c/8r"
-
-
-def test_the_nearest_key_has_the_same_number_of_ranks_if_the_device_is_another(root: Path) -> None:
-    for ranks in (2, 4, 8):
-        _save(root, 1e-3, key=build.key(device_kind="Another CPU", ranks=ranks))
-    nearest = find(root, build.key(), build.case()).nearest
-    assert nearest.endswith("the nearest is for another-cpu-2c/4r")
-
-
-def test_a_key_with_baselines_of_other_strategies_only_is_not_near(root: Path) -> None:
-    _save(root, 1e-3, key=build.key(ranks=8), strategy="another")
-    assert find(root, build.key(), build.case()).nearest == ""
-
-
 def test_a_file_in_another_place_than_it_says_is_refused(root: Path) -> None:
     _save(root, 1e-3, key=build.key(ranks=8))
     (root / "amd-epyc-2c" / "8r").rename(root / "amd-epyc-2c" / "4r")

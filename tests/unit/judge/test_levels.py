@@ -17,16 +17,13 @@ from busbw.judge.levels import (
     StoredTimes,
     build_levels,
     find_losses,
-    judge_machine,
     losses_text,
-    merge_answers,
     odd_text,
     repaired_text,
 )
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
-from busbw.model.verdict import Answer
 from busbw.model.words import Device as Class
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY, record, records
@@ -368,82 +365,3 @@ def test_three_are_named_and_the_others_counted() -> None:
     assert losses_text([]) == ""
     assert losses_text([loss] * 3).count("slower than expected") == 3
     assert losses_text([loss] * 5).endswith("a 1 -> 2; and 2 cases more")
-
-
-def _answer(sessions: list[Session] | None, today: Session) -> Answer:
-    return judge_machine("jax", sessions, today, TPU)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_machine_as_fast_as_before_is_not_slower(seed: int) -> None:
-    device = Device(seed)
-    answer = _answer(device.sessions(6), device.session(6))
-    assert answer.is_slower is False
-    assert answer.text.startswith("the reference takes ")
-    assert " x the time of its 6 earlier sessions, limit 1.0" in answer.text
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_machine_that_slows_every_case_of_the_reference_is_slower(seed: int) -> None:
-    device = Device(seed)
-    answer = _answer(device.sessions(6), device.session(6, 1.06))
-    assert answer.is_slower
-    assert answer.text.startswith("the reference takes 1.0")
-
-
-def test_a_machine_that_got_faster_is_told_and_not_slower() -> None:
-    device = Device(1)
-    answer = _answer(device.sessions(6), device.session(6, 0.8))
-    assert answer.is_slower is False
-    assert answer.text.startswith("the reference takes 0.")
-
-
-def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> None:
-    device = Device(2)
-    slow = {device.cases[4]: 1.05}
-    sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
-    answer = _answer(sessions[:-1], sessions[-1])
-    assert answer.is_slower
-    since = f"{FIRST + timedelta(days=10):%Y-%m-%d}"
-    assert f"{device.cases[4].name} is " in answer.text
-    assert f"slower than expected over the last 10 sessions, since {since}" in answer.text
-
-
-def test_without_an_earlier_session_the_answer_is_unknown() -> None:
-    answer = _answer([], Device(1).session(0))
-    text = "unknown, this reference has no earlier session here (jax)"
-    assert answer == Answer(text=text, is_slower=None)
-
-
-def test_without_a_history_the_answer_is_unknown_and_says_why() -> None:
-    answer = _answer(None, Device(1).session(0))
-    assert answer == Answer(text="unknown without --history (jax)", is_slower=None)
-
-
-def test_a_few_cases_share_nothing_that_could_be_told() -> None:
-    device = Device(1, measured=cases(3))
-    answer = _answer(device.sessions(6), device.session(6, 1.5))
-    assert answer.text.startswith("unknown from fewer than 6 cases")
-    assert answer.is_slower is None
-
-
-@pytest.mark.parametrize(
-    ("answers_of_all", "whole"),
-    [
-        ([False, False], False),
-        ([False, True], True),
-        ([None, True], True),
-        ([None, False], None),
-        ([None], None),
-    ],
-)
-def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
-    answers_of_all: list[bool | None], whole: bool | None
-) -> None:
-    answers = [Answer(text=str(is_slower), is_slower=is_slower) for is_slower in answers_of_all]
-    answer = merge_answers(answers)
-    assert answer == Answer(text="; ".join(map(str, answers_of_all)), is_slower=whole)
-
-
-def test_without_a_reference_there_is_no_answer() -> None:
-    assert merge_answers([]) is None

@@ -1,0 +1,90 @@
+"""Whether the machine became slower, by a locked reference that it measured again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from busbw.extensions.stacks.machine import judge_machine
+from busbw.judge.policy import POLICIES
+from busbw.model.stored import Session
+from busbw.model.verdict import Answer
+from busbw.model.words import Device as Class
+from tests.unit.judge.simulated_sessions import FIRST, Device, cases
+
+TPU = POLICIES[Class.TPU]
+
+
+def _answer(sessions: list[Session] | None, today: Session) -> Answer:
+    return judge_machine([("jax", sessions, today)], TPU)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_machine_as_fast_as_before_is_not_slower(seed: int) -> None:
+    device = Device(seed)
+    answer = _answer(device.sessions(6), device.session(6))
+    assert answer.is_slower is False
+    assert answer.text.startswith("the reference takes ")
+    assert " x the time of its 6 earlier sessions, limit 1.0" in answer.text
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_machine_that_slows_every_case_of_the_reference_is_slower(seed: int) -> None:
+    device = Device(seed)
+    answer = _answer(device.sessions(6), device.session(6, 1.06))
+    assert answer.is_slower
+    assert answer.text.startswith("the reference takes 1.0")
+
+
+def test_a_machine_that_got_faster_is_told_and_not_slower() -> None:
+    device = Device(1)
+    answer = _answer(device.sessions(6), device.session(6, 0.8))
+    assert answer.is_slower is False
+    assert answer.text.startswith("the reference takes 0.")
+
+
+def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> None:
+    device = Device(2)
+    slow = {device.cases[4]: 1.05}
+    sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
+    answer = _answer(sessions[:-1], sessions[-1])
+    assert answer.is_slower
+    since = f"{FIRST + timedelta(days=10):%Y-%m-%d}"
+    assert f"{device.cases[4].name} is " in answer.text
+    assert f"slower than expected over the last 10 sessions, since {since}" in answer.text
+
+
+def test_without_an_earlier_session_the_answer_is_unknown() -> None:
+    answer = _answer([], Device(1).session(0))
+    text = "unknown, this reference has no earlier session here (jax)"
+    assert answer == Answer(text=text, is_slower=None)
+
+
+def test_without_a_history_the_answer_is_unknown_and_says_why() -> None:
+    answer = _answer(None, Device(1).session(0))
+    assert answer == Answer(text="unknown without --history (jax)", is_slower=None)
+
+
+def test_a_few_cases_share_nothing_that_could_be_told() -> None:
+    device = Device(1, measured=cases(3))
+    answer = _answer(device.sessions(6), device.session(6, 1.5))
+    assert answer.text.startswith("unknown from fewer than 6 cases")
+    assert answer.is_slower is None
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [([1.0, 1.0], False), ([1.0, 1.06], True), ([None, 1.06], True), ([None, 1.0], None)],
+)
+def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
+    ratios: list[float | None], expected: bool | None
+) -> None:
+    references = []
+    for ratio in ratios:
+        device = Device(1)
+        sessions = device.sessions(6) if ratio else []
+        references.append(("jax", sessions, device.session(6, ratio or 1.0)))
+    answer = judge_machine(references, TPU)
+    assert answer.is_slower is expected
+    assert answer.text.count("(jax)") == 2
