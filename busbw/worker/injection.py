@@ -33,10 +33,11 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
     with sampler.phases.enter("injecting"):
         pairs = _time_pairs(sampler)
     short_s = launch_time_s([short for pair in pairs for short, _ in pair])
-    gains_s = [[long - min(short, short_s) for short, long in pair] for pair in pairs]
-    without_s, with_s = (
-        statistics.median(times_s) / sampler.collectives for times_s in zip(*gains_s)
-    )
+    slopes_s = [
+        [sampler.slope(long, min(short, short_s), sampler.iterations) for short, long in pair]
+        for pair in pairs
+    ]
+    without_s, with_s = map(statistics.median, zip(*slopes_s))
     if without_s <= 0:
         raise unavailable(_NOT_MEASURABLE)
     requested_s = injection.delay_s(without_s)
@@ -47,7 +48,10 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
             f"{seconds_text(requested_s)} more; repeat it on an idle machine, or with a longer "
             "delay"
         )
-    return statistics.median(with_s / without_s for without_s, with_s in gains_s)
+    ratio = statistics.median(with_s / without_s for without_s, with_s in slopes_s)
+    if ratio <= 0:
+        raise unavailable(_NOT_MEASURABLE)
+    return ratio
 
 
 def _time_pairs(sampler: Sampler) -> list[tuple[_Times, _Times]]:

@@ -198,7 +198,7 @@ def _signature_text(sampler: Sampler) -> str:
 
 def _with_device_times(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -> Run:
     """Replace the samples by recorded ones, and keep the host's times of the same calls."""
-    host_s = [sampler.slope(call_s, recorded.iterations, short_s) for call_s in recorded.calls_s]
+    host_s = [sampler.slope(call_s, short_s, recorded.iterations) for call_s in recorded.calls_s]
     return replace(
         run,
         iterations=recorded.iterations,

@@ -93,7 +93,7 @@ class Sampler:
 
     `all_gather` returns the values of all processes of a group, which make every call together. A
     call takes as long as in the slowest process. So all processes decide alike how long to warm up,
-    how long chains are, and when there are enough samples.
+    how many `iterations` a long chain has, and when there are enough samples.
     """
 
     program: Program
@@ -103,9 +103,9 @@ class Sampler:
     all_gather: AllGather = single_process_gather
     values_checked: int = 0
     signature: tuple[int, int] | None = None
+    iterations: int = 1
     _is_single: bool = False
     _warm_s: float = 0.0
-    _iterations: int = 1
     _is_lengthened: bool = False
     _pairs: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
@@ -124,7 +124,7 @@ class Sampler:
         with self.phases.enter("warming_up"):
             self._warm_s = self._warm_up(pace)
             if not single:
-                self._iterations = self._calibrate(self._warm_s, pace.iterations if pace else 1)
+                self.iterations = self._calibrate(self._warm_s, pace.iterations if pace else 1)
 
     def take_sample(self) -> None:
         """Take a sample. Discard all samples, once, if their chains turn out to be too short."""
@@ -138,7 +138,7 @@ class Sampler:
             # long enough for the clock, so none of them measures a collective.
             self._is_lengthened = True
             longest = self._whole_steps(self.program.most_iterations)
-            self._iterations = max(self._iterations, min(_LENGTHENING * self._iterations, longest))
+            self.iterations = max(self.iterations, min(_LENGTHENING * self.iterations, longest))
             self._pairs.clear()
             self._begun_s = None
 
@@ -153,12 +153,7 @@ class Sampler:
     def _time_pair(self) -> tuple[float, float]:
         if self._is_single:
             return 0.0, self.time_chain(1)
-        return self.time_chains(self._iterations)
-
-    @property
-    def collectives(self) -> int:
-        """By how many collectives the long chain of a sample exceeds the short chain."""
-        return self._iterations - self.program.shortest
+        return self.time_chains(self.iterations)
 
     @property
     def is_done(self) -> bool:
@@ -187,7 +182,7 @@ class Sampler:
         """Return the samples. Raises MeasuringError UNAVAILABLE if a slope is not positive."""
         if self._is_single:
             return Samples(1, tuple(call_s for _, call_s in self._pairs))
-        pairs, iterations, shortest = self._pairs, self._iterations, self.program.shortest
+        pairs, iterations, shortest = self._pairs, self.iterations, self.program.shortest
         short_s, samples_s = self._slopes_s()
         if min(samples_s) <= 0:
             slowest_short_s = max(short for short, _ in pairs)
@@ -209,12 +204,15 @@ class Sampler:
             # The warm-up timed the same chain, so that a stall of a single short chain is noticed.
             short_s = min(short_s, self._warm_s)
         return short_s, tuple(
-            self.slope(long_s, self._iterations, min(begin_s, short_s))
+            self.slope(long_s, min(begin_s, short_s), self.iterations)
             for begin_s, long_s in self._pairs
         )
 
-    def slope(self, long_s: float, iterations: int, short_s: float) -> float:
-        """Return the seconds of one collective, given the times of a long and a short chain."""
+    def slope(self, long_s: float, short_s: float, iterations: int) -> float:
+        """Return the seconds of one collective, given the times of a long and a short chain.
+
+        The long chain has `iterations`.
+        """
         return (long_s - short_s) / (iterations - self.program.shortest)
 
     def time_chains(self, iterations: int) -> tuple[float, float]:

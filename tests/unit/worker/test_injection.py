@@ -75,3 +75,14 @@ def test_a_delay_is_refused_if_the_clock_cannot_distinguish_a_chain_from_an_empt
     sampler.program = ScriptedProgram(lambda _: 0.0, call_s=lambda _: 0.5)
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
         delayed_ratio(sampler, QUARTER)
+
+
+def test_a_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampler = _begin(ScriptedProgram(lambda _: 1.0), samples=3)
+    # Every second pair begins with the delay. Without it the chains take 12, 12 and 8 s.
+    long_s = iter([12.0, 14.0, 9.0, 12.0, 8.0, 14.0])
+    monkeypatch.setattr(sampler, "sample_with_injection", lambda *, injecting: (10.0, next(long_s)))
+    with pytest.raises(MeasuringError, match="the delay cannot be measured"):
+        delayed_ratio(sampler, QUARTER)

@@ -46,7 +46,7 @@ def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) 
     return [(reply["reply"], reply["value"]) for reply in replies]
 
 
-def test_a_worker_says_that_it_is_ready_before_anything_is_request() -> None:
+def test_a_worker_reports_that_it_is_ready_before_the_first_request() -> None:
     assert _replies() == [("NoneType", None)]
 
 

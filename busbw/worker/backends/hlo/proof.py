@@ -64,11 +64,6 @@ class ExpectedLoop:
         return COLLECTIVES[self.case.collective]
 
     @property
-    def kind(self) -> str:
-        """The name of the collective's instruction."""
-        return self.collective.hlo
-
-    @property
     def result_bytes(self) -> int:
         """The bytes of a collective's result on one rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
@@ -89,7 +84,10 @@ class ExpectedLoop:
         """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``."""
         where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
-        return f"{self.per_round} {self.kind} of {size} over {self.case.group_size} ranks{where}"
+        return (
+            f"{self.per_round} {self.collective.hlo} of {size} "
+            f"over {self.case.group_size} ranks{where}"
+        )
 
 
 def expect(
@@ -167,9 +165,8 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
     for instruction in collectives:
         _check_collective(instruction, expected, is_widened=is_widened)
     if is_widened:
-        message = (
-            f"XLA's CPU compiler computes this {expected.case.dtype} {expected.kind} in float32"
-        )
+        kind = f"{expected.case.dtype} {expected.collective.hlo}"
+        message = f"XLA's CPU compiler computes this {kind} in float32"
         raise MeasuringError(FailureKind.OTHER_DTYPE, message)
     around = [instruction for name in bodies for instruction in _writers(module, name, expected)]
     # A TPU may hold a small payload in its own memory while the collective runs.
@@ -194,7 +191,11 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
 
 def _check_number(module: Module, collectives: list[Instruction], expected: ExpectedLoop) -> None:
     everywhere = module.collectives()
-    right = [instruction for instruction in collectives if instruction.collective == expected.kind]
+    right = [
+        instruction
+        for instruction in collectives
+        if instruction.collective == expected.collective.hlo
+    ]
     if len(right) == len(collectives) == len(everywhere) == expected.per_round:
         return
     odd = next((instruction for instruction in everywhere if instruction not in right), None)

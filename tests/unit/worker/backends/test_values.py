@@ -200,12 +200,6 @@ def test_every_rank_s_memory_is_laid_out_to_its_last_element(
         np.testing.assert_array_equal(memory, np.concatenate(whole))
 
 
-def test_memory_of_another_s_is_written_where_it_lies() -> None:
-    theirs = np.zeros(5, np.float16)
-    held.memory_at(theirs.ctypes.data, 3, np.float16)[...] = 7
-    assert theirs.tolist() == [7, 7, 7, 0, 0]
-
-
 @pytest.mark.parametrize("threads", [False, True])
 def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
     monkeypatch: pytest.MonkeyPatch, threads: bool
