@@ -271,6 +271,17 @@ class Folder:
         found: dict[str, Any] = json.loads(self.baseline_file.read_text())
         return found
 
+    @property
+    def history_file(self) -> Path:
+        """The only file of the history in the folder `history`."""
+        (path,) = (self.path / "history").rglob("*.jsonl")
+        return path
+
+    @property
+    def history_lines(self) -> list[dict[str, Any]]:
+        """What each line of the history says."""
+        return [json.loads(line) for line in self.history_file.read_text().splitlines()]
+
     def updated(self, *options: str) -> Ran:
         """A session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)

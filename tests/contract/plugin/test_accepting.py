@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
+from tests.helpers import nightly
 from tests.helpers.session_folder import SLOW, TPU, Folder
-from tests.unit.plugin import nightly
 
 # An accelerator: its budget is 10 %.
 

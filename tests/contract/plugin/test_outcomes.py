@@ -150,6 +150,7 @@ def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder
     assert ran.outcomes["16K"] == "NO_BASELINE"
     for event in ("kill", "segfault", "exit", "hang"):
         assert f"the script says {event}\n" in ran.text
+    assert 'fake/backend.py", line' in ran.case("8K")["failure"]["log"]
     assert "SIGSEGV" in ran.text
     assert "exit code 3" in ran.text
 
@@ -183,7 +184,7 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
         ]
     ),
 )
-def test_a_world_that_is_another_than_the_probe_s_fails_and_gives_no_number(
+def test_a_world_other_than_that_of_the_probe_fails_and_gives_no_number(
     folder: Folder, world: dict[str, object], said: str
 ) -> None:
     folder.script(world=world)

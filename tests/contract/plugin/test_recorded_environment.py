@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tests.helpers import nightly
 from tests.helpers.session_folder import SEVEN, SLOW, TPU, Folder, Ran
-from tests.unit.plugin import nightly
 
 SECRET = "hunter2-hunter2"
 NOT_RECORDED = (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import standing_in
 from tests.helpers.session_folder import SLOW, WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
-from tests.unit.plugin import standing_in
 
 AGAINST = f"--against={sys.executable}"
 TWO = ("--payloads=1K,1M", "--launches=2")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from tests.helpers import nightly
 from tests.helpers.session_folder import SEVEN, SLOW, TPU, Folder, Ran
 from tests.helpers.sweep import sweep
-from tests.unit.plugin import nightly
 
 MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
 EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"

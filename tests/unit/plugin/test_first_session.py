@@ -1,8 +1,6 @@
-"""A first session, without baselines: what it says, and what it says to do next."""
+"""The letters of outcomes in the progress line."""
 
 from __future__ import annotations
-
-import shlex
 
 import pytest
 
@@ -10,36 +8,6 @@ from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.plugin.items import letters_text
-from tests.helpers.session_folder import Folder
-
-
-@pytest.mark.sessions
-def test_it_is_no_pass_and_prints_the_command_that_records(folder: Folder) -> None:
-    ran = folder.run("--payloads=64K,1M", exit_code=0)
-    lines = ran.text.splitlines()
-    assert ran.document["session"]["outcomes"] == ["NOTHING_COMPARED"]
-    assert "NOTHING_COMPARED: 2 cases measured in 1 launch each" in lines
-    assert ran.last_line.strip("= ").startswith("2 without baseline in ")
-    (command,) = (line for line in lines if line.startswith("there are no baselines"))
-    words = shlex.split(command.partition("record these times: ")[2])
-    assert words[:3] == ["python", "-m", "pytest"]
-    assert "--payloads=64K,1M" in words and words[-1] == "--update-baselines"
-    recorded = folder.pytest(*words[3:], exit_code=0)
-    assert "there are no baselines" not in recorded.text
-    compared = folder.run("--payloads=64K,1M", exit_code=0)
-    assert compared.document["session"]["outcomes"] == ["FINE"]
-    assert "there are no baselines" not in compared.text
-
-
-@pytest.mark.exhaustive
-@pytest.mark.sessions
-def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
-    ran = folder.run("--payloads=64K,1M", exit_code=1)
-    begin = "letters in the progress line: "
-    legend = f"{begin}n NO_BASELINE, F FAILED; the last letter is the whole session's"
-    assert ran.text.splitlines().count(legend) == 1
-    assert begin not in folder.run("--payloads=64K", "-v", exit_code=0).text
 
 
 @pytest.mark.parametrize("outcome", Outcome)

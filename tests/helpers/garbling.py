@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
+from busbw import wire
+from tests.helpers import build
 from tests.helpers.session_folder import Folder
 
 _PROGRAM = """\
@@ -35,6 +38,21 @@ def sent(channel, value):
 serve.Channel.send = sent
 main()
 """
+
+
+def reply(name: str, value: Any) -> bytes:
+    """Return the line of a reply."""
+    return json.dumps({"reply": name, "value": value}).encode() + b"\n"
+
+
+def run_reply(**changes: Any) -> bytes:
+    """Return the reply to a measurement, with other fields."""
+    return reply("Run", {**wire.to_json(build.run(1e-3)), **changes})
+
+
+def probe_reply(**changes: Any) -> bytes:
+    """Return the reply to a probe, whose only device has other fields."""
+    return reply("Probe", wire.to_json(build.probe(build.device_set(**changes))))
 
 
 def garbled(folder: Folder, launch: str, reply: str, raw: bytes) -> str:

@@ -2,59 +2,48 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
-from busbw import wire
-from tests.helpers import build
+from tests.helpers.garbling import garbled, probe_reply, reply, run_reply
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
-from tests.unit.plugin.garbling import garbled
-
-
-def _line(name: str, value: Any) -> bytes:
-    return json.dumps({"reply": name, "value": value}).encode() + b"\n"
-
-
-def _run(**changes: Any) -> bytes:
-    return _line("Run", {**wire.to_json(build.run(1e-3)), **changes})
-
 
 BAD = {
     "no JSON": (b"Segmentation fault\n", "1:1: not JSON"),
     "no object": (b"[]\n", "expected an object with a reply and a value"),
     "no value": (b'{"reply": "Run"}\n', "expected an object with a reply and a value"),
     "no UTF-8": (b'{"reply": "Run", "value": "\xff"}\n', "not UTF-8"),
-    "no known name": (_line("Walk", None), "expected Run or Failure, got 'Walk'"),
-    "a name that is none": (_line({"a": 1}, None), "reply.reply: expected a string"),  # type: ignore[arg-type]
-    "another reply": (_line("probe", {}), "expected Run or Failure, got 'probe'"),
-    "a part of it": (_line("Run", {"launch": "1"}), "Run.iterations: missing"),
-    "a word for a time": (_run(samples_s=["soon"]), "Run.samples_s[0]: expected a number"),
-    "NaN": (_run(samples_s=[float("nan")]), "Run.samples_s[0]: expected a finite number"),
+    "no known name": (reply("Walk", None), "expected Run or Failure, got 'Walk'"),
+    "a name that is none": (reply({"a": 1}, None), "reply.reply: expected a string"),  # type: ignore[arg-type]
+    "another reply": (reply("probe", {}), "expected Run or Failure, got 'probe'"),
+    "a part of it": (reply("Run", {"launch": "1"}), "Run.iterations: missing"),
+    "a word for a time": (run_reply(samples_s=["soon"]), "Run.samples_s[0]: expected a number"),
+    "NaN": (run_reply(samples_s=[float("nan")]), "Run.samples_s[0]: expected a finite number"),
     "beyond all numbers": (
-        _run(samples_s=[0.5]).replace(b"0.5", b"1e400"),
+        run_reply(samples_s=[0.5]).replace(b"0.5", b"1e400"),
         "Run.samples_s[0]: expected a finite number",
     ),
-    "no sample": (_run(samples_s=[]), "Run.samples_s: expected one or more"),
-    "a time of 0": (_run(samples_s=[0.0]), "Run.samples_s[0]: expected 1e-12 to 1e+06 seconds"),
-    "a time below 0": (_run(samples_s=[-1.0]), "Run.samples_s[0]: expected "),
-    "true for a number": (_run(iterations=True), "Run.iterations: expected a whole number"),
-    "no clock": (_run(clock="sundial"), "Run.clock: expected a clock, got 'sundial'"),
+    "no sample": (run_reply(samples_s=[]), "Run.samples_s: expected one or more"),
+    "a time of 0": (
+        run_reply(samples_s=[0.0]),
+        "Run.samples_s[0]: expected 1e-12 to 1e+06 seconds",
+    ),
+    "a time below 0": (run_reply(samples_s=[-1.0]), "Run.samples_s[0]: expected "),
+    "true for a number": (run_reply(iterations=True), "Run.iterations: expected a whole number"),
+    "no clock": (run_reply(clock="sundial"), "Run.clock: expected a clock, got 'sundial'"),
     "5000 digits": (
         b'{"reply": 1' + b"0" * 5000 + b"}\n",
         "more than 4300 digits",
     ),
     "200,000 brackets": (b"[" * 200_000 + b"\n", "nested too deeply"),
-    "half a character": (_run(clock="\ud800"), "Run.clock: expected text"),
-    "two replies": (_run() * 2, "more than one"),
+    "half a character": (run_reply(clock="\ud800"), "Run.clock: expected text"),
+    "two replies": (run_reply() * 2, "more than one"),
     "a line without end": (b"x" * (17 * 2**20), "more than 16777216 bytes"),
 }
 
 
 @pytest.mark.parametrize("case", sweep(BAD))
-def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
+def test_an_invalid_reply_fails_its_case_and_the_others_are_measured(
     folder: Folder, case: str
 ) -> None:
     raw, says = BAD[case]
@@ -69,7 +58,7 @@ def test_what_is_no_reply_fails_its_case_and_the_others_are_measured(
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: Folder) -> None:
+def test_a_worker_whose_first_line_is_invalid_fails_its_launch(folder: Folder) -> None:
     python = garbled(folder, "1.fake", "NoneType", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
     assert set(ran.outcomes.values()) == {"FAILED"}
@@ -77,32 +66,30 @@ def test_a_worker_that_is_not_ready_in_the_right_words_fails_its_launch(folder: 
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    ("raw", "says"),
     sweep(
         [
-            ([], "Probe: expected an object, got []"),
+            (reply("Probe", []), "Probe: expected an object, got []"),
             (
-                wire.to_json(
-                    build.probe(build.device_set(mesh="../../..", device_kind="Fake CPU"))
-                ),
+                probe_reply(mesh="../../..", device_kind="Fake CPU"),
                 "Probe.devices[0].mesh: '../../..' is not a mesh",
             ),
             (
-                wire.to_json(build.probe(build.device_set(ranks=0))),
+                probe_reply(ranks=0),
                 "Probe.devices[0].ranks: expected 1 to 1000000, got 0",
             ),
             (
-                wire.to_json(build.probe(build.device_set(strategies={"default": "a/b"}))),
+                probe_reply(strategies={"default": "a/b"}),
                 "Probe.devices[0].strategies.default: expected words, got 'a/b'",
             ),
         ]
     ),
     ids=["a list", "a mesh that is a path", "no ranks", "a strategy that is a path"],
 )
-def test_a_probe_that_is_none_is_a_usage_error_that_says_so(
-    folder: Folder, value: Any, says: str
+def test_an_invalid_reply_to_the_probe_is_a_usage_error_that_says_what_is_invalid(
+    folder: Folder, raw: bytes, says: str
 ) -> None:
-    python = garbled(folder, "probe", "Probe", _line("Probe", value))
+    python = garbled(folder, "probe", "Probe", raw)
     ran = folder.run(f"--python=fake={python}", exit_code=4)
-    assert f"{python}: the worker's reply is invalid ({says}" in ran.sentence
+    assert f"the worker's reply is invalid ({says}" in ran.sentence
     assert ran.results is None

@@ -8,78 +8,75 @@ import re
 import jsonschema
 import pytest
 
-from busbw.history.files import read_all
-from busbw.history.lines import Line
-from busbw.model.words import Outcome, SessionOutcome
-from tests.helpers.session_folder import FAKE, ROOT, SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder
+from tests.helpers import nightly
+from tests.helpers.session_folder import (
+    FAKE,
+    HISTORY,
+    ROOT,
+    SEVEN,
+    SLOW,
+    TPU,
+    WITHOUT_CACHE,
+    Folder,
+)
 from tests.helpers.sweep import sweep
-from tests.unit.plugin import nightly
 
 
-def test_it_keeps_to_its_published_schema(folder: Folder) -> None:
+def test_the_results_keep_to_their_published_schema(folder: Folder) -> None:
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     ran = folder.run("--payloads=1K,2K", exit_code=1)
     jsonschema.validate(ran.results, schema)
 
 
-def _lines(folder: Folder, name: str = "history") -> tuple[Line, ...]:
-    (found,) = read_all(folder.path / name).values()
-    return found
-
-
 def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
     folder.script(**SLOW)
-    ran = folder.run("--history=history", "--payloads=1K,2K", "--launches=2", exit_code=0)
-    found = _lines(folder)
-    assert [line.case.payload_bytes for line in found] == [1024, 2048]
-    assert [len(line.times_us) for line in found] == [2, 2]
-    assert len({line.session for line in found}) == len({line.moment for line in found}) == 1
-    assert {line.outcome for line in found} == {Outcome.NO_BASELINE}
-    assert {line.session_outcome for line in found} == {SessionOutcome.NOTHING_COMPARED}
-    assert all(line.versions == {"fake": "1"} and line.host and line.worker for line in found)
+    ran = folder.run(HISTORY, "--payloads=1K,2K", "--launches=2", exit_code=0)
+    lines = folder.history_lines
+    assert [line["case"]["payload_bytes"] for line in lines] == [1024, 2048]
+    assert [len(line["times_us"]) for line in lines] == [2, 2]
+    assert len({line["session"] for line in lines}) == 1
+    assert {line["outcome"] for line in lines} == {"NO_BASELINE"}
+    assert {line["session_outcome"] for line in lines} == {"NOTHING_COMPARED"}
+    for line in lines:
+        assert line["versions"] == {"fake": "1"} and line["host"] and line["worker"]
     times_s = ran.case("1K")["now"]["times_s"]
-    assert [1e-6 * time_us for time_us in found[0].times_us] == pytest.approx(times_s, rel=1e-5)
-    (path,) = (folder.path / "history").rglob("*.jsonl")
-    assert f"appended to the history: 2 lines of {path}" in ran.text
+    assert lines[0]["times_us"] == pytest.approx([1e6 * time_s for time_s in times_s], rel=1e-5)
+    assert f"appended to the history: 2 lines of {folder.history_file}" in ran.text
 
 
 @pytest.mark.exhaustive
-def test_sessions_follow_each_other_with_their_verdicts(folder: Folder) -> None:
+def test_the_history_has_the_verdicts_of_sessions_in_their_order(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.environment.setenv("BUSBW_HISTORY", "history")
     folder.run("--update-baselines", exit_code=0)
     folder.run(exit_code=0)
     folder.script(latency_s=5e-3)
     folder.run(exit_code=1)
-    found = _lines(folder)
-    assert [line.outcome for line in found] == [
-        Outcome.NO_BASELINE,
-        Outcome.PASS,
-        Outcome.REGRESSED,
-    ]
-    assert len({line.session for line in found}) == 3
-    assert [bool(line.baseline_date) for line in found] == [False, True, True]
-    assert found[2].ratio == pytest.approx(5, rel=0.1)
+    lines = folder.history_lines
+    assert [line["outcome"] for line in lines] == ["NO_BASELINE", "PASS", "REGRESSED"]
+    assert len({line["session"] for line in lines}) == 3
+    assert [bool(line["baseline_date"]) for line in lines] == [False, True, True]
+    assert lines[2]["ratio"] == pytest.approx(5, rel=0.1)
 
 
 @pytest.mark.exhaustive
-def test_a_session_that_was_made_slower_on_purpose_says_so(folder: Folder) -> None:
+def test_the_history_records_that_a_session_was_made_slower_on_purpose(folder: Folder) -> None:
     folder.script(**SLOW)
-    folder.run("--history=history", "--inject=delay:50%@1M", exit_code=0)
-    (line,) = _lines(folder)
-    assert line.injected == "delay:50%@1M"
+    folder.run(HISTORY, "--inject=delay:50%@1M", exit_code=0)
+    (line,) = folder.history_lines
+    assert line["injected"] == "delay:50%@1M"
 
 
 @pytest.mark.exhaustive
-def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> None:
+def test_sessions_since_the_acceptance_give_the_expected_time(folder: Folder) -> None:
     """Faster for two weeks: who is as slow as the baseline again has lost that."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     nightly.nights(folder, [0.93] * 14)
     folder.script(**TPU, cases=[{"payload_bytes": 4096}, {"slower": 0.93}])
-    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    ran = folder.run(SEVEN, HISTORY, exit_code=1)
     assert [payload for payload, found in ran.outcomes.items() if found != "PASS"] == ["4K"]
     assert ran.outcomes["4K"] == "REGRESSED"
     case = ran.case("4K")
@@ -93,38 +90,40 @@ def test_the_history_since_the_acceptance_says_what_is_usual(folder: Folder) -> 
     assert alone.outcomes["4K"] == "PASS"
     assert alone.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     assert alone.case("4K")["provisional"]
-    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    ran = folder.run(SEVEN, HISTORY, exit_code=1)
     assert (
         "SLOWER: 7 of 7 cases failed: 7 REGRESSED; fake: all 7 cases together take 1.07" in ran.text
     )
 
 
 @pytest.mark.exhaustive
-def test_a_history_of_before_the_acceptance_or_of_another_machine_says_nothing(
+def test_sessions_before_the_acceptance_or_of_another_machine_do_not_count(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
     nightly.nights(folder, [0.93] * 14)
-    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    ran = folder.run(SEVEN, HISTORY, exit_code=0)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     nightly.stored_before(folder, {20: 1.0})
     folder.script(**TPU | {"device_kind": "TPU v3"})
-    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    ran = folder.run(SEVEN, HISTORY, exit_code=0)
     assert set(ran.outcomes.values()) == {"NO_BASELINE"}
 
 
 @pytest.mark.exhaustive
-def test_what_a_night_found_slower_or_made_slower_does_not_become_usual(folder: Folder) -> None:
+def test_times_of_slower_cases_and_of_injected_delays_do_not_become_the_expected_time(
+    folder: Folder,
+) -> None:
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     nightly.nights(folder, [1.0] * 6, until=8)
-    nightly.nights(folder, [1.3] * 4, until=4, outcome=Outcome.REGRESSED)
+    nightly.nights(folder, [1.3] * 4, until=4, outcome="REGRESSED")
     nightly.nights(folder, [1.3] * 3, injected="delay:30%")
     folder.script(**TPU, cases=[{"payload_bytes": 4096, "slower": 1.05}])
-    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    ran = folder.run(SEVEN, HISTORY, exit_code=1)
     assert ran.outcomes["4K"] == "REGRESSED"
     assert ran.case("4K")["ratio"] == pytest.approx(1.05, rel=0.003)
 
@@ -143,7 +142,7 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     folder: Folder,
 ) -> None:
     _drifted(folder)
-    ran = folder.run(SEVEN, "--history=history", exit_code=1)
+    ran = folder.run(SEVEN, HISTORY, exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.document["session"]["outcomes"][0] == "DRIFT"
     night = nightly.days_ago(3)[:10]
@@ -153,31 +152,31 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     )
     assert re.search(said, ran.text), ran.text
     assert "1 failed, 7 passed" in ran.last_line
-    assert {line.session_outcome for line in _lines(folder)[-7:]} == {SessionOutcome.DRIFT}
+    assert {line["session_outcome"] for line in folder.history_lines[-7:]} == {"DRIFT"}
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
 
 
 @pytest.mark.exhaustive
-def test_a_drift_that_is_acknowledged_is_the_level_from_that_day_on(folder: Folder) -> None:
+def test_an_acknowledged_drift_is_the_level_from_that_day_on(folder: Folder) -> None:
     _drifted(folder)
     file = folder.path / "baselines" / "acknowledged.toml"
     file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
-    ran = folder.run(SEVEN, "--history=history", exit_code=0)
+    ran = folder.run(SEVEN, HISTORY, exit_code=0)
     assert ran.document["session"]["outcomes"][0] == "FINE"
     file.write_text("[[change]]\nsince = 2026-01-01\n")
-    ran = folder.run(SEVEN, "--history=history", exit_code=4)
+    ran = folder.run(SEVEN, HISTORY, exit_code=4)
     assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
 
 
 @pytest.mark.exhaustive
-def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
+def test_an_update_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> None:
     _drifted(folder)
-    ran = folder.updated(SEVEN, "--history=history")
+    ran = folder.updated(SEVEN, HISTORY)
     assert "FINE: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are " in ran.text
     entries = folder.stored["entries"]
     assert {len(entry["times_us"]) for entry in entries} == {1}
-    after = folder.run(SEVEN, "--history=history", exit_code=0)
+    after = folder.run(SEVEN, HISTORY, exit_code=0)
     assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     assert "accepted" not in after.text
 
@@ -192,7 +191,7 @@ def test_an_update_accepts_a_drift_and_begins_anew(folder: Folder) -> None:
         ]
     ),
 )
-def test_a_folder_that_cannot_hold_it_is_a_usage_error(
+def test_a_folder_that_cannot_hold_a_history_is_a_usage_error(
     folder: Folder, name: str, reason: str
 ) -> None:
     ran = folder.run(f"--history={name}", exit_code=4)
@@ -201,24 +200,24 @@ def test_a_folder_that_cannot_hold_it_is_a_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_one_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
+def test_a_history_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.run("--history=history", exit_code=0)
-    (path,) = (folder.path / "history").rglob("*.jsonl")
+    folder.run(HISTORY, exit_code=0)
+    path = folder.history_file
     before = path.read_bytes()
     folder.fill_disk(len(before) + 64)
-    ran = folder.pytest(*FAKE, *WITHOUT_CACHE, "--history=history", exit_code=1, reports=False)
+    ran = folder.pytest(*FAKE, *WITHOUT_CACHE, HISTORY, exit_code=1, reports=False)
     assert f"ERROR: the history was not appended to: {path}: " in ran.text
     assert path.read_bytes() == before
 
 
-def test_a_torn_line_is_refused_before_anything_is_measured(folder: Folder) -> None:
-    folder.with_baselines("--history=history")
-    (path,) = (folder.path / "history").rglob("*.jsonl")
+def test_a_torn_line_of_the_history_is_refused_before_anything_is_measured(folder: Folder) -> None:
+    folder.with_baselines(HISTORY)
+    path = folder.history_file
     torn = path.read_bytes() + b'{"version":1, "sess'
     path.write_bytes(torn)
-    ran = folder.run("--history=history", exit_code=4)
+    ran = folder.run(HISTORY, exit_code=4)
     assert f"{path}: line 2, column " in ran.sentence
     assert path.read_bytes() == torn

@@ -1,4 +1,4 @@
-"""README.md lists 40 guarantees; the tests that it names exist and see busbw from outside."""
+"""tests/contract/README.md lists 40 guarantees, whose tests exist and see busbw from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TEXT = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "tests/contract/README.md").read_text(encoding="utf-8")
 GUARANTEES = re.split(r"^(?=\d+\. )", TEXT, flags=re.MULTILINE)[1:]
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)))
 
@@ -44,7 +44,7 @@ def _functions(path: str) -> frozenset[str]:
 def test_no_contract_test_imports_busbw() -> None:
     importing = [
         path.name
-        for path in sorted(Path(__file__).parent.rglob("test_*.py"))
+        for path in sorted((ROOT / "tests/contract").rglob("test_*.py"))
         if any(name.split(".")[0] == "busbw" for name in _imports(path))
     ]
     assert importing == []

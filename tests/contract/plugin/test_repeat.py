@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.report.reading import read_results
-from busbw.report.summary import summary
+from tests.helpers.command_line import command as run_command
 from tests.helpers.session_folder import HISTORY, ROOT, TIMEOUT_S, Folder
 from tests.helpers.sweep import sweep
 
@@ -38,10 +37,6 @@ def by_shell(folder: Folder, command: str, exit_code: int = 0) -> dict[str, Any]
     return found
 
 
-def summary_of(folder: Folder) -> str:
-    return summary(read_results((folder.path / "results.json").read_text(), "results.json"))
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "word"),
@@ -57,14 +52,14 @@ def summary_of(folder: Folder) -> str:
         ]
     ),
 )
-def test_what_a_session_prints_for_later_is_the_same_session(
+def test_the_printed_command_repeats_a_session(
     folder: Folder, options: tuple[str, ...], word: str
 ) -> None:
     code = int("--require-baselines" in options)
     first = folder.run(*options, exit_code=code).document
     command = first["command"]
     assert re.search("[^ ]*busbw run --device=cpu ", command) and word in command
-    assert f"\n    {command}\n" in summary_of(folder)
+    assert f"\n    {command}\n" in run_command("summary", folder.path / "results.json").out
     again = by_shell(folder, command, code)
     assert again["command"] == command
     assert again["environment"]["changed"] == first["environment"]["changed"]
@@ -75,7 +70,7 @@ def test_what_a_session_prints_for_later_is_the_same_session(
 
 
 @pytest.mark.exhaustive
-def test_so_it_is_of_a_soak_with_launches_in_the_ini_file(folder: Folder) -> None:
+def test_the_printed_command_repeats_a_soak_with_launches_in_the_ini_file(folder: Folder) -> None:
     folder.ini({"busbw_launches": "2"})
     options = ("perf", "--frameworks=fake", "--payloads=1K", "--soak=5s", "-p", "no:cacheprovider")
     command = folder.pytest(*options, exit_code=0).document["command"]
@@ -84,7 +79,7 @@ def test_so_it_is_of_a_soak_with_launches_in_the_ini_file(folder: Folder) -> Non
 
 
 @pytest.mark.exhaustive
-def test_so_it_is_of_what_was_compiled(folder: Folder) -> None:
+def test_the_printed_command_repeats_a_compilation(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", *COMPILED, "-p", "no:cacheprovider")
     first = folder.pytest(*options, exit_code=0).document
     command = first["command"]
@@ -93,7 +88,7 @@ def test_so_it_is_of_what_was_compiled(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_variable_of_the_session_is_set_and_what_it_wrote_is_not_written_again(
+def test_the_printed_command_sets_the_variables_of_the_session_and_writes_no_files_again(
     folder: Folder,
 ) -> None:
     folder.environment.setenv("XLA_FLAGS", '--xla_a=$x "b"')

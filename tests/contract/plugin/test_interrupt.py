@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw import storage
 from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import can_unshare, processes, state, wait_until
@@ -45,7 +44,7 @@ def forget_bundles(folder: Folder) -> None:
         shutil.rmtree(path)
 
 
-def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
+def test_ctrl_c_ends_a_session_with_exit_code_2_a_summary_and_no_baseline(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     session.send_signal(signal.SIGINT)
@@ -60,7 +59,7 @@ def test_ctrl_c_ends_with_2_a_summary_and_no_baseline(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_while_devices_are_looked_for_leaves_nothing(folder: Folder) -> None:
+def test_ctrl_c_during_the_probe_leaves_nothing(folder: Folder) -> None:
     folder.script(probe="hang")
     session = folder.start()
     logs = folder.temporary.glob
@@ -86,7 +85,7 @@ ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
 @pytest.mark.parametrize("number", sweep(ENDING))
 @pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
-def test_no_worker_is_left_when_pytest_was_killed_and_no_folder_unless_by_kill_9(
+def test_a_killed_session_leaves_no_worker_and_a_folder_only_after_sigkill(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": event}])
@@ -102,7 +101,7 @@ def test_no_worker_is_left_when_pytest_was_killed_and_no_folder_unless_by_kill_9
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_that_is_hit_five_times_at_once_leaves_nothing(folder: Folder) -> None:
+def test_five_keyboard_interrupts_at_once_leave_nothing(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     for _ in range(5):
@@ -144,7 +143,7 @@ COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", 
         ]
     ),
 )
-def test_a_worker_that_was_stopped_as_it_began_dies_with_pytest_too(
+def test_a_worker_that_was_stopped_at_its_start_ends_with_pytest(
     folder: Folder, launch: str, options: tuple[str, ...]
 ) -> None:
     stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
@@ -165,13 +164,13 @@ def interpreter(folder: Folder, before: str) -> Path:
     return path
 
 
-def test_what_a_worker_started_ends_with_it(folder: Folder) -> None:
+def test_a_program_that_a_worker_started_ends_with_the_worker(folder: Folder) -> None:
     child = f"{sys.executable} -c 'import time; time.sleep(600)' {folder.temporary} &"
     folder.run(f"--python=fake={interpreter(folder, child)}", "--launches=3", exit_code=0)
     assert not processes(folder.temporary)
 
 
-def test_a_killed_session_keeps_no_other_from_measuring_which_tidies_up_after_it(
+def test_the_session_after_a_killed_one_measures_and_removes_its_folder(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -192,7 +191,7 @@ def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     (bundle,) = folder.temporary.iterdir()
     there = sorted(bundle.rglob("*"))
     folder.script()
-    folder.environment.setenv(storage.MACHINE, str(folder.path / "another"))
+    folder.environment.setenv("BUSBW_MACHINE", str(folder.path / "another"))
     apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
     assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
     assert there == sorted(bundle.rglob("*"))
@@ -201,7 +200,7 @@ def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     assert not folder.left_over()
 
 
-def test_kill_9_of_the_worker_fails_its_case_alone(folder: Folder) -> None:
+def test_a_worker_that_sigkill_ends_fails_its_case_alone(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "payload_bytes": 2048, "then": "hang"}])
     session = folder.start("--launches=3", "--payloads=1K:4K")
     assert wait_until(lambda: launches_hanging(folder)), folder.output

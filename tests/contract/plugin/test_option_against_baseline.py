@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from busbw.extensions.stacks.uv import uv
+from tests.contract.plugin.test_one_word import assert_shown_everywhere
 from tests.helpers.session_folder import SLOW, Folder, Ran
 from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, venv, wheel
-from tests.unit.plugin.test_one_word import assert_said_everywhere
 
 TWO = ("--payloads=1K,1M", "--launches=2")
 
@@ -34,7 +33,8 @@ class Night:
 
     def install(self, *arguments: str) -> None:
         """Install another framework."""
-        uv("pip", "install", f"--python={self.python}", *arguments)
+        command = ["uv", "pip", "install", f"--python={self.python}", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
 
     def accept(self) -> Path:
         """The lock of an accepted session."""
@@ -70,7 +70,7 @@ def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) 
     assert night.lock.read_bytes() == before
 
 
-def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night) -> None:
+def test_a_session_measures_the_installed_stack_in_turn_with_the_locked_one(night: Night) -> None:
     night.accept()
     ran = night.run("--against=baseline", *TWO, exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
@@ -82,7 +82,7 @@ def test_tonight_is_measured_in_turn_with_the_stack_that_was_locked(night: Night
 
 
 @pytest.mark.exhaustive
-def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -> None:
+def test_a_newer_stack_is_locked_only_when_its_times_are_stored(night: Night) -> None:
     lock = night.accept()
     wheel(night.index, "busbw-fake", "1.1")
     night.install("--upgrade", "busbw-fake")
@@ -93,7 +93,7 @@ def test_the_newer_stack_moves_the_reference_only_with_the_times(night: Night) -
 
 
 @pytest.mark.exhaustive
-def test_without_a_lock_there_is_no_reference(night: Night, tmp_path: Path) -> None:
+def test_a_session_without_a_locked_stack_is_a_usage_error(night: Night, tmp_path: Path) -> None:
     locked = night.accept().rename(tmp_path / "lock")
     ran = night.run("--against=baseline", *TWO, exit_code=4)
     said = "--update-baselines locks the stack that it accepts"
@@ -122,7 +122,7 @@ def test_times_are_accepted_without_a_stack_that_no_index_can_give_again(
 
 
 @pytest.mark.exhaustive
-def test_a_lock_that_was_changed_is_no_reference(night: Night) -> None:
+def test_a_session_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
     path = night.accept()
     text = path.read_text()
     path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
@@ -133,14 +133,16 @@ def test_a_lock_that_was_changed_is_no_reference(night: Night) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
-def test_the_lock_says_which_interpreter_and_which_environment(night: Night, other: str) -> None:
+def test_no_other_interpreter_or_environment_can_be_named_with_a_locked_stack(
+    night: Night, other: str
+) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)
     assert "--against=baseline: not with " in ran.sentence
     assert "its lock says both" in ran.sentence
 
 
 @pytest.mark.exhaustive
-def test_the_reference_has_the_flags_of_the_lock_and_no_others(
+def test_the_locked_stack_runs_with_the_flags_of_its_lock_and_no_others(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
@@ -155,7 +157,7 @@ def test_the_reference_has_the_flags_of_the_lock_and_no_others(
 
 
 @pytest.mark.exhaustive
-def test_a_cache_folder_is_a_folder(night: Night) -> None:
+def test_the_cache_of_stacks_must_be_a_folder(night: Night) -> None:
     ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
     assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
 
@@ -170,7 +172,7 @@ def _slower(ran: Ran) -> dict[str, bool | None]:
 
 
 @pytest.mark.exhaustive
-def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_machine(
+def test_every_session_stores_the_times_of_the_reference_and_the_next_compares_the_machine(
     night: Night,
 ) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
@@ -181,29 +183,28 @@ def test_every_night_keeps_what_the_reference_took_and_the_next_answers_for_the_
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: the reference takes 1.0" in second.text
     assert " x the time of its 1 earlier session, limit " in second.text
-    (path,) = night.folder.path.glob("history/*/*/*.jsonl")
-    lines = [json.loads(one) for one in path.read_text().splitlines()]
+    lines = night.folder.history_lines
     assert [line.get("is_reference") for line in lines].count(True) == 2 * 6
     stack = {line["stack"] for line in lines if line["is_reference"]}
     assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
 
 
 @pytest.mark.exhaustive
-def test_a_machine_that_slows_both_sides_has_shifted(night: Night) -> None:
+def test_a_machine_that_slows_both_stacks_has_shifted(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     for _ in range(2):
         night.run("--against=baseline", *SIX, exit_code=0)
     night.folder.script(latency_s=10e-3)
     ran = night.run("--against=baseline", *SIX, exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
-    assert_said_everywhere(night.folder, ran, ["MACHINE_SHIFT"])
+    assert_shown_everywhere(night.folder, ran, ["MACHINE_SHIFT"])
     assert "the stack (the same versions): nothing slower; " in ran.text
     assert "; the machine: the reference takes " in ran.text
     assert _slower(ran) == {"stack": False, "machine": True}
 
 
 @pytest.mark.exhaustive
-def test_without_a_history_the_machine_is_not_told(night: Night) -> None:
+def test_a_session_without_a_history_does_not_judge_the_machine(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
     assert "; the machine: unknown without --history (fake)" in ran.text

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
-from busbw.extensions.cluster.settings import forwarded as forwarded_of
-from busbw.session import forms
 from tests.helpers import ssh
 from tests.helpers.session_folder import Folder
-
-pytestmark = pytest.mark.sessions
+from tests.helpers.sweep import sweep
 
 
 @pytest.fixture
@@ -33,10 +29,11 @@ def test_each_host_has_as_many_processes_as_are_requested(folder: Folder) -> Non
     assert not folder.left_over()
 
 
-@pytest.mark.exhaustive
-def test_hosts_may_be_in_a_file(folder: Folder) -> None:
+@pytest.mark.parametrize("hosts", sweep(["tpu", "@hosts"]))
+def test_hosts_may_be_those_of_a_tpu_slice_or_of_a_file(folder: Folder, hosts: str) -> None:
+    folder.environment.setenv("TPU_WORKER_HOSTNAMES", "one, two")
     (folder.path / "hosts").write_text("# ours\none\n\n  two  # the second\n")
-    ran = folder.run("--hosts=@hosts", PYTHON, exit_code=0)
+    ran = folder.run(f"--hosts={hosts}", PYTHON, exit_code=0)
     assert ran.document["environment"]["key"]["hosts"] == 2
 
 
@@ -66,43 +63,15 @@ def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_a_regression_over_several_hosts_says_how_to_find_who_is_slow(folder: Folder) -> None:
+def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_host(
+    folder: Folder,
+) -> None:
     folder.script(latency_s=1e-3)
     folder.run("--hosts=one,two", PYTHON, "--update-baselines", exit_code=0)
     folder.script(latency_s=4e-3)
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
     said = "note: which host or link is slow: busbw find-slow --hosts=one,two"
     assert f"{said} {PYTHON} --framework=fake" in ran.text.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("names", "forwarded"),
-    [
-        ("", {"XLA_FLAGS": "--xla_one=1"}),
-        ("none", {}),
-        ("CUDA_VISIBLE_DEVICES, NOT_SET", {"CUDA_VISIBLE_DEVICES": "0"}),
-    ],
-)
-def test_only_the_variables_of_the_list_are_forwarded(
-    names: str, forwarded: dict[str, str]
-) -> None:
-    ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
-    env = forms.variables(names) if names else None
-    assert forwarded_of(env, ours) == forwarded
-
-
-def test_on_a_worker_of_a_tpu_slice_its_hosts_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "t0, t1")
-    assert forms.hosts("tpu") == ("t0", "t1")
-
-
-def test_100000_hosts_are_checked_in_one_pass() -> None:
-    names = [f"host-{i}" for i in range(100_000)]
-    begin_s = time.process_time()
-    assert len(forms.hosts(",".join(names))) == len(names)
-    with pytest.raises(ValueError, match="'host-7' is there twice"):
-        forms.hosts(",".join([*names, "host-7"]))
-    assert time.process_time() - begin_s < 10
 
 
 @pytest.mark.parametrize(
@@ -124,7 +93,7 @@ def test_100000_hosts_are_checked_in_one_pass() -> None:
         (("--hosts=one", "--topology=v5e:2x2"), "--hosts: not with --topology"),
     ],
 )
-def test_what_names_no_hosts_is_a_usage_error(
+def test_a_value_that_names_no_hosts_is_a_usage_error(
     folder: Folder, options: tuple[str, ...], why: str
 ) -> None:
     (folder.path / "empty").write_text("# nobody\n")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from busbw import storage
-from busbw.driver.local import alone
 from tests.helpers.frameworks import needs
 from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
 from tests.helpers.workers import can_unshare, wait_until
@@ -25,7 +23,7 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
-def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
+def test_a_process_that_dies_fails_its_case_alone(folder: Folder) -> None:
     killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
     folder.script(processes={"1": killed})
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
@@ -34,7 +32,7 @@ def test_one_that_dies_fails_its_case_alone(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_one_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
+def test_a_process_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
     wrong = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
     folder.script(processes={"1": wrong})
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
@@ -43,14 +41,14 @@ def test_one_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> N
 
 
 @pytest.mark.exhaustive
-def test_one_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> None:
+def test_a_process_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> None:
     folder.script(processes={"0": {"cases": [{"payload_bytes": 1024, "then": "hang"}]}})
     ran = folder.run(*TWO, "--payloads=1K,2K", "--case-timeout=3", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
 
 
 @pytest.mark.exhaustive
-def test_what_all_run_out_of_is_out_of_memory(folder: Folder) -> None:
+def test_a_case_in_which_all_processes_run_out_of_memory_is_out_of_memory(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=0)
     assert ran.outcomes == {"1K": "OUT_OF_MEMORY", "2K": "NO_BASELINE"}
@@ -89,45 +87,47 @@ def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> Non
     assert "one rank in each of several processes on a CPU, 2 are asked for" in sentence
 
 
-def test_after_so_long_it_is_a_usage_error_that_says_who_has_the_device(folder: Folder) -> None:
-    with alone(0):
-        ran = folder.run("--device-wait=0.3", exit_code=4)
-    assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
-    assert f"(pid {os.getpid()}, started " in ran.sentence
+def measuring(folder: Folder) -> subprocess.Popen[bytes]:
+    """Start a session that has the machine until it is interrupted."""
+    folder.script(cases=[{"then": "hang"}])
+    session = folder.start()
+    assert wait_until(lambda: list(folder.temporary.glob("busbw-*/1.fake.fake.log")))
+    folder.script()
+    return session
 
 
-def test_it_waits_for_the_other_session_says_so_and_then_measures(folder: Folder) -> None:
-    with alone(0):
-        session = folder.start()
-        assert wait_until(lambda: "another busbw session is measuring" in folder.output)
-        assert f"waiting for its end (pid {os.getpid()}, started " in folder.output
-    assert session.wait(60) == 0
-    assert "1 case measured in 1 launch each" in folder.output
+def interrupt(session: subprocess.Popen[bytes]) -> None:
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
 
 
-@pytest.mark.exhaustive
-def test_sessions_with_other_folders_for_temporary_files_wait_for_each_other(
+def test_a_session_waits_as_long_as_requested_for_that_of_another_folder_and_names_it(
     folder: Folder, tmp_path: Path
 ) -> None:
-    folder.script(cases=[{"then": "hang"}])
-    first = folder.start()
-    assert wait_until(lambda: list(folder.temporary.glob("busbw-*/1.fake.fake.log")))
+    first = measuring(folder)
     folder.environment.setenv("TMPDIR", str(tmp_path))
     ran = folder.run("--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine for 0.3 s" in ran.sentence
     assert f"(pid {first.pid}, started " in ran.sentence
-    first.send_signal(signal.SIGINT)
-    assert first.wait(30) == 2
-    folder.script()
+    interrupt(first)
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_a_session_leaves_no_lock_behind(folder: Folder) -> None:
-    folder.with_baselines()
-    assert not folder.left_over()
-    assert [path.suffix for path in folder.baseline_files] == [".json"]
-    with alone(0), storage.folder_lock(folder.path / "baselines", 0):
-        pass
+def test_a_waiting_session_names_the_other_and_measures_after_its_end(folder: Folder) -> None:
+    first = measuring(folder)
+    second = folder.start()
+    assert wait_until(lambda: "another busbw session is measuring" in folder.output)
+    assert f"waiting for its end (pid {first.pid}, started " in folder.output
+    interrupt(first)
+    assert second.wait(60) == 0
+    assert "1 case measured in 1 launch each" in folder.output
+
+
+def test_a_session_leaves_no_lock(folder: Folder) -> None:
+    for _ in range(2):
+        folder.updated("--device-wait=0.1")
+        assert not folder.left_over()
+        assert [path.suffix for path in folder.baseline_files] == [".json"]
 
 
 @needs("jax")
@@ -141,7 +141,9 @@ def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @needs("jax")
-def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Folder) -> None:
+def test_a_host_whose_variables_say_that_it_is_alone_is_not_asked_for_the_others(
+    folder: Folder,
+) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
     folder.environment.setenv("TPU_PROCESS_BOUNDS", "1,1,1")
     options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
@@ -152,7 +154,7 @@ def test_a_host_that_is_told_to_be_alone_is_not_asked_for_the_others(folder: Fol
 @pytest.mark.parametrize(
     "framework", [pytest.param(name, marks=needs(name)) for name in ("jax", "tensorflow")]
 )
-def test_a_proxy_that_the_user_has_does_not_part_the_processes(
+def test_the_proxy_of_a_user_does_not_separate_the_processes(
     folder: Folder, framework: str
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy"):

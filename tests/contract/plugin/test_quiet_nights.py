@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from busbw.model.words import KIB, MIB
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
+KIB, MIB = 1 << 10, 1 << 20
 SIZES = tuple(KIB << power for power in range(21))
 UPPER = {size for size in SIZES if size >= MIB}
 QUIET = {

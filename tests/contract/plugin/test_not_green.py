@@ -1,0 +1,212 @@
+"""Sessions without a verdict: each fails, whatever its cases say, and writes no baseline."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.helpers import standing_in
+from tests.helpers.session_folder import SEVEN, SLOW, TPU, WITHOUT_CACHE, Folder, Ran
+from tests.helpers.sweep import sweep
+
+# One case of each framework.
+BOTH = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
+
+
+def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
+    """The session fails with these words, and the update that it was asked for is refused."""
+    before = {path: path.read_bytes() for path in folder.baseline_files}
+    ran = folder.pytest(*BOTH, "--update-baselines", *options, exit_code=1)
+    assert said in ran.session_failure, ran.text
+    assert ran.document["session"]["outcomes"][0] == said.split(":")[0]
+    assert f"note: no baseline was written: {said}" in ran.text
+    assert {path: path.read_bytes() for path in folder.baseline_files} == before
+    return ran
+
+
+@pytest.mark.exhaustive
+def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
+    folder: Folder,
+) -> None:
+    odd = [{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)]
+    folder.script(**SLOW, cases=odd)
+    folder.with_baselines("--launches=8")
+    said = (
+        "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
+    )
+    ran = assert_not_green(folder, "--frameworks=fake", "--launches=8", said=said)
+    assert ran.outcomes == {"1M": "NOISY"}
+    assert "the expected time cannot be ruled out" in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_requested(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW, clocks=["device", "host"])
+    folder.with_baselines()
+    folder.script(**SLOW, clocks=["host"])
+    said = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
+    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    assert ran.outcomes == {"1M": "INCOMPARABLE"}
+    assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "INCOMPARABLE"}
+
+
+@pytest.mark.exhaustive
+def test_a_session_with_another_default_strategy_has_no_verdict_unless_it_is_requested(
+    folder: Folder,
+) -> None:
+    folder.with_baselines()
+    (path,) = folder.baseline_files
+    text = path.read_text().replace('"strategy": "fake"', '"strategy": "ring"')
+    path.with_name("fake.all_reduce.ring.json").write_text(text)
+    path.unlink()
+    said = "NO_VERDICT: fake: the default is fake now, the baseline is of ring"
+    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert folder.run("--strategies=fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+
+
+def test_a_session_without_the_device_of_a_framework_that_has_baselines_has_no_verdict(
+    folder: Folder,
+) -> None:
+    python = standing_in.interpreter(folder)
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    for framework in ("jax", "tensorflow"):
+        standing_in.script(folder, framework, **TPU)
+    folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
+    assert len(folder.baseline_files) == 2
+    standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
+    said = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
+    ran = assert_not_green(folder, *both, said=said)
+    outcomes = [case["outcome"] for case in ran.cases]
+    assert sorted(outcomes) == ["PASS", "SKIPPED"]
+
+
+@pytest.mark.exhaustive
+def test_a_framework_without_baselines_that_is_skipped_fails_no_session(folder: Folder) -> None:
+    python = standing_in.interpreter(folder)
+    standing_in.script(folder, "jax", **TPU)
+    standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    ran = folder.pytest(*BOTH, *both, exit_code=0)
+    assert "1 skipped, 1 without baseline" in ran.last_line
+
+
+def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) -> None:
+    """Beyond two and a half times the time and the noise, by less than any single case can show."""
+    folder.slower(2.6, SEVEN)
+    ran = folder.run(SEVEN, exit_code=1)
+    said = "SLOWER: fake: all 7 cases together take 2.600 x the expected time (limit 2.5"
+    assert said in ran.session_failure
+    assert ran.session_failure.count("stack or machine: unknown") >= 1
+    assert ran.document["session"]["outcomes"][0] == "SLOWER"
+    assert "1 failed, 7 passed" in ran.last_line
+
+
+@pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
+def test_a_machine_at_another_speed_within_the_limit_of_shared_changes_fails_no_session(
+    folder: Folder, factor: float
+) -> None:
+    folder.slower(factor, SEVEN)
+    ran = folder.run(SEVEN, exit_code=0)
+    assert set(ran.outcomes.values()) == {"PASS"}
+    assert ran.document["session"]["outcomes"][0] == "FINE"
+    assert f"shared with others: {factor:.1f}" in ran.case("4K")["text"] or factor < 1
+    assert ran.case("4K")["ratio"] == pytest.approx(factor, rel=0.01)
+
+
+ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
+
+
+@pytest.fixture
+def without_tensorflow(folder: Folder) -> tuple[str, ...]:
+    """Options of a session in which JAX is another interpreter's and TensorFlow is nowhere.
+
+    Both have baselines, of the same machine.
+    """
+    python = standing_in.interpreter(folder)
+    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
+    for framework in ("jax", "tensorflow"):
+        standing_in.script(folder, framework)
+    folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
+    assert len(folder.baseline_files) == 2
+    (folder.path / "absent.py").write_text(ABSENT)
+    folder.environment.setenv("PYTHONPATH", str(folder.path))
+    return ("-p", "absent", f"--python=jax={python}")
+
+
+@pytest.mark.exhaustive
+def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
+    folder: Folder, without_tensorflow: tuple[str, ...]
+) -> None:
+    said = (
+        "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not installed here"
+    )
+    ran = assert_not_green(folder, *without_tensorflow, said=said)
+    outcomes = ran.ids
+    assert outcomes == {
+        "jax-default-float32-1M": "PASS",
+        "tensorflow-default-float32-1M": "SKIPPED",
+    }
+    assert 'pip install "busbw[tf]"' in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_framework_that_the_options_leave_out_may_be_missing(
+    folder: Folder, without_tensorflow: tuple[str, ...]
+) -> None:
+    command = (*BOTH, *without_tensorflow)
+    for options in (("--frameworks=jax",), ("-k", "jax")):
+        ran = folder.pytest(*command, *options, exit_code=0)
+        assert ran.outcomes == {"1M": "PASS"}
+    ran = folder.pytest(*command, "-k", "tensorflow", exit_code=4)
+    assert "busbw: tensorflow is not installed here; pip install" in ran.sentence
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "stacks", sweep([((),), ((f"--against={sys.executable}", "--launches=2"),)])
+)
+def test_a_session_in_which_no_case_fits_in_memory_has_no_verdict(
+    folder: Folder, stacks: tuple[str, ...]
+) -> None:
+    ran = folder.run("--payloads=16M", "--memory-limit=96M", *stacks, exit_code=1)
+    assert ran.outcomes == {"16M": "OUT_OF_MEMORY"}
+    assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
+
+
+def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--payloads=1K,1M")
+    folder.script(
+        **SLOW,
+        cases=[
+            {"payload_bytes": 1024, "then": "out_of_memory"},
+            {"payload_bytes": 2**20, "slower": 9},
+            {"payload_bytes": 2**22, "then": "kill"},
+        ],
+    )
+    ran = folder.run("--payloads=1K,1M,2M,4M", "--require-baselines", exit_code=1)
+    assert "FINE" not in ran.text
+    said = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
+    assert f"FAILED: {said}; 2 cases measured in " in ran.text
+
+
+@pytest.mark.exhaustive
+def test_fewer_ranks_than_yesterday_are_reported_and_fail_where_baselines_are_required(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    (at,) = json.loads(folder.baseline_files[0].read_text())["sessions"]
+    day = at[: len("2026-01-31")]
+    folder.script(**{**TPU, "ranks": 7})
+    said = f"8 ranks here until {day}, 7 today"
+    assert f"; {said}" in folder.run(exit_code=0).text
+    assert said not in folder.run("--ranks=7", exit_code=0).text
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.document["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
+    assert said in ran.session_failure
