@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -44,12 +44,10 @@ class Group:
         starter: Starter,
         launch: LaunchId,
         cluster: Cluster = ALONE,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.launch = launch
         self.cluster = cluster
         self.starter = starter
-        self._clock = clock
         self.members: list[Worker] = []
         places: Sequence[ClusterMember | None] = (None,)
         try:
@@ -125,7 +123,7 @@ class Group:
     def _exchange(
         self, request: Request[Any] | None, timeout_s: float, doing: str
     ) -> Sequence[Any] | Failure:
-        deadline_s = self._clock() + timeout_s
+        deadline_s = time.monotonic() + timeout_s
         for member in self.members:
             member.send(request)
         answers: dict[int, Any] = {}
@@ -133,7 +131,7 @@ class Group:
             seen = self._watch(range(len(self.members)), deadline_s)
             causes = {index: end for index, end in seen.items() if isinstance(end, Exit)}
             # A member that talks without end may not hold up the deadline.
-            is_late = not seen or self._clock() >= deadline_s
+            is_late = not seen or time.monotonic() >= deadline_s
             if causes or (is_late and _has_failure(answers)):
                 return self._cause(causes or answers, doing)
             if is_late:
@@ -144,7 +142,7 @@ class Group:
             }
             if _has_failure(answers):
                 # The others say the same soon, or wait for that process for ever.
-                deadline_s = min(deadline_s, self._clock() + REFUSAL_GRACE_S)
+                deadline_s = min(deadline_s, time.monotonic() + REFUSAL_GRACE_S)
         return [answers[index] for index in sorted(answers)]
 
     def _watch(self, indices: Iterable[int], end_s: float) -> dict[int, Reply | Exit | None]:
@@ -154,15 +152,15 @@ class Group:
         watched = {self.members[index].fileno(): index for index in indices}
         for descriptor in watched:
             poll.register(descriptor, select.POLLIN)
-        ready = poll.poll(1000 * max(0.0, end_s - self._clock()))
+        ready = poll.poll(1000 * max(0.0, end_s - time.monotonic()))
         return {watched[fd]: self.members[watched[fd]].receive() for fd, _ in ready}
 
     def _cause(self, causes: Mapping[int, Any], doing: str) -> Failure:
         """Return the failure of the process that is the likely cause of the others' ends."""
         causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
         watched = {*range(len(self.members))} - {*causes}
-        end_s = self._clock() + CAUSE_GRACE_S
-        while watched and self._clock() < end_s:
+        end_s = time.monotonic() + CAUSE_GRACE_S
+        while watched and time.monotonic() < end_s:
             for index, seen in self._watch(watched, end_s).items():
                 watched.discard(index)
                 answer = seen.answer if isinstance(seen, Reply) else seen

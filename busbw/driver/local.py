@@ -146,9 +146,8 @@ class LocalWorker(Worker):
         folder: Folder,
         launch: LaunchId,
         member: ClusterMember | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(launch, clock)
+        super().__init__(launch)
         self._kill_s = math.inf
         self._is_hung = False
         self._exit: Exit | None = None
@@ -210,7 +209,7 @@ class LocalWorker(Worker):
             self._is_hung = True
             # A stopped process prints no stack.
             grace_s = 0.0 if self.is_stopped else STACK_GRACE_S
-        self._kill_s = min(self._kill_s, self._clock() + grace_s)
+        self._kill_s = min(self._kill_s, time.monotonic() + grace_s)
         if ending is Ending.STACK:
             self._signal(os.kill, signal.SIGUSR1)
         elif ending is Ending.KILL:
@@ -222,7 +221,7 @@ class LocalWorker(Worker):
     def wait(self) -> Exit:
         if self._exit is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(max(0.0, self._kill_s - self._clock()))
+                self._process.wait(max(0.0, self._kill_s - time.monotonic()))
             self._is_hung = self._is_hung or self._process.returncode is None
             self._exit = self._reap()
         return self._exit

@@ -130,19 +130,18 @@ class Worker(ABC):
 
     host: str = ""
 
-    def __init__(self, launch: LaunchId, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, launch: LaunchId) -> None:
         self.launch = launch
-        self._clock = clock
         self._kind: type = NoneType
         self._content = bytearray()
-        self._begin_s = clock()
+        self._begin_s = time.monotonic()
 
     def send(self, request: Request[Any] | None) -> None:
         """Send `request` without waiting; `receive` reads the reply.
 
         A worker that was just started says that it is ready, without a request.
         """
-        self._begin_s = self._clock()
+        self._begin_s = time.monotonic()
         self._kind = NoneType if request is None else request.kind
         if request is not None:
             self.write(request.line())
@@ -164,7 +163,7 @@ class Worker(ABC):
 
     def finish(self, ending: Ending) -> Exit:
         """End the process, and wait for it."""
-        waited_s = self._clock() - self._begin_s
+        waited_s = time.monotonic() - self._begin_s
         is_stopped = ending is Ending.STACK and self.is_stopped
         self.end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
