@@ -36,7 +36,7 @@ exec sh -c "$3"
 
 
 def written(folder: Path) -> Path:
-    """The folder to put first on PATH, with the program and a log of how it was called."""
+    """Write the folder to put first on PATH, with the program and a log of how it was called."""
     folder.mkdir()
     program = folder / "ssh"
     program.write_text(_PROGRAM)
@@ -45,11 +45,11 @@ def written(folder: Path) -> Path:
 
 
 def called(folder: Path) -> str:
-    """How it was called, a line each time; empty for never."""
+    """Return how it was called, a line each time; empty for never."""
     log = folder / "ssh.log"
     return log.read_text() if log.exists() else ""
 
 
 def python() -> str:
-    """The Python of the tests, as --host-python takes it."""
+    """Return the Python of the tests, as --host-python takes it."""
     return sys.executable if " " not in sys.executable else str(shutil.which("python3"))

@@ -74,8 +74,8 @@ def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[Hosts]:
         with cluster(folder) as made:
             yield made
         return
-    there = ssh.written(folder.path / "programs")
-    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+    programs = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     options = (f"--hosts={','.join(NAMES)}", f"--host-python={ssh.python()}")
     yield Hosts(options, folder.temporary)
 
@@ -87,12 +87,12 @@ def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iter
     temporary.mkdir()
 
     def start(command: str, *more: str, machine: str = "") -> subprocess.Popen[bytes]:
-        own = {"TMPDIR": str(temporary)}
-        own |= {"BUSBW_MACHINE": f"{folder.path}/{machine}"} if machine else {}
+        variables = {"TMPDIR": str(temporary)}
+        variables |= {"BUSBW_MACHINE": f"{folder.path}/{machine}"} if machine else {}
         with (folder.path / f"{command}{machine}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.dask_{command}", *more],
-                env={**os.environ, **own},
+                env={**os.environ, **variables},
                 cwd=folder.path,
                 stdout=log,
                 stderr=log,
@@ -103,8 +103,8 @@ def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iter
 
     with ExitStack() as ends:
         protocol = [option for option in options if option.startswith("--protocol")]
-        own = ("--host=127.0.0.1", "--port=0", f"--scheduler-file={file}", "--no-dashboard")
-        scheduler = start("scheduler", *own, *protocol)
+        address = ("--host=127.0.0.1", "--port=0", f"--scheduler-file={file}", "--no-dashboard")
+        scheduler = start("scheduler", *address, *protocol)
         assert wait_until(lambda: file.exists() and file.read_text().endswith("}"), 60)
         common = (f"--scheduler-file={file}", "--nthreads=1", "--no-nanny", "--memory-limit=0")
         workers = {

@@ -65,13 +65,13 @@ def test_a_stranger_without_the_certificate_gets_nothing(folder: Folder) -> None
             except (OSError, TypeError) as error:
                 print("refused", error)
             """
-            said = subprocess.run(
+            done = subprocess.run(
                 [sys.executable, "-c", textwrap.dedent(stranger)],
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            assert "refused" in said.stdout, said.stderr
+            assert "refused" in done.stdout, done.stderr
 
 
 def test_a_scheduler_of_another_machine_needs_tls_or_trust(folder: Folder) -> None:

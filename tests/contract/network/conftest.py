@@ -40,8 +40,8 @@ def installed(on_linux: None) -> None:
 
 @pytest.fixture
 def reached(installed: None, two: Network, tmp_path: Path) -> Iterator[Ssh]:
-    with sshd(two.hosts, tmp_path) as found:
-        yield found
+    with sshd(two.hosts, tmp_path) as ssh:
+        yield ssh
 
 
 @pytest.fixture

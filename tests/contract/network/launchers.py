@@ -64,7 +64,7 @@ class Slurm:
         return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def run(self, command: Sequence[str], timeout_s: float = 60.0) -> str:
-        """What a command of Slurm prints on the first host. Raises CalledProcessError."""
+        """Return what a command of Slurm prints on the first host. Raises CalledProcessError."""
         return subprocess.run(
             self.hosts[0].command(command),
             env=self.environment,
@@ -86,20 +86,20 @@ class Slurm:
 @contextlib.contextmanager
 def slurm(hosts: Sequence[Host], folder: Path) -> Iterator[Slurm]:
     """Start Slurm over these hosts; all that it started is ended, and its jobs with it."""
-    found = Slurm(hosts=hosts, folder=folder)
+    cluster = Slurm(hosts=hosts, folder=folder)
     for name in ("state", *(f"spool.{host.name}" for host in hosts)):
         (folder / name).mkdir()
     (folder / "slurm.conf").write_text(_config(hosts, folder))
     (folder / "cgroup.conf").write_text(_CGROUP)
     with contextlib.ExitStack() as started:
         started.enter_context(_munge(hosts[0], folder))
-        started.enter_context(_controller(found))
+        started.enter_context(_controller(cluster))
         for host in hosts:
-            started.enter_context(_node(found, host))
+            started.enter_context(_node(cluster, host))
         try:
-            yield found
+            yield cluster
         finally:
-            found.cancel_all()
+            cluster.cancel_all()
 
 
 def _config(hosts: Sequence[Host], folder: Path) -> str:
@@ -110,7 +110,7 @@ def _config(hosts: Sequence[Host], folder: Path) -> str:
 
 @contextlib.contextmanager
 def _munge(host: Host, folder: Path) -> Iterator[None]:
-    """One for all hosts: it is asked through a socket, which is a file."""
+    """Start one for all hosts: it is asked through a socket, which is a file."""
     key, name = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
@@ -160,12 +160,12 @@ _SSH_OPTIONS: Mapping[int, Sequence[str]] = {
 
 
 def mpirun_of(version: int) -> Path:
-    """Where mpirun of this version is; it need not be there."""
+    """Return where mpirun of this version is; it need not be there."""
     return _OF_DEBIAN if version == 4 else Path(os.environ.get(OPENMPI_5, "")) / "mpirun"
 
 
 def mpirun(version: int, ssh: Ssh, hosts: Sequence[Host], processes: int) -> list[str]:
-    """The beginning of a command that starts so many processes, in equal parts, on these hosts."""
+    """Return the beginning of a command that starts processes, in equal parts, on these hosts."""
     slots = processes // len(hosts)
     return [
         str(mpirun_of(version)),

@@ -92,7 +92,7 @@ class Link:
         return self.bytes_per_s * (MTU_BYTES - _HEADER_BYTES) / MTU_BYTES
 
     def shared(self, groups: int) -> Link:
-        """What each of `groups` has that send at the same time."""
+        """Return what each of `groups` has that send at the same time."""
         return Link(
             delay_s=self.delay_s,
             bytes_per_s=self.bytes_per_s / groups,
@@ -115,7 +115,7 @@ class _Sender:
     sent: list[tuple[float, float]] = field(default_factory=list)
 
     def send(self, size: float, handed_s: float) -> float:
-        """When the last byte of a segment leaves that is handed over at `handed_s`."""
+        """Return when the last byte of a segment leaves that is handed over at `handed_s`."""
         rate = self.link.payload_bytes_per_s
         self.full_s = max(self.full_s, handed_s) + size / rate
         before_s = self.sent[-1][1] if self.sent else -math.inf
@@ -124,7 +124,7 @@ class _Sender:
         return left_s
 
     def send_notice(self, now_s: float, is_same_connection: bool) -> float:
-        """When a notice leaves: after the segments handed over by now, or a part of them."""
+        """Return when a notice leaves: after the segments handed over by now, or a part of them."""
         before_s = max(
             (left_s for handed_s, left_s in self.sent if handed_s <= now_s), default=now_s
         )
@@ -134,7 +134,7 @@ class _Sender:
 
 
 def all_reduce_s(link: Link, ranks: int, payload_bytes: int, groups: int = 1) -> float:
-    """The seconds of gloo's ring over hosts with one rank each, for each of `groups` at once."""
+    """Return the seconds of gloo's ring over hosts with one rank each, for all `groups` at once."""
     segments = max(_IN_FLIGHT, math.ceil(payload_bytes / (ranks * _LARGEST_SEGMENT_BYTES)))
     size = payload_bytes / (ranks * segments)
     sender = _Sender(link=link.shared(groups))
@@ -143,7 +143,7 @@ def all_reduce_s(link: Link, ranks: int, payload_bytes: int, groups: int = 1) ->
 
 
 def _phase_end_s(sender: _Sender, ranks: int, count: int, size: float, start_s: float) -> float:
-    """When the last of `count` segments arrives; each is sent to one and received from another."""
+    """Return when the last of `count` segments arrives, each received from another sender."""
     arrived_s: list[float] = []
     begun_s = start_s
     for number in range(count):

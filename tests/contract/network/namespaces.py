@@ -92,22 +92,22 @@ class Host:
         return [*enter, "sh", "-c", _AS_HOST, self.name, _lock_of(self.namespace), *command]
 
     def start(self, command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
-        """The command, started here; its process id and signals are those of the command."""
+        """Start the command; its process id and signals are those of the command."""
         return subprocess.Popen(self.command(command), **how)
 
     def run(self, command: Sequence[str], timeout_s: float = 60.0) -> str:
-        """What the command prints. Raises HostError if it fails."""
+        """Return what the command prints. Raises HostError if it fails."""
         return run(self.command(command), timeout_s)
 
     def processes(self, *words: str) -> list[int]:
-        """The ids of all processes of this host whose command line has these words."""
-        found = []
+        """Return the ids of all processes of this host whose command line has these words."""
+        processes = []
         for process in processes_in(self.namespace):
             # One that ends while it is looked at has none.
             with contextlib.suppress(OSError):
-                said = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-                found += [process] if set(words) <= set(said) else []
-        return found
+                arguments = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+                processes += [process] if set(words) <= set(arguments) else []
+        return processes
 
 
 def _lock_of(namespace: str) -> str:
@@ -115,7 +115,7 @@ def _lock_of(namespace: str) -> str:
 
 
 def run(command: Sequence[str], timeout_s: float = 60.0) -> str:
-    """What `command` prints. Raises HostError with its last words if it fails."""
+    """Return what `command` prints. Raises HostError with its last words if it fails."""
     done = subprocess.run(
         command,
         check=False,
@@ -125,8 +125,8 @@ def run(command: Sequence[str], timeout_s: float = 60.0) -> str:
         stdin=subprocess.DEVNULL,
     )
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise HostError(f"{' '.join(command)}: exit status {done.returncode}: {said}")
+        output = (done.stderr or done.stdout).strip()
+        raise HostError(f"{' '.join(command)}: exit status {done.returncode}: {output}")
     return done.stdout
 
 
@@ -168,25 +168,25 @@ def _make(host: Host, all_hosts: Sequence[Host]) -> None:
 
 def processes_in(namespace: str) -> list[int]:
     try:
-        wanted = os.stat(NAMESPACES / namespace)
+        network = os.stat(NAMESPACES / namespace)
     except FileNotFoundError:
         return []
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             seen = os.stat(path / "ns/net")
-            if (seen.st_dev, seen.st_ino) == (wanted.st_dev, wanted.st_ino):
-                found.append(int(path.name))
-    return found
+            if (seen.st_dev, seen.st_ino) == (network.st_dev, network.st_ino):
+                processes.append(int(path.name))
+    return processes
 
 
 def kill_in(namespace: str) -> None:
     """Kill every process in a namespace, and wait. Raises HostError if one stays."""
     end_s = time.monotonic() + _END_S
-    while found := processes_in(namespace):
+    while processes := processes_in(namespace):
         if time.monotonic() > end_s:
-            raise HostError(f"{namespace}: processes {found} do not end")
-        for process in found:
+            raise HostError(f"{namespace}: processes {processes} do not end")
+        for process in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         time.sleep(_STEP_S)
@@ -220,7 +220,7 @@ def _ours() -> list[str]:
 
 
 def _owner(process: int) -> str:
-    """A process, and when it was started: process ids are used again."""
+    """Name a process and when it was started: process ids are used again."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return f"{process}-{fields[19]}"
 

@@ -48,23 +48,23 @@ class Network:
         self._order({"do": "heal"})
 
     def slow(self, host: Host, factor: float = 10.0) -> None:
-        """What this host sends takes `factor` times as long; 1 is its own rate again."""
+        """Have what this host sends take `factor` times as long; 1 is its own rate again."""
         set_rate(host, round(self.rate_bits_per_s / factor))
 
     def narrow(self, sources: Sequence[Host], targets: Sequence[Host], bits_per_s: float) -> None:
-        """All that goes from these hosts to those shares one line of that rate."""
-        names = {"from": [one.name for one in sources], "to": [one.name for one in targets]}
+        """Have all that goes from these hosts to those share one line of that rate."""
+        names = {"from": [host.name for host in sources], "to": [host.name for host in targets]}
         self._order({"do": "narrow", **names, "bits_per_s": bits_per_s})
 
     def runs_only(self, *programs: str) -> bool:
         return self.programs() <= {*programs}
 
     def programs(self) -> set[str]:
-        found = set()
+        names = set()
         for path in (f"/proc/{each}/comm" for host in self.hosts for each in host.processes()):
             with contextlib.suppress(OSError):
-                found.add(Path(path).read_text().strip())
-        return found
+                names.add(Path(path).read_text().strip())
+        return names
 
     def _order(self, order: dict[str, Any]) -> None:
         _ask(self.relay, order)
@@ -85,7 +85,7 @@ def network(
 
 @contextlib.contextmanager
 def _relay() -> Iterator[subprocess.Popen[str]]:
-    """The relay's process. It has a session of its own: Ctrl-C is for its owner."""
+    """Start the relay's process. It has a session of its own: Ctrl-C is for its owner."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.contract.network.relay"],
         cwd=_ROOT,
@@ -128,7 +128,7 @@ def _as_asked(host: Host) -> dict[str, str]:
 
 
 def _first_name(host: Host) -> str:
-    """The device's name until it is in its namespace; at most 15 letters."""
+    """Return the device's name until it is in its namespace; at most 15 letters."""
     return f"bb{os.getpid()}h{host.name.removeprefix('host')}"
 
 
@@ -142,6 +142,6 @@ def _plug(host: Host) -> None:
 
 
 def set_rate(host: Host, bits_per_s: int) -> None:
-    """What this host can send in a second, from now on."""
+    """Set what this host can send in a second, from now on."""
     bucket = ["rate", f"{bits_per_s}bit", "burst", str(BURST_BYTES), "limit", str(_QUEUE_BYTES)]
     run(["tc", "-n", host.namespace, "qdisc", "replace", "dev", DEVICE, "root", "tbf", *bucket])

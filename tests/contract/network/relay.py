@@ -77,14 +77,14 @@ class Switch:
             heapq.heappush(self._waiting, due)
 
     def due(self, now_s: float) -> Iterable[tuple[str, bytes]]:
-        """The packets whose time has come, with the hosts that get them; the earliest first."""
+        """Return the packets whose time has come, with the hosts that get them, in order."""
         while self._waiting and self._waiting[0][0] <= now_s:
             _, _, source, target, packet = heapq.heappop(self._waiting)
             if not self._is_cut(source, target):
                 yield target, packet
 
     def next_s(self) -> float | None:
-        """When the next packet is due; None if none is on its way."""
+        """Return when the next packet is due; None if none is on its way."""
         return self._waiting[0][0] if self._waiting else None
 
     def order(self, order: Mapping[str, Any]) -> None:
@@ -115,15 +115,17 @@ class Switch:
         if not packet or packet[0] >> 4 != 4:
             return None
         address = packet[_DESTINATION]
-        return next((name for name, own in self.hosts.items() if own == address), None)
+        return next(
+            (name for name, host_address in self.hosts.items() if host_address == address), None
+        )
 
     def _is_cut(self, source: str, target: str) -> bool:
-        """Whether one of the two is cut off, or this pair is."""
+        """Tell whether one of the two is cut off, or this pair is."""
         return any(cut <= {source, target} for cut in self._cuts)
 
 
 def open_device(name: str) -> int:
-    """A TUN device of this name in this process's namespace; it is gone when the file is closed."""
+    """Open a TUN device of this name in this process's namespace; closing the file removes it."""
     file = os.open(namespaces.TUN, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     fcntl.ioctl(file, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
     return file
@@ -176,7 +178,7 @@ def _answer(switch: Switch, line: bytes) -> dict[str, Any]:
 
 
 def _line(file: int) -> bytes:
-    """The first line, and no byte after it: the next line is an order."""
+    """Read the first line, and no byte after it: the next line is an order."""
     read = b""
     while not read.endswith(b"\n"):
         byte = os.read(file, 1)

@@ -34,14 +34,14 @@ class Ran:
     @property
     def outcomes(self) -> dict[str, str]:
         assert self.results is not None, self.text
-        return {one["id"].rpartition("-")[2]: one["outcome"] for one in self.results["cases"]}
+        return {case["id"].rpartition("-")[2]: case["outcome"] for case in self.results["cases"]}
 
     @property
     def hosts(self) -> int:
         assert self.results is not None, self.text
-        found = self.results["environment"]["key"]["hosts"]
-        assert isinstance(found, int)
-        return found
+        count = self.results["environment"]["key"]["hosts"]
+        assert isinstance(count, int)
+        return count
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,14 +63,14 @@ class Place:
         self._results.unlink(missing_ok=True)
         words = [*command, f"--baselines={self.folder}/baselines", f"--results={self._results}"]
         words += ["-p", "no:cacheprovider", "--color=no", *options]
-        own = self.environment(environment or {})
+        variables = self.environment(environment or {})
         with self._log.open("wb") as log:
             return self.host.start(
-                words, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                words, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        """That of a session: nothing of the pytest that runs these tests, and `more`."""
+        """Return that of a session: nothing of the pytest that runs these tests, and `more`."""
         return {
             **{name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")},
             "TMPDIR": str(self.folder / "temporary"),
@@ -79,22 +79,22 @@ class Place:
         }
 
     def ran(self, session: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> Ran:
-        """What came of a session, once it is over; one that hangs is killed, and an error."""
+        """Return what came of a session, once it is over; a session that hangs is killed."""
         try:
             exit_code = session.wait(timeout_s)
         except subprocess.TimeoutExpired:
             session.kill()
             session.wait()
             raise AssertionError(f"it did not end:\n{self.text}") from None
-        found = json.loads(self._results.read_text()) if self._results.exists() else None
-        return Ran(exit_code=exit_code, text=self.text, results=found)
+        results = json.loads(self._results.read_text()) if self._results.exists() else None
+        return Ran(exit_code=exit_code, text=self.text, results=results)
 
     @property
     def text(self) -> str:
         return self._log.read_text(errors="replace")
 
     def left(self) -> list[str]:
-        """What is in the folder for temporary files."""
+        """List what is in the folder for temporary files."""
         return sorted(path.name for path in (self.folder / "temporary").iterdir())
 
     @property

@@ -55,7 +55,7 @@ class Ssh:
     folder: Path
 
     def command(self, host: Host, *words: str) -> list[str]:
-        """The client's command, to run on any host."""
+        """Return the client's command, to run on any host."""
         return ["ssh", "-F", str(self.config), host.name, *words]
 
 
@@ -65,24 +65,24 @@ def sshd(hosts: Sequence[Host], folder: Path) -> Iterator[Ssh]:
     for name in ("host_key", "client_key"):
         run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)])
     key = " ".join((folder / "host_key.pub").read_text().split()[:2])
-    known = [f"[{host.address}]:{PORT} {key}\n" for host in hosts]
-    (folder / "known_hosts").write_text("".join(known))
-    found = Ssh(config=folder / "ssh_config", folder=folder)
-    found.config.write_text("".join(_written(_CLIENT, host, folder) for host in hosts))
+    keys = [f"[{host.address}]:{PORT} {key}\n" for host in hosts]
+    (folder / "known_hosts").write_text("".join(keys))
+    ssh = Ssh(config=folder / "ssh_config", folder=folder)
+    ssh.config.write_text("".join(_written(_CLIENT, host, folder) for host in hosts))
     for host in hosts:
         # What a host reads as /etc/ssh.
-        own = ETC / host.namespace / "ssh"
-        own.mkdir()
-        shutil.copy(found.config, own / "ssh_config")
+        settings = ETC / host.namespace / "ssh"
+        settings.mkdir()
+        shutil.copy(ssh.config, settings / "ssh_config")
     _EMPTY.mkdir(mode=0o755, exist_ok=True)
     with contextlib.ExitStack() as started:
         for host in hosts:
-            started.enter_context(_one(host, folder))
-        yield found
+            started.enter_context(_server_on(host, folder))
+        yield ssh
 
 
 @contextlib.contextmanager
-def _one(host: Host, folder: Path) -> Iterator[None]:
+def _server_on(host: Host, folder: Path) -> Iterator[None]:
     config, log = folder / f"sshd_config.{host.name}", folder / f"sshd.{host.name}.log"
     config.write_text(_written(_SERVER, host, folder))
     # sshd starts itself again for each connection, and wants its own full path for that.

@@ -42,8 +42,8 @@ class Launcher:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def ran(self, *options: str, processes: int = 2) -> Ran:
-        """A session on a scheduler and workers that the launcher has started."""
-        own = self.place.environment(self.environment)
+        """Run a session on a scheduler and workers that the launcher has started."""
+        variables = self.place.environment(self.environment)
         file = self.place.folder / "scheduler.json"
         file.unlink(missing_ok=True)
         dask = (sys.executable, "-m", "distributed.cli.dask_scheduler")
@@ -54,7 +54,7 @@ class Launcher:
                 (*dask, f"--scheduler-file={file}", f"--host={first.address}", "--no-dashboard"),
                 (*self.start, *worker, *WORKER),
             ):
-                process = first.start(command, env=own, stdout=log, stderr=log)
+                process = first.start(command, env=variables, stdout=log, stderr=log)
                 ends.callback(process.wait, 30)
                 ends.callback(process.terminate)
             shape = (f"--cluster={file}", f"--processes={processes}", "--cluster-trust-network")
@@ -64,13 +64,13 @@ class Launcher:
 @contextlib.contextmanager
 def by_slurm(two: Network, folder: Path, place: Place) -> Iterator[Launcher]:
     folder.mkdir()
-    with slurm(two.hosts, folder) as found:
+    with slurm(two.hosts, folder) as cluster:
         yield Launcher(
             two=two,
             place=place,
             start=("srun", "-N2", "-n2"),
             servers=frozenset({"sshd", "slurmctld", "slurmscriptd", "slurmd", "munged"}),
-            environment=found.environment,
+            environment=cluster.environment,
         )
 
 
@@ -94,9 +94,9 @@ def launcher(
         if request.param == "slurm"
         else by_mpirun(int(request.param[-1]), two, reached, place)
     )
-    with started as found:
-        yield found
-        assert wait_until(lambda: two.runs_only(*found.servers), 15), two.programs()
+    with started as begun:
+        yield begun
+        assert wait_until(lambda: two.runs_only(*begun.servers), 15), two.programs()
 
 
 def test_two_hosts_measure_all_payloads_with_jax(launcher: Launcher) -> None:
@@ -123,10 +123,10 @@ def test_the_script_of_the_page_runs_under_sbatch(
     (place.folder / "job").write_text(script.replace("--device=gpu", " ".join(FAKE)))
     certificate = _block(page, "    (umask 077; openssl ")
     with by_slurm(two, tmp_path / "slurm", place) as launcher:
-        own = place.environment({**launcher.environment, "HOME": str(place.folder / "home")})
-        own["PATH"] = f"{Path(sys.executable).parent}:{own['PATH']}"
+        variables = place.environment({**launcher.environment, "HOME": str(place.folder / "home")})
+        variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
         first = two.hosts[0]
-        run = functools.partial(subprocess.run, env=own, cwd=place.folder, check=False)
+        run = functools.partial(subprocess.run, env=variables, cwd=place.folder, check=False)
         made = run(first.command(["bash", "-c", certificate]), capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
         done = run(first.command(["sbatch", "--wait", "--output=job.log", "job"]), timeout=120)

@@ -58,12 +58,12 @@ def test_a_larger_payload_never_takes_less() -> None:
 def test_the_curve_of_two_ranks_is_near_the_closed_form(
     ranks: int, groups: int, latency_s: float, per_byte: float
 ) -> None:
-    found = curve(CABLE, ranks, GRID, groups)
-    assert found.latency_s == pytest.approx(latency_s, rel=0.1)
-    assert found.bandwidth_bytes_per_s == pytest.approx(RATE / per_byte, rel=0.1)
+    fit = curve(CABLE, ranks, GRID, groups)
+    assert fit.latency_s == pytest.approx(latency_s, rel=0.1)
+    assert fit.bandwidth_bytes_per_s == pytest.approx(RATE / per_byte, rel=0.1)
 
 
 def test_the_curve_of_four_ranks_is_between_the_closed_forms() -> None:
-    found = curve(CABLE, 4, GRID)
-    assert 4 * 0.005 < found.latency_s < 12 * 0.005
-    assert RATE / 1.5 < found.bandwidth_bytes_per_s < RATE
+    fit = curve(CABLE, 4, GRID)
+    assert 4 * 0.005 < fit.latency_s < 12 * 0.005
+    assert RATE / 1.5 < fit.bandwidth_bytes_per_s < RATE

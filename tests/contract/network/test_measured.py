@@ -29,13 +29,13 @@ def several(request: pytest.FixtureRequest, installed: None) -> Iterator[Network
 
 
 def measured(several: Network, folder: Path, *options: str) -> Ran:
-    """A session over all hosts, which is fine."""
-    keys, own = folder / "keys", folder / "sessions"
+    """Run a session over all hosts, which passes."""
+    keys, sessions = folder / "keys", folder / "sessions"
     keys.mkdir()
-    own.mkdir()
+    sessions.mkdir()
     names = ",".join(host.name for host in several.hosts)
     with sshd(several.hosts, keys):
-        place = Place(host=several.hosts[0], folder=own)
+        place = Place(host=several.hosts[0], folder=sessions)
         ran = place.ran(place.begin(f"--hosts={names}", PYTHON_THERE, *ONCE, *options))
     assert ran.exit_code == 0, ran.text
     return ran
@@ -44,11 +44,13 @@ def measured(several: Network, folder: Path, *options: str) -> Ran:
 def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[bool, bool]:
     """Print each payload; whether latency and bandwidth of all are those of the formula."""
     assert ran.results is not None
-    found = {one["case"]["payload_bytes"]: one["now"]["median_s"] for one in ran.results["cases"]}
-    for size, seconds in found.items():
+    medians_s = {
+        case["case"]["payload_bytes"]: case["now"]["median_s"] for case in ran.results["cases"]
+    }
+    for size, seconds in medians_s.items():
         said_s = all_reduce_s(cable, ranks, size, groups)
         print(f"{size:>8} {1e3 * seconds:8.2f} ms, formula {1e3 * said_s:8.2f} ms")
-    ours, theirs = fit(found), curve(cable, ranks, found, groups)
+    ours, theirs = fit(medians_s), curve(cable, ranks, medians_s, groups)
     print(f"{ranks} ranks, {groups} groups: {ours}\n      formula: {theirs}")
     return (
         ours.latency_s == pytest.approx(theirs.latency_s, rel=WITHIN),

@@ -59,8 +59,8 @@ def test_a_framework_that_is_missing_on_one_host_is_red_and_named(
 ) -> None:
     bare, either = tmp_path / "bare", tmp_path / "either"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
-    there = f'[ "$(hostname)" = host1 ] && exec {bare}/bin/python "$@"'
-    either.write_text(f'#!/bin/sh\n{there}\nexec {sys.executable} "$@"\n')
+    choice = f'[ "$(hostname)" = host1 ] && exec {bare}/bin/python "$@"'
+    either.write_text(f'#!/bin/sh\n{choice}\nexec {sys.executable} "$@"\n')
     either.chmod(0o755)
     options = ("--frameworks=jax", "--payloads=1K", "--launches=1")
     ran = place.ran(place.begin(BOTH, f"--host-python={either}", *options))
@@ -89,9 +89,11 @@ def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reache
 def test_another_host_key_is_an_error(two: Network, place: Place, reached: Ssh) -> None:
     other = reached.folder / "other"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
-    known = reached.folder / "known_hosts"
+    known_hosts = reached.folder / "known_hosts"
     key = " ".join(other.with_suffix(".pub").read_text().split()[:2])
-    known.write_text("".join(f"{x.split()[0]} {key}\n" for x in known.read_text().splitlines()))
+    known_hosts.write_text(
+        "".join(f"{x.split()[0]} {key}\n" for x in known_hosts.read_text().splitlines())
+    )
     ran = place.ran(place.begin(BOTH, PYTHON, *FAKE))
     assert ran.exit_code == 4
     assert "Host key verification failed" in ran.text, ran.text
