@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
 
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
@@ -27,7 +25,6 @@ from busbw.model.machine import (
     groups_of,
 )
 from busbw.model.words import Clock, Device, payload_text
-from busbw.model.workload import ALL
 
 _REASON_CHARACTERS = 120
 
@@ -324,17 +321,3 @@ def check_blocks(case: Case | Spec, ranks: int) -> None:
             f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
             f"{case.dtype}, which {case.collective} over {group_size} ranks needs"
         )
-
-
-def is_dump(source: str) -> bool:
-    """Tell whether `source` is a file of optimized HLO instead of a function."""
-    return ":" not in PurePath(source).name
-
-
-def program_spec(framework: str, source: str) -> Spec:
-    """Return the Spec of a program; a name such as ``programs-train_step`` is its strategy."""
-    place, _, function = source.rpartition(":")
-    words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
-    name = re.sub(r"\W+", "-", words).strip("-")
-    # There is no one payload: 1 stands for it where a document must have one.
-    return Spec(framework=framework, payload_bytes=1, collective=ALL, program=source, strategy=name)

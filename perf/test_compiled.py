@@ -2,7 +2,8 @@
 
 import pytest
 
-pytest.importorskip("busbw.extensions.compiled")
+# This module imports the extension `program`, which is needed, too.
+pytest.importorskip("busbw.extensions.compiled.worker_values")
 
 
 def test_compiled(busbw_compiled):

@@ -44,7 +44,7 @@ from busbw.worker.__main__ import main
 main()
 """
 _CORE = ("__init__.py", "wire.py", "storage.py")
-_PACKAGES = ("model", "collectives", "program", "worker")
+_PACKAGES = ("model", "collectives", "worker")
 
 
 def package_folder() -> Path:

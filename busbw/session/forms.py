@@ -145,23 +145,6 @@ def mesh(text: str) -> tuple[int, ...]:
     return extents
 
 
-def program(text: str) -> str:
-    """Return a function of a file or module, which is not imported here, or a file of HLO."""
-    if os.path.exists(text) and not text.endswith(".py"):
-        return text
-    place, _, function = text.rpartition(":")
-    is_file = place.endswith(".py")
-    names = [function] if is_file else [function, *place.split(".")]
-    if not place or not all(name.isidentifier() for name in names):
-        raise ValueError(
-            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
-            f"or a file of optimized HLO; got {text[:60]!r}"
-        )
-    if is_file and not os.path.isfile(place):
-        raise ValueError(f"{place}: there is no such file")
-    return text
-
-
 def python(text: str) -> tuple[str, str]:
     """A framework and its interpreter."""
     framework, equals, name = text.partition("=")

@@ -24,7 +24,6 @@ from busbw.stats.launches import launch_time_s
 
 from . import phases, selection
 from .option import Given
-from .programs import weighted
 from .settings import settings_of
 from .state import Collected, Judged, Measured, Observed
 
@@ -60,15 +59,17 @@ class Mode:
 
 def mode_of(given: Given) -> Mode:
     """Return the mode that the options ask for. Raises UsageError."""
-    modes = (mode(given) for mode in extensions.table("MODES").values())
-    return next(filter(None, modes), None) or _measuring(given)
+    fixtures = dict.fromkeys(extensions.names("MODES"))
+    makers = (make for fixture in fixtures for make in extensions.hooks(fixture, "MODES"))
+    modes = (make(given) for make in makers)
+    return next(filter(None, modes), None) or measuring(given)
 
 
-def _measuring(given: Given) -> Mode:
-    settings = settings_of(given)
+def measuring(given: Given) -> Mode:
+    """Return the mode that measures the options' grid. Raises UsageError."""
     return Mode(
         fixture=MEASURED,
-        collected=Collected(settings=settings, programs=weighted(settings)),
+        collected=Collected(settings=settings_of(given)),
         with_specs=selection.with_specs,
         problem=selection.problem,
         header=_header,
@@ -82,13 +83,12 @@ def _measuring(given: Given) -> Mode:
 
 def _header(collected: Collected) -> str:
     settings = collected.settings
-    sizes, programs = settings.asked.payloads, ", ".join(settings.programs)
+    sizes = settings.asked.payloads
     device = f", --device={settings.device.value}" if settings.device else ""
     span = span_text(sizes) if sizes else "none"
     grid = f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}"
     return (
-        f"busbw: {', '.join(settings.frameworks[: 1 if programs else None])}, "
-        f"{programs or grid}, {plural(settings.launches, 'launch')}"
+        f"busbw: {', '.join(settings.frameworks)}, {grid}, {plural(settings.launches, 'launch')}"
         + (" of each side" if settings.against else "")
         + device
     )

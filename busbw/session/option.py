@@ -31,7 +31,8 @@ class Option:
     `parse` makes its value of a text that is not empty, or raises ValueError with what is accepted.
     A `flag` has no value, one with a `const` need have none, and one that is `repeated` has one a
     line in the ini file. `choices` are shown in place of a `metavar`. One that `needs` another
-    option is an error without that.
+    option is an error without that, and options that it `excludes` may not be on the command line
+    with it.
     A command that repeats a session has the options that `repeats` says: those that write files
     would accept or overwrite something.
     """
@@ -49,6 +50,7 @@ class Option:
     ini: bool = True
     repeats: bool = True
     needs: str = ""
+    excludes: tuple[str, ...] = ()
 
     @property
     def flag_name(self) -> str:

@@ -294,15 +294,6 @@ OPTIONS: tuple[Option, ...] = (
         help="Delete stored times of payloads that this session did not select, from the files "
         "of the measured cases",
     ),
-    Option(
-        name="program",
-        **takes("MODULE:FUNCTION", forms.program),
-        repeated=True,
-        help="Check a program of your own instead of the collectives: a function of a module or "
-        "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
-        "optimized HLO, as --xla_dump_to writes it. Each of its collectives is measured by itself. "
-        "Example: --program=train.py:step. May be repeated",
-    ),
     _comparing(
         name="require_baselines",
         repeats=False,

@@ -22,7 +22,6 @@ from . import (
     checks,
     judgement,
     measurement,
-    programs,
     repeat,
     resolution,
     sharing,
@@ -87,7 +86,7 @@ def judged(
             within=replace(within, keep=keep),
         )
         try:
-            found = (run or _measured)(collected, running)
+            found = (run or measured)(collected, running)
         except HostLostError as error:
             found = given_up(str(error))
         except IncomparableHostsError as error:
@@ -95,7 +94,7 @@ def judged(
     return replace(found, notes=tuple(notes))
 
 
-def _measured(collected: Collected, running: Running) -> Judged:
+def measured(collected: Collected, running: Running) -> Judged:
     settings, executor, display = collected.settings, running.executor, running.within.display
     checks.check(settings, running.specs)
     checks.check_tpu(settings, running.specs, executor)
@@ -110,12 +109,8 @@ def _measured(collected: Collected, running: Running) -> Judged:
         if settings.soak_s is not None:
             keep = running.within.keep
             return soaking.soaked(resolved, settings.soak_s, executor, display, keep)
-        for text in programs.opening(collected.programs):
-            display.line(f"busbw program: {text}")
-        measured = measurement.measured(resolved, executor, display, running.within.keep)
-    found = judgement.judged(measured, running.within.skip)
-    for note in programs.communication(collected.programs, found.verdicts):
-        executor.on_note(note)
+        observed = measurement.measured(resolved, executor, display, running.within.keep)
+    found = judgement.judged(observed, running.within.skip)
     slower = any(one.outcome is Outcome.REGRESSED for one in found.verdicts.values())
     if slower and resolved.environment.key.hosts > 1:
         executor.on_note(f"which host or link is slow: {repeat.find_slow_text(settings)}")

@@ -20,10 +20,7 @@ from .state import Collected
 
 def with_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
     """Return `collected` with the Specs of one test, and these Specs. Raises GridError."""
-    if collected.settings.programs:
-        specs = tuple(dict.fromkeys(spec for one in collected.programs for spec in one.times))
-    else:
-        specs = grid.specs(asked(collected.settings))
+    specs = grid.specs(asked(collected.settings))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 

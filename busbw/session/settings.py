@@ -18,7 +18,6 @@ from busbw import extensions
 from busbw.baselines.store import frameworks_below
 from busbw.driver.transport import Hosts
 from busbw.frameworks import FRAMEWORKS, USUAL
-from busbw.grid import is_dump, program_spec
 from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
 from busbw.model.machine import check_axes, mesh_text, names_of
@@ -30,7 +29,6 @@ from .forms import BASELINE, checked, flag
 from .option import Given
 from .options import OPTIONS
 from .repeat import words_of
-from .user_modules import check_function
 
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
@@ -39,13 +37,8 @@ _LAUNCHES_PAIRED = 6
 _TIMING = (
     *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
     *("accept_regression", "require_baselines", "require_signature"),
-    *("clock", "placement", "program"),
+    *("clock", "placement"),
     *WRITING,
-)
-# What is measured, but for a program, which says it itself.
-_GRID = (
-    *("payloads", "mesh", "axes", "strategies"),
-    *("collectives", "reduce_ops", "placement", "dtypes"),
 )
 # Why devices are not shared.
 _NOT_SHARED = {
@@ -124,7 +117,6 @@ class Settings:
     results: Path | None
     views: Mapping[str, Path]
     history: Path | None
-    programs: tuple[str, ...] = ()
     soak_s: float | None = None
     shared_devices: int = 0
     repeat: tuple[str, ...] = ()
@@ -185,7 +177,6 @@ def settings_of(given: Given, usual: Sequence[str] = ()) -> Settings:
         results=outputs.pop("results", None),
         views=outputs,
         history=history_of(given, values, root),
-        programs=_programs(values["program"], is_local=not pythons and cluster is None),
         soak_s=values["soak"],
         shared_devices=0,
         repeat=words_of(given),
@@ -234,35 +225,20 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
         ("cluster_trust_network", not found["cluster"], no_cluster),
         *((name, not found["hosts"], no_hosts) for name in ("host_python", "host_env")),
         ("ranks_per_process", shared, one_each),
-        ("share_devices", found["program"], "not with --program, which is compiled before it"),
         *((name, shared, own_gpus) for name in ("hosts", "cluster")),
         ("share_devices", found["device"] in _NOT_SHARED, _NOT_SHARED.get(found["device"], "")),
     ):
         if is_wrong and found[name]:
             raise ValueError(f"{flag(name)}: {why}")
-    for name in _GRID if found["program"] else ():
-        if options[name]:
-            raise ValueError(f"{flag(name)}: not with --program, which says itself what it runs")
     for name in _TIMING if found["soak"] else ():
         if options[name]:
             raise ValueError(f"{flag(name)}: it says nothing with --soak, which takes no times")
     for option in OPTIONS:
         if option.needs and options[option.name] and not found[option.needs]:
             raise ValueError(f"{option.flag_name}: only with {flag(option.needs)}")
-
-
-def _programs(sources: Sequence[str], *, is_local: bool) -> tuple[str, ...]:
-    """Return each program once. Raises ValueError for two of one name, and for no program."""
-    found: dict[str, str] = {}
-    for source in sources:
-        # Two of one name would share a baseline.
-        name = program_spec("", source).strategy
-        if found.setdefault(name, source) != source:
-            raise ValueError(f"--program: {found[name]} and {source} would both be called {name}")
-        if not is_dump(source):
-            with usage_error(ValueError, where="--program: "):
-                check_function(source, is_local=is_local)
-    return tuple(found.values())
+        for name in option.excludes if found[option.name] else ():
+            if options.get(name):
+                raise ValueError(f"{flag(name)}: not with {option.flag_name}")
 
 
 def _against(values: Mapping[str, Any]) -> Against | None:

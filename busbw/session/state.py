@@ -33,31 +33,15 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Weighted:
-    """A program of the user's: how often a step runs each of its cases, and what they are called.
-
-    `left_out` says what has no case, and why, and `replaced` what is measured with another dtype.
-    """
-
-    name: str
-    times: Mapping[Spec, int]
-    called: Mapping[Spec, str]
-    left_out: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
     """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
 
-    `programs` are the user's own, whose collectives are measured. `began` is when the session
-    began, UTC.
+    `began` is when the session began, UTC.
     """
 
     settings: Settings
     grid: tuple[Spec, ...] = ()
     error: str = ""
-    programs: tuple[Weighted, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property

@@ -36,7 +36,6 @@ OPERATIONS: Mapping[str, str] = {
     "close": "busbw.worker.measure:MeasureSession.close",
     "release": "busbw.worker.measure:MeasureSession.release",
     "counters": "busbw.worker.operations.counters:reading",
-    "program": "busbw.worker.operations.user_program:user_program",
     "soak": "busbw.worker.operations.soak:soak",
 }
 

@@ -38,13 +38,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "page": ("extensions/page/*",),
     "pairs": ("judge/paired",),
     "profiles": ("extensions/profiles/*",),
-    "program": (
-        *("program/arrays", "program/axes", "program/computations", "program/counts"),
-        *("program/flows", "program/frames", "program/inventory", "program/lines"),
-        *("program/trips", "session/programs", "session/dumps", "session/user_modules"),
-        *("model/program", "judge/programs", "report/programs"),
-        *("worker/operations/user_program", "worker/backends/*/user_program"),
-    ),
+    "program": ("extensions/program/*",),
     "results": (
         *("report/results", "report/reading"),
         *("report/outline", "report/summary"),

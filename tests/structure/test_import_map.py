@@ -28,16 +28,15 @@ _PURE: Mapping[str, set[str]] = {
     "metrics": {"model", "collectives"},
     "hardware": {"model", "collectives"},
     "stats": {"model"},
-    "program": {"model", "collectives"},
     "judge": {"model", "metrics", "hardware", "stats"},
     "baselines": {"model", "wire", "storage"},
     "history": {"model", "wire", "stats", "storage"},
     "report": {"model", "wire", "collectives", "metrics", "hardware", "extensions"},
     "extensions": set(),
     # What extensions send to workers: their files worker*.py.
-    "extensions/worker": {"model", "wire", "storage", "collectives", "program", "worker"},
+    "extensions/worker": {"model", "wire", "storage", "collectives", "worker"},
     "extensions/cluster": {"model", "wire", "storage", "driver"},
-    "worker": {"model", "wire", "storage", "collectives", "program", "extensions"},
+    "worker": {"model", "wire", "storage", "collectives", "extensions"},
     "driver": {"model", "wire", "storage"},
 }
 _OURS = set(_PURE) - {"worker", "extensions/worker"}
@@ -48,10 +47,11 @@ _MAIN = {"__main__": {"cli"}}
 # An extension imports anything in the core but the plugin, and these extensions.
 _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/bisect": {"extensions/stacks"},
-    "extensions/compiled": {"extensions/stacks", "extensions/worker"},
+    "extensions/compiled": {"extensions/program", "extensions/stacks", "extensions/worker"},
     "extensions/estimate": set(),
     "extensions/page": set(),
-    "extensions/profiles": {"extensions/page"},
+    "extensions/profiles": {"extensions/page", "worker"},
+    "extensions/program": {"extensions/worker"},
     "extensions/setup": set(),
     "extensions/stacks": set(),
     "extensions/stragglers": {"extensions/worker"},
@@ -70,6 +70,7 @@ ONLY_BELOW: Mapping[str, str | tuple[str, ...]] = {
     "jax": (
         f"{BACKENDS}.jax",
         "busbw.extensions.compiled.worker_jax",
+        "busbw.extensions.program.worker_jax",
         "busbw.extensions.profiles.recordings",
         "busbw.extensions.stragglers.worker_jax",
     ),
@@ -100,7 +101,6 @@ SENT = {
     "wire",
     "storage",
     "collectives",
-    "program",
     "worker",
     "driver",
     "extensions",
@@ -248,7 +248,7 @@ FORBIDDEN = [
     ("busbw/worker/backends/values.py", "from jax import numpy"),
     ("busbw/worker/host.py", "import pynvml"),
     ("busbw/worker/backends/jaxish.py", "import jax"),
-    ("busbw/program/hlo.py", "import jaxlib"),
+    ("busbw/extensions/program/worker_inventory.py", "import jaxlib"),
     ("busbw/worker/backends/tensorflow/nets.py", "import jax.numpy as jnp"),
     ("busbw/worker/backends/jax/collective.py", "import tensorflow as tf"),
     ("busbw/worker/backends/framework.py", "from tensorflow import distribute"),

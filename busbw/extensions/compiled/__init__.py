@@ -16,3 +16,4 @@ OPTIONS = {
 RESULTS = {"busbw compiled results": "results:session_from"}
 WORKER_SERVICES = {"compile": "worker:open_session"}
 WORKER_OPERATIONS = {"compile": "worker:compile_case", "describe": "worker:describe"}
+NEEDS = ("program",)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import extensions, storage
+from busbw.extensions.program.options import sources_of
 from busbw.model.words import Device
 from busbw.session import homes
 from busbw.session.errors import usage_error
@@ -54,7 +55,8 @@ class Libtpu:
 class CompileSettings:
     """What to compile for, and with what; `libtpus` is empty for the installed one.
 
-    A topology of one of the `families` (``all``) whose compiler is missing is skipped with a
+    `programs` are compiled in place of the collectives, if there are any. A topology of one of the
+    `families` (``all``) whose compiler is missing is skipped with a
     reason; a missing compiler for one that was named is an error.
     """
 
@@ -63,6 +65,7 @@ class CompileSettings:
     families: frozenset[str]
     cache: Path | None
     accept_changes: bool
+    programs: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -108,7 +111,8 @@ def settings_of(given: Given) -> tuple[Settings, CompileSettings] | None:
     settings = core_settings_of(replace(given, ini={**given.ini, **usual}), usual=COMPILED[:1])
     if settings.results is not None and is_named_csv(settings.results.name):
         raise ValueError("--results: a table has times; with --topology expected a JSON file")
-    return replace(settings, history=None), _compile_settings(text, values)
+    compiling = replace(_compile_settings(text, values), programs=sources_of(given))
+    return replace(settings, history=None), compiling
 
 
 def _compile_settings(text: str, values: Mapping[str, Any]) -> CompileSettings:

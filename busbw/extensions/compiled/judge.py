@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from busbw.extensions.program.worker_values import Use, Uses
 from busbw.judge.session import session_verdict
 from busbw.model.case import Case
 from busbw.model.launch import Failure
-from busbw.model.program import Use, Uses
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
 

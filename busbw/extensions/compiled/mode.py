@@ -6,9 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from busbw import grid
+from busbw.extensions.program.options import name_of
 from busbw.model.case import Spec, converted
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
+from busbw.model.workload import ALL
 from busbw.report.table import attributes
 from busbw.session import acceptance, outputs, phases, selection
 from busbw.session.mode import Mode, Tables
@@ -44,8 +46,8 @@ def mode_of(given: Given) -> Mode | None:
 def _with_specs(
     compiling: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    request, sources = selection.asked(collected.settings), collected.settings.programs
-    specs = tuple(grid.program_spec(request.frameworks[0], source) for source in sources)
+    request, sources = selection.asked(collected.settings), compiling.programs
+    specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
         converted(CompiledSpec, spec, topology=topology.name, compiler=label)
         for topology in compiling.topologies
@@ -55,9 +57,21 @@ def _with_specs(
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
 
 
+def program_spec(framework: str, source: str) -> Spec:
+    """Return the Spec of a program, whose name is its strategy."""
+    # There is no one payload: 1 stands for it where a document must have one.
+    return Spec(
+        framework=framework,
+        payload_bytes=1,
+        collective=ALL,
+        program=source,
+        strategy=name_of(source),
+    )
+
+
 def _header(compiling: CompileSettings, collected: Collected) -> str:
     settings = collected.settings
-    programs = ", ".join(settings.programs) or plural(len(settings.asked.payloads), "payload")
+    programs = ", ".join(compiling.programs) or plural(len(settings.asked.payloads), "payload")
     names = ", ".join(topology.name for topology in compiling.topologies)
     return f"busbw: compiling for {names}, {programs}"
 

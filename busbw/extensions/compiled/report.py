@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.program import Use, Uses
+from busbw.extensions.program.worker_values import Use, Uses
 from busbw.model.words import bytes_text, payload_text, plural
 from busbw.report.figures import Figure
 from busbw.report.table import Column, Row, Table, TextLine, attributes, rows_of

@@ -20,22 +20,18 @@ from types import ModuleType
 from typing import Any
 
 from busbw import storage, wire
+from busbw.extensions.program.worker import collectives_of
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.words import FailureKind
-from busbw.program.hlo import algorithm_of
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.hlo import proof
-from busbw.worker.operations.user_program import (
-    CompileError,
-    Lowered,
-    Optimized,
-    collectives_of,
-    refused,
-)
+from busbw.worker.backends.hlo.module import algorithm_of
+from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory
 from busbw.worker.serve import value_of
 
+from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import Compiled, Compiler, Topology
 
 # The cache's format; files of another format are ignored.
@@ -91,7 +87,9 @@ def _optimized(lowered: Lowered, path: Path | None) -> Optimized:
         _keep(path, kept)
     if isinstance(kept, Optimized):
         return kept
-    raise refused(kept)
+    if is_out_of_memory(kept):
+        raise out_of_memory(kept)
+    raise MeasuringError(FailureKind.COMPILE_ERROR, str(kept))
 
 
 def _path(cache: Path | None, lowered: Lowered, topology: Topology, build: Compiler) -> Path | None:
@@ -150,7 +148,7 @@ def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized
         "peak_bytes": optimized.peak_bytes,
     }
     if lowered.mesh is not None:
-        uses = collectives_of(optimized, lowered.mesh).uses
+        uses = collectives_of(optimized.text, lowered.mesh).uses
         counts = Counter({use.kind: 0 for use in uses})
         for use in uses:
             counts[use.kind] += use.times

@@ -28,8 +28,8 @@ from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import happen
-from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 
+from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import RELEASE, Compiler, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"

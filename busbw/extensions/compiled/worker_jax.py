@@ -9,21 +9,25 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 from jax.experimental import topologies
 
+from busbw.extensions.program import worker_jax as program_jax
+from busbw.extensions.program.worker_inventory import mesh_of as mesh_in
 from busbw.model.case import Case
-from busbw.model.words import Device
+from busbw.model.words import Device, FailureKind
 from busbw.worker import process
 from busbw.worker.backends.base import MeasuringError, first_line, unavailable
 from busbw.worker.backends.framework import package_versions
-from busbw.worker.backends.jax import collective, user_program
+from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import device_set, mesh_of, versions_of_packages
-from busbw.worker.operations.user_program import Lowered
 
+from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import RELEASE, Compiler, Topology
 
 # Where JAX looks first for the compiler for TPUs.
@@ -55,10 +59,45 @@ def lowered(case: Case, topology: Topology) -> Lowered:
     """Return the program that measuring `case` on `topology` would run. Raises MeasuringError."""
     devices = _devices(topology)
     if case.program:
-        return user_program.lowered(case.program, devices)
+        user_program = program_jax.lowered(case.program, devices)
+        # Lines that moved make another program for the cache: compiled programs name lines.
+        text = user_program.as_text(debug_info=True)
+        return Lowered(text, 1, partial(_optimized, user_program, devices), mesh_in(text))
     mesh = mesh_of(case, devices)
     program, step = collective.lower(case, mesh, topology.device)
-    return Lowered(program.as_text(), step, partial(user_program.optimized, program))
+    return Lowered(program.as_text(), step, partial(_optimized, program))
+
+
+def _optimized(lowered: Any, devices: Sequence[Any] | None = None) -> Optimized:
+    """Compile a program, a user's for `devices`.
+
+    Raises CompileError, also where this jaxlib cannot read a newer compiler's output.
+    """
+    try:
+        compiled = lowered.compile()
+        if devices is not None:
+            _check_devices(compiled, devices)
+        stats, text = compiled.memory_analysis(), compiled.as_text()
+    except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
+        raise CompileError(str(error).strip()) from error
+    return Optimized(
+        text=text,
+        argument_bytes=int(stats.argument_size_in_bytes),
+        output_bytes=int(stats.output_size_in_bytes),
+        alias_bytes=int(stats.alias_size_in_bytes),
+        temporary_bytes=int(stats.temp_size_in_bytes),
+        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+    )
+
+
+def _check_devices(compiled: Any, devices: Sequence[Any]) -> None:
+    """Raise MeasuringError where a user's program uses devices that it was not given."""
+    shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    used = {device for sharding in shardings for device in getattr(sharding, "device_set", ())}
+    if not used <= set(devices):
+        kinds = ", ".join(sorted({device.device_kind for device in used.difference(devices)}))
+        text = f"it is made for other devices ({kinds}) than those that it was given"
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
 
 
 @functools.cache

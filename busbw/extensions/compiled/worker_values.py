@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from busbw.extensions.program.worker_values import Use
 from busbw.model.case import Case, Spec
 from busbw.model.limits import Count, Date, Natural
 from busbw.model.machine import DeviceSet
-from busbw.model.program import Use
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, plural
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from busbw import storage
 from busbw.collectives.base import GroupSize, group_size_of
-from busbw.program import hlo
+from busbw.worker.backends.hlo import module as hlo
 
 XPLANE = ".xplane.pb"
 # A value in JSON may take a hundred bytes of memory, whatever its size in the file.

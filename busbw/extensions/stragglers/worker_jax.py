@@ -23,8 +23,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import pairs_of
 from busbw.model.words import Device
-from busbw.program import hlo
 from busbw.worker.backends.base import Reader, unavailable
+from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import distribute
@@ -216,6 +216,6 @@ def _time_permutes(
 def _ways(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
     """Return the way of each permute of a compiled program, by its instruction's name."""
     way_of = {frozenset[tuple[int, ...]](pairs): way for way, pairs in links.items()}
-    permutes = {line.bare_name: pairs_of(line.text) or () for line in module.collectives()}
+    permutes = {line.name: pairs_of(line.text) or () for line in module.collectives()}
     ways = {name: way_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
     return {name: way for name, way in ways.items() if way is not None}

@@ -25,9 +25,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from busbw.program.hlo import Module
-
 from .base import TimedCollective
+from .hlo.module import Module
 
 # Instructions that profilers show in place of the computation that they call.
 _CALLERS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
@@ -57,17 +56,17 @@ def timed_instructions(module: Module) -> dict[str, str]:
     """
     lines = [line for computation in module.computations.values() for line in computation]
     inner = {
-        line.bare_name: [inner for name in line.called for inner in module.reached(name)]
+        line.name: [inner for name in line.called for inner in module.reached(name)]
         for line in lines
         if line.op in _CALLERS
     }
-    hidden = {line.bare_name for called in inner.values() for line in called}
-    done = {line.operands[0]: line.bare_name for line in lines if line.op.endswith("-done")}
+    hidden = {line.name for called in inner.values() for line in called}
+    done = {line.operands[0]: line.name for line in lines if line.op.endswith("-done")}
     begins = [
-        line.bare_name
+        line.name
         for line in lines
-        if line.bare_name not in hidden
-        and any(part.collective for part in (line, *inner.get(line.bare_name, ())))
+        if line.name not in hidden
+        and any(part.collective for part in (line, *inner.get(line.name, ())))
     ]
     return {begin: done.get(begin, begin) for begin in begins}
 

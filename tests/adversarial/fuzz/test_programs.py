@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.model.program import Use
-from busbw.program import inventory
+from busbw.extensions.program.worker_inventory import uses_of
+from busbw.extensions.program.worker_values import ProgramError, Use
 from tests.helpers.damage import bounded, contents, fuzzed
-from tests.unit.program.test_inventory import HEAD, dump
-from tests.unit.program.test_trips import FUSED
+from tests.unit.extensions.program.recorded import dump
+from tests.unit.extensions.program.test_inventory import HEAD
+from tests.unit.extensions.program.test_trips import FUSED
 
 _MESHES: tuple[dict[str, int], ...] = ({}, {"data": 8}, {"data": 4, "model": 2}, {"data": 10**6})
 _LOOPED = dump("fsdp.v5e_2x4")
@@ -42,8 +43,8 @@ _WORDS = (
 def _read(text: str, mesh: dict[str, int]) -> tuple[Use, ...]:
     with bounded():
         try:
-            found = inventory.read(text, mesh)
-        except inventory.ProgramError as error:
+            found = uses_of(text, mesh)
+        except ProgramError as error:
             assert str(error)
             return ()
     for one in found:

@@ -35,7 +35,7 @@ def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> 
 
 
 def test_a_program_is_compiled_and_measured_over_both_hosts(two: Network, place: Place) -> None:
-    step = Path(__file__).parents[2] / "unit" / "program" / "steps.py"
+    step = Path(__file__).parents[2] / "unit" / "extensions" / "program" / "steps.py"
     options = ("--frameworks=jax", "--launches=1", f"--program={step}:data_parallel")
     ran = place.ran(place.begin(BOTH, PYTHON, *options))
     assert ran.exit_code == 0, ran.text

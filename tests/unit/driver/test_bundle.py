@@ -26,7 +26,7 @@ from busbw.driver.transport import Reply, Request, Starter
 from busbw.model.launch import LaunchId
 from tests.helpers.workers import answer_of, await_ready, kill, starter
 
-ROOMS = ("collectives", "program", "model", "worker")
+ROOMS = ("collectives", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 STANDARD_AND_OURS = {*sys.stdlib_module_names, "busbw"}
 
@@ -69,7 +69,7 @@ def test_an_operation_is_a_function_that_an_extension_declares(package: Path) ->
     [
         ("worker/sampling.py", True),
         ("worker/backends/jax/program.py", True),
-        ("program/hlo.py", True),
+        ("worker/backends/hlo/module.py", True),
         ("extensions/stragglers/worker_jax.py", False),
         ("worker/operations/soak.py", False),
         ("driver/group.py", False),

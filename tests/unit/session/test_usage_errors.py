@@ -145,7 +145,7 @@ OPTIONS = [
     (["--cluster-trust-network"], "--cluster-trust-network: there is no --cluster that it is for"),
     (["--cluster=http://a:1"], "'http://a:1'; expected tcp://HOST:PORT, tls://HOST:PORT or a file"),
     ([SHARE, "--processes=2", "--hosts=a,b"], f"--hosts: not with {SHARE}, which is for the GPUs"),
-    ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program, which is compiled"),
+    ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program"),
     ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
     (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
     (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),

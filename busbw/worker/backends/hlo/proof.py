@@ -15,10 +15,10 @@ from busbw.collectives.base import DTYPES, AbstractCollective, groups_of, pairs_
 from busbw.model.case import Case
 from busbw.model.launch import Proof
 from busbw.model.words import Clock, Device, FailureKind, Placement
-from busbw.program.hlo import COLLECTIVES as KINDS
-from busbw.program.hlo import Instruction, Module, algorithm_of, read
 
 from ..base import MeasuringError, not_a_collective
+from .module import COLLECTIVES as KINDS
+from .module import Instruction, Module, algorithm_of, read
 
 # How many characters of an instruction a message shows, and how many of a part of it.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
@@ -258,6 +258,4 @@ def _writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruct
 
 def _is_copied_for(copy: Instruction, collectives: list[Instruction]) -> bool:
     """Return whether an instruction copies the input of a collective."""
-    return copy.op == "copy" and any(
-        f" {collective.op}({copy.name})" in collective.text for collective in collectives
-    )
+    return copy.op == "copy" and any(line.operands == (copy.name,) for line in collectives)

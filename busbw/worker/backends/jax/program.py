@@ -18,10 +18,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.words import MIB, Device
-from busbw.program import hlo
 
 from ..base import unavailable, wrong_world
 from ..chain import Chain
+from ..hlo import module as hlo
 from ..hlo import proof
 from ..recordings import timed_instructions
 from ..values import Values, memory_at

@@ -15,9 +15,8 @@ from typing import Any
 
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from busbw.program import hlo
-
 from ..base import TimedCollective
+from ..hlo import module as hlo
 from ..recordings import ProfileEvent, timed_collectives, timed_instructions
 
 _DONE = "CollectiveExecutor::ExecuteAsync::Done"

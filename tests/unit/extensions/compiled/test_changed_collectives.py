@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.extensions.compiled.judge import collectives_changed
-from busbw.model.program import Use
+from busbw.extensions.program.worker_values import Use
 
 GATHER = Use(
     kind="all_gather",
@@ -17,11 +17,9 @@ GATHER = Use(
     ranks=4,
     axes="model",
     times=12,
-    asynchronous=True,
-    between={"fusion": 3},
+    hidden_by=3,
     algorithm={"emitter": "Ring"},
     source="train.py:88",
-    op_name="jit(step)/dot_general",
 )
 SUM = replace(GATHER, kind="all_reduce", dtype="bfloat16", payload_bytes=12 << 20, axes="data")
 
@@ -37,7 +35,7 @@ def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
     [
         ({"times": 24}, "12 -> 24 per step (train.py:88)"),
         (
-            {"asynchronous": False, "between": {}},
+            {"hidden_by": 0},
             "asynchronous -> synchronous (train.py:88)",
         ),
         ({"at_most": True}, "12 per step -> at most 12 per step (train.py:88)"),
@@ -74,8 +72,7 @@ def test_another_dtype_is_another_collective_the_larger_first() -> None:
     [
         {"source": "train.py:123"},
         {"source": "other.py:1"},
-        {"op_name": "jit(other)/matmul"},
-        {"between": {"fusion": 1, "dot": 9}},
+        {"hidden_by": 10},
         {"parts": (2 << 20, 2 << 20)},
     ],
     ids=lambda one: next(iter(one)),
@@ -94,7 +91,7 @@ def test_equal_collectives_at_several_lines_are_counted_together() -> None:
 
 
 def test_synchronous_and_asynchronous_collectives_are_counted_apart() -> None:
-    mixed = (replace(GATHER, times=4), replace(GATHER, times=8, asynchronous=False))
+    mixed = (replace(GATHER, times=4), replace(GATHER, times=8, hidden_by=0))
     assert _texts((GATHER,), mixed) == [
         "all-gather of float32 4M along model: asynchronous -> 4 asynchronous, 8 synchronous "
         "(train.py:88)"

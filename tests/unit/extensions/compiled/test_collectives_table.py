@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from busbw.extensions.compiled.report import collectives_table, traffic_bytes
-from busbw.model.program import Use
+from busbw.extensions.program.worker_values import Use
 
 SUM = Use(
     kind="all_reduce", dtype="float32", payload_bytes=1 << 20, ranks=8, reduce_op="sum", times=3

@@ -14,7 +14,7 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled.topologies import USUAL_TOPOLOGIES
-from busbw.program import hlo
+from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import timed_instructions
 from tests.helpers import frameworks as real
 
@@ -32,7 +32,7 @@ from busbw.extensions.compiled import topologies
 real.prepare("jax", None, real.compilation.VARIABLES["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
-from busbw.worker.operations.user_program import CompileError
+from busbw.extensions.compiled.worker_programs import CompileError
 from tests.helpers import build
 
 asked = json.loads(sys.argv[1])
@@ -93,7 +93,7 @@ def test_each_collective_of_a_program_has_a_begin_and_an_end(
 ) -> None:
     for program in programs:
         module = hlo.read(program.text)
-        lines = {line.bare_name: line for part in module.computations.values() for line in part}
+        lines = {line.name: line for part in module.computations.values() for line in part}
         timed = timed_instructions(module)
         assert len(timed) == len(module.collectives()), program
         for begin, end in timed.items():

@@ -9,19 +9,20 @@ import pytest
 
 from busbw.extensions.compiled.compilation import case_on
 from busbw.extensions.compiled.judge import differences
+from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.parallel import Job
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Difference
-from busbw.grid import program_spec
 from busbw.model.case import converted
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
-from tests.unit.program.test_inventory import EXPECTED, rows_of
+from tests.unit.extensions.program.test_inventory import EXPECTED, rows_of
 
 pytestmark = [real.needs("jax"), real.needs("libtpu")]
 
-STEPS, VARIANTS = "tests/unit/program/steps.py", "tests/unit/program/variants.py"
+STEPS = "tests/unit/extensions/program/steps.py"
+VARIANTS = "tests/unit/extensions/program/variants.py"
 USUAL = ("data_parallel", "fsdp", "tensor_parallel", "experts")
 
 # What each fault must be called at, and where.
@@ -183,7 +184,7 @@ def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> No
 
 
 def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
-    from tests.unit.program.variants import CHANGES
+    from tests.unit.extensions.program.variants import CHANGES
 
     changed = [one.text for one in _changes(programs, CHANGES[fault][0], fault)]
     wanted = FAULTS[fault]

@@ -12,12 +12,12 @@ import pytest
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_programs import CompileError, Lowered, Optimized
 from busbw.extensions.compiled.worker_values import RELEASE, Compiled, Compiler, Topology
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import Detection, FailureKind
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.operations.user_program import CompileError, Lowered, Optimized
 from tests.helpers import build
 
 V5E = topology_of("v5e:2x4")

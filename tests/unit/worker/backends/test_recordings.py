@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from busbw.program import hlo
 from busbw.worker import device_clock
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import ProfileEvent, timed_collectives, timed_instructions
 
 TPU, GPU, CPU = "/device:TPU:0", "/device:GPU:1", "/host:CPU"

@@ -8,8 +8,8 @@ import pytest
 
 from busbw.model.launch import Proof
 from busbw.model.words import Device, FailureKind
-from busbw.program import hlo
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.proof import ExpectedLoop, ProvedLoop
 from tests.helpers import build
@@ -538,4 +538,4 @@ def test_another_program_is_not_the_collective(text: str, said: str) -> None:
 
 def test_an_instruction_is_called_by_what_stands_before_its_shape() -> None:
     lines = hlo.read(programs.GPU_OUT_OF_PLACE).computations["region_0.0_spmd"]
-    assert [lines[0].name, lines[3].name, lines[-1].name] == ["%param", "%copy.6", "%tuple.14"]
+    assert [lines[0].name, lines[3].name, lines[-1].name] == ["param", "copy.6", "tuple.14"]

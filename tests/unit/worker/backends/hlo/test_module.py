@@ -7,8 +7,8 @@ import json
 import pytest
 
 from busbw.model.words import Device
-from busbw.program import hlo
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.hlo import proof
 from tests.helpers import build
 from tests.unit.worker.backends.hlo import programs
@@ -324,9 +324,8 @@ def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: st
     "operands",
     [
         "%a.1, %b",
-        "a.1, b",
         "f32[8,2]{1,0:T(8,128)} %a.1, (f32[], s32[]) %b",
-        "f32[8,2]{1,0} a.1, /*index=1*/f32[] b",
+        "f32[8,2]{1,0} %a.1, /*index=1*/f32[] %b",
     ],
 )
 def test_what_an_instruction_takes_has_names_in_every_form(operands: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.program import hlo
-from busbw.program.trips import Trips
+from busbw.extensions.program.worker_trips import Trips
+from busbw.worker.backends.hlo import module as hlo
 
 # Counter, limit and step are the arguments; `more` stands in the condition.
 LOOP = """\
@@ -79,7 +79,7 @@ ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
 def _trips(text: str) -> int | None:
     module = hlo.read(text)
     (loop,) = (one for one in module.computations[module.entry] if one.op == "while")
-    return Trips(module).of(module.entry, loop)
+    return Trips(module).count(module.entry, loop)
 
 
 def _loop(**other: object) -> str:

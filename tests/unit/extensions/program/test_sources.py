@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.program import frames
+from busbw.extensions.program.worker_sources import Sources
 
 # As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
 TABLES = """\
@@ -36,13 +36,13 @@ def _noted(frame: int) -> str:
 
 
 def test_an_instruction_is_of_the_line_that_its_frame_names() -> None:
-    found = frames.read(TABLES, root="/home/ann")
-    assert found.source_of(_noted(1)) == "run.py:12"
-    assert found.source_of(_noted(2)) == "models/train.py:88"
+    sources = Sources(TABLES, root="/home/ann")
+    assert sources.source_of(_noted(1)) == "run.py:12"
+    assert sources.source_of(_noted(2)) == "models/train.py:88"
 
 
 def test_a_library_s_own_line_is_of_the_user_s_that_called_it() -> None:
-    assert frames.read(TABLES, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+    assert Sources(TABLES, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
 
 
 def test_parents_may_be_counted_from_nought_as_well() -> None:
@@ -52,18 +52,17 @@ def test_parents_may_be_counted_from_nought_as_well() -> None:
             f"{{file_location_id={number} parent_frame_id={number}}}",
             f"{{file_location_id={number} parent_frame_id={number - 1}}}",
         )
-    assert frames.read(tables, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+    assert Sources(tables, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
 
 
 def test_a_file_elsewhere_is_named_without_what_lies_above_its_folder() -> None:
-    assert frames.read(TABLES, root="/srv").source_of(_noted(2)) == "models/train.py:88"
-    assert frames.read(TABLES).source_of(_noted(1)) == "ann/run.py:12"
+    assert Sources(TABLES, root="/srv").source_of(_noted(2)) == "models/train.py:88"
+    assert Sources(TABLES).source_of(_noted(1)) == "ann/run.py:12"
 
 
 def test_before_2025_the_line_stands_in_the_metadata() -> None:
     line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
-    assert frames.read("", root="/w").source_of(line) == "t.py:31"
-    assert frames.op_name_of(line) == "a/b"
+    assert Sources("", root="/w").source_of(line) == "t.py:31"
 
 
 @pytest.mark.parametrize(
@@ -77,10 +76,10 @@ def test_before_2025_the_line_stands_in_the_metadata() -> None:
     ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
 def test_what_names_no_line_has_none(line: str) -> None:
-    assert frames.read(TABLES).source_of(line) == ""
+    assert Sources(TABLES).source_of(line) == ""
 
 
 def test_frames_that_call_each_other_end() -> None:
     circle = "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
     tables = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + circle
-    assert frames.read(tables).source_of(_noted(3)) == ""
+    assert Sources(tables).source_of(_noted(3)) == ""

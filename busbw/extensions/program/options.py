@@ -1,0 +1,66 @@
+"""The option of this extension, and the programs that it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import PurePath
+
+from busbw.session.errors import UsageError, usage_error
+from busbw.session.option import Given, Option, takes
+
+
+def parse_source(text: str) -> str:
+    """Return a function of a file or module, or a file of HLO. Raises ValueError for neither."""
+    place, _, function = text.rpartition(":")
+    is_file = place.endswith(".py")
+    names = [function] if is_file else [function, *place.split(".")]
+    if os.path.exists(text) and not text.endswith(".py"):
+        return text
+    if not place or not all(name.isidentifier() for name in names):
+        raise ValueError(
+            f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
+            f"or a file of optimized HLO; got {text[:60]!r}"
+        )
+    if is_file and not os.path.isfile(place):
+        raise ValueError(f"{place}: there is no such file")
+    return text
+
+
+PROGRAM = Option(
+    name="program",
+    **takes("MODULE:FUNCTION", parse_source),
+    repeated=True,
+    excludes=(
+        *("share_devices", "soak", "payloads", "mesh", "axes", "strategies", "collectives"),
+        *("reduce_ops", "placement", "dtypes"),
+    ),
+    help="Check a program of your own instead of the collectives: a function of a module or "
+    "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
+    "optimized HLO, as --xla_dump_to writes it. Each of its collectives is measured by itself. "
+    "Example: --program=train.py:step. May be repeated",
+)
+
+
+@usage_error(ValueError)
+def sources_of(options: Given) -> tuple[str, ...]:
+    """Return each program that the options name. Raises UsageError for two of one name."""
+    sources: dict[str, str] = {}
+    for source in PROGRAM.value(PROGRAM.found(options)):
+        # Two programs of one name would share a baseline.
+        name = name_of(source)
+        if sources.setdefault(name, source) != source:
+            raise UsageError(f"--program: {sources[name]} and {source} would both be called {name}")
+    return tuple(sources.values())
+
+
+def is_dump(source: str) -> bool:
+    """Tell whether `source` is a file of optimized HLO instead of a function."""
+    return ":" not in PurePath(source).name
+
+
+def name_of(source: str) -> str:
+    """Return the name of a program, such as ``programs-train_step``."""
+    place, _, function = source.rpartition(":")
+    words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
+    return re.sub(r"\W+", "-", words).strip("-")
