@@ -21,7 +21,8 @@ from busbw.model.words import (
     ratio_text,
 )
 
-from .table import TextLine, span_text
+from .table import TextLine
+from .verdicts import span_of
 
 _RED = {"red": True, "bold": True}
 
@@ -114,19 +115,10 @@ def _line(group: Sequence[Verdict], label: str) -> str:
     alike = [(reason, list(verdicts)) for reason, verdicts in reasons]
     most = _MOST_CHARACTERS // min(len(alike), _MOST_SIZES)
     texts = [
-        f"{_sizes(verdicts)}: {reason if len(reason) <= most else f'{reason[:most]}...'}"
+        f"{span_of(verdicts)}: {reason if len(reason) <= most else f'{reason[:most]}...'}"
         for reason, verdicts in alike
     ]
     return f"{head} {'; '.join(cut_short(texts, _MOST_SIZES, 'reason'))}"
-
-
-def _sizes(group: Sequence[Verdict]) -> str:
-    """Return a few sizes, or the first and the last of many; the names of programs."""
-    if not group[0].spec.is_sized:
-        return ", ".join(cut_short([v.spec.strategy for v in group], _MOST_SIZES, "program"))
-    payloads = [verdict.spec.payload_bytes for verdict in group]
-    few = len(payloads) <= _MOST_SIZES
-    return ", ".join(map(payload_text, payloads)) if few else span_text(sorted(payloads))
 
 
 def _ratios(group: Sequence[Verdict]) -> Iterator[str]:

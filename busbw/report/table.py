@@ -8,6 +8,9 @@ from typing import Any
 
 from busbw.model.words import payload_text
 
+# More payloads are not listed.
+_MOST_SIZES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
@@ -82,9 +85,9 @@ def attributes(value: object | None, *names: str) -> dict[str, object]:
 
 
 def span_text(payloads: Sequence[int]) -> str:
-    """Return the first and the last of payloads, such as ``1M to 64M``, or the only payload."""
-    texts = [payload_text(size) for size in payloads]
-    return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
+    """Return a few payloads, or the first and the last of many, such as ``1M to 64M``."""
+    texts = [payload_text(size) for size in sorted(payloads)]
+    return ", ".join(texts) if len(texts) <= _MOST_SIZES else f"{texts[0]} to {texts[-1]}"
 
 
 def percent_text(share: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from busbw.collectives import COLLECTIVES
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
@@ -149,15 +148,9 @@ def _source_notes(group: Sequence[Verdict]) -> list[str]:
 def _group(verdict: Verdict) -> str:
     case = verdict.case
     if case is None:
-        return f"{verdict.spec.framework} {verdict.spec.collective} {verdict.spec.dtype}"
-    parts = [f"{case.framework} {case.collective} ({case.strategy})", f"{case.ranks} ranks"]
-    if case.axes:
-        parts[-1] += f", {len(case.groups)} groups of {case.group_size} along {case.axes}"
-    parts.append(case.dtype if case.reduce_op == "none" else f"{case.reduce_op} of {case.dtype}")
-    unusual = case.placement != COLLECTIVES[case.collective].placements[0]
-    parts += [case.placement.replace("_", " ")] if unusual else []
-    parts += [f"{case.clock.value} clock"] if case.clock is not Clock.HOST else []
-    return ", ".join(parts)
+        return verdict.group_name
+    clock = f", {case.clock.value} clock" if case.clock is not Clock.HOST else ""
+    return f"{case.group_name}, {case.ranks} ranks{clock}"
 
 
 def _reference_text(reference: Reference) -> str:
