@@ -59,7 +59,7 @@ def _refused(
         ),
     ],
 )
-def test_of_each_collective_but_the_first_of_a_call_the_slowest_rank_counts(
+def test_a_collective_takes_as_long_as_on_its_slowest_rank_and_the_first_of_a_call_is_ignored(
     ranks: list[Calls], samples_s: tuple[float, ...], rank_times_s: tuple[float, ...]
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
@@ -99,7 +99,7 @@ def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
     )
 
 
-def test_as_many_events_as_expected_are_a_failure_where_one_has_another_s_name() -> None:
+def test_events_with_a_wrong_name_are_a_failure_though_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
     device_clock.times(collectives, ranks=1, calls=1, iterations=4, names="ab")
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
@@ -132,7 +132,7 @@ def test_kernels_that_name_no_instruction_are_only_counted() -> None:
         ([[[1.0], [1.0]]], (1, 2, 1), "a single collective has none after its warm-up"),
     ],
 )
-def test_another_number_of_ranks_or_events_than_ran_is_a_failure(
+def test_missing_or_additional_ranks_and_events_are_a_failure(
     ranks: list[Calls], expected: tuple[int, int, int], message: str
 ) -> None:
     count, calls, iterations = expected

@@ -67,7 +67,7 @@ def test_of_cpu_quotas_of_version_2_the_least_is_recorded_and_each_is_counted(
         ("25000 100000", "nr_periods"),
     ],
 )
-def test_without_a_cpu_quota_or_a_readable_one_there_is_none(
+def test_an_absent_or_unreadable_cpu_quota_is_left_out(
     tmp_path: Path, limit: str, counts: str
 ) -> None:
     root = make_machine(tmp_path, groups="0::/box")
@@ -76,7 +76,7 @@ def test_without_a_cpu_quota_or_a_readable_one_there_is_none(
 
 
 @pytest.mark.parametrize("groups", ["nonsense", "0:", "\n\n", "0::/../../..", "0::/a:b", "x::"])
-def test_groups_that_are_not_there_have_no_quota(tmp_path: Path, groups: str) -> None:
+def test_missing_control_groups_have_no_quota(tmp_path: Path, groups: str) -> None:
     root = make_machine(tmp_path, groups=groups)
     _quota_v2(root / "sys", "25000 100000", "nr_periods 1")
     (root / "sys/fs/cgroup").mkdir(parents=True)
@@ -100,7 +100,7 @@ print(quota.cpus, quota.is_throttled, quota.periods >= quota.throttled_periods >
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A control group of this machine with a quota of a twentieth of a processor."""
+    """Make a control group of this machine with a quota of a twentieth of a processor."""
     for mount, files in (
         ("/sys/fs/cgroup/cpu", {"cpu.cfs_quota_us": "5000"}),
         ("/sys/fs/cgroup", {"cpu.max": "5000 100000"}),

@@ -66,7 +66,7 @@ def _run_of(program: ScriptedProgram, **options: Any) -> Run:
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """A machine with 100 bytes left of 200, and a worker that stays as large as it began."""
+    """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
     left = Headroom(available_bytes=100, capacity_bytes=200)
     monkeypatch.setattr(memory, "headroom", lambda limit_bytes: left)
@@ -98,7 +98,7 @@ def test_by_the_clock_dispatch_a_run_has_single_calls_and_no_cost_beside_them() 
     assert set(program.calls) == {1}
 
 
-def test_a_run_says_what_its_time_went_to() -> None:
+def test_a_run_has_the_time_of_each_phase() -> None:
     phases_s = _run_of(ScriptedProgram(lambda _: 1.0)).phases_s
     assert list(phases_s) == [
         "prefaulting",
@@ -123,7 +123,7 @@ def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
     assert backend.released
 
 
-def test_a_run_says_where_it_comes_from() -> None:
+def test_a_run_has_its_launch_framework_and_proof() -> None:
     run = _run_of(ScriptedProgram(), key=build.key())
     assert (run.launch.text, run.compile_s, run.clock) == ("2.1", 0.5, "host")
     assert run.compiled_memory_bytes == 4242
@@ -193,7 +193,7 @@ def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
 def test_processes_of_one_host_share_what_it_has_left(
     sizes: dict[str, int], hosts: int, available_bytes: int
 ) -> None:
-    """Each needs its own part, and none could have what another takes."""
+    """Divide the free memory by the processes of a host."""
     key = build.key(processes=4, hosts=hosts)
     fits = ScriptedBackend(
         ScriptedProgram(), MemoryNeed(available_bytes), replace(WORLD, processes=4)
@@ -215,7 +215,7 @@ def test_where_the_device_has_memory_of_its_own_nothing_is_predicted(sizes: dict
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (None, 77)
 
 
-def test_where_the_system_does_not_tell_no_case_is_refused(
+def test_no_case_is_refused_if_the_free_memory_is_unknown(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
@@ -250,7 +250,7 @@ def test_more_devices_than_ranks_are_no_other_world() -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
-    """What a large case needs, where nobody says how much there is."""
+    """Return the need of a large case on a machine of unknown memory."""
     monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
     return MemoryNeed(needed_bytes=2**30, is_taken=False)
 
@@ -337,7 +337,7 @@ def test_the_memory_of_a_large_case_is_held_until_it_is_released(
     assert backend.released
 
 
-def test_a_run_names_what_was_injected_and_the_back_end_hears_of_it() -> None:
+def test_an_injection_is_named_in_the_run_and_passed_to_the_back_end() -> None:
     session, backend = _session(DelayedProgram(lambda _: 1.25))
     run, plain = _interleaved(session, QUARTER), _interleaved(session)
     assert (run.injected, plain.injected) == ("delay:25%", "")
@@ -371,7 +371,7 @@ def test_a_limit_of_memory_is_measured_by_no_further_chains() -> None:
     assert _interleaved(session, limit).injected_ratio is None
 
 
-def test_a_case_that_an_injection_does_not_apply_to_is_an_ordinary_one() -> None:
+def test_an_injection_for_other_payloads_is_not_applied() -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0))
     run = _interleaved(session, replace(DELAY, payloads=(1, 2)))
     assert (run.injected, run.samples_s) == ("", (1.0,) * 4)

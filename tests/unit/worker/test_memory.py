@@ -17,7 +17,7 @@ GIB = 2**30
 
 
 def _group_v2(folder: Path, *, limit: int | None, used: int, cache: int = 0) -> None:
-    """A control group of version 2; sizes in GiB."""
+    """Write a control group of version 2; sizes are in GiB."""
     put(folder / "memory.max", "max" if limit is None else limit * GIB)
     put(folder / "memory.current", used * GIB)
     put(folder / "memory.stat", f"anon 1\nfile 2\ninactive_file {cache * GIB}")
@@ -40,7 +40,7 @@ def _gib(available: float, capacity: float) -> Headroom:
         (GIB, (0, 0)),
     ],
 )
-def test_without_control_groups_it_is_the_machines_less_a_twentieth(
+def test_without_control_groups_the_headroom_is_that_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
     assert _gib(*left) == memory.headroom(limit, make_machine(tmp_path))
@@ -56,7 +56,7 @@ def test_without_control_groups_it_is_the_machines_less_a_twentieth(
         ({"limit": 20, "used": 30}, (0, 17)),
     ],
 )
-def test_a_control_group_of_version_2_limits_it(
+def test_a_control_group_of_version_2_limits_the_headroom(
     tmp_path: Path, group: dict[str, int], left: tuple[int, int]
 ) -> None:
     root = make_machine(tmp_path, groups="0::/box")
@@ -73,7 +73,7 @@ def test_a_control_group_of_version_2_limits_it(
         ({"limit": 40, "used": 1}, {"limit": 60, "used": 50}, (60 - 50 - 2, 40 - 2 - 2)),
     ],
 )
-def test_of_nested_groups_the_tightest_holds(
+def test_the_tightest_of_nested_groups_limits_the_headroom(
     tmp_path: Path, inner: dict[str, Any], outer: dict[str, Any], left: tuple[int, int]
 ) -> None:
     root = make_machine(tmp_path, groups="0::/outer/inner")
@@ -82,7 +82,7 @@ def test_of_nested_groups_the_tightest_holds(
     assert _gib(*left) == memory.headroom(None, root)
 
 
-def test_the_root_group_of_a_container_limits_it(tmp_path: Path) -> None:
+def test_the_root_group_of_a_container_limits_the_headroom(tmp_path: Path) -> None:
     root = make_machine(tmp_path, groups="0::/")
     _group_v2(root / "sys/fs/cgroup", limit=20, used=5)
     assert _gib(14, 17) == memory.headroom(None, root)
@@ -100,7 +100,7 @@ UNLIMITED = 9223372036854771712
         ("4:memory:/", "", UNLIMITED, 0, (55, 93)),
     ],
 )
-def test_a_control_group_of_version_1_limits_it(
+def test_a_control_group_of_version_1_limits_the_headroom(
     tmp_path: Path, groups: str, folder: str, limit: int, cache: int, left: tuple[int, int]
 ) -> None:
     root = make_machine(tmp_path, groups=groups)
@@ -119,14 +119,14 @@ def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])
-def test_where_the_system_does_not_tell_nothing_is_predicted(tmp_path: Path, missing: str) -> None:
+def test_without_proc_files_nothing_is_predicted(tmp_path: Path, missing: str) -> None:
     root = make_machine(tmp_path)
     (root / missing).unlink()
     assert memory.headroom(None, root) is None
     assert memory.headroom(GIB, root) is None
 
 
-def test_the_resident_size_and_its_peak_are_those_of_this_process(tmp_path: Path) -> None:
+def test_the_resident_size_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
     assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
     assert memory.minimum_limit_bytes(root) == int(3 * GIB / 0.95)
@@ -146,7 +146,7 @@ assert abs(memory.resident_bytes() - before) < 2**23
 """
 
 
-def test_nothing_is_kept_and_where_there_is_less_nothing_is_touched() -> None:
+def test_touched_memory_is_freed_and_more_than_there_is_is_not_touched() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=False
     )

@@ -23,7 +23,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_products_of_numpy_leave_no_threads_spinning_whatever_the_user_has(
+def test_numpy_uses_one_thread_whatever_the_user_has_set(
     environment: pytest.MonkeyPatch,
 ) -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "8"
@@ -37,7 +37,7 @@ def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.Mo
     assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")
 
 
-def test_what_is_imported_is_never_looked_through_for_garbage_and_what_comes_later_is() -> None:
+def test_imported_objects_are_never_collected_and_later_objects_are() -> None:
     before = gc.get_freeze_count()
     with without_garbage_collection():
         assert not gc.isenabled()
@@ -54,7 +54,7 @@ def test_after_an_import_that_failed_garbage_is_collected_again() -> None:
 
 
 @pytest.mark.parametrize(("others", "ends"), [(0, (0, b"goes on\n")), (1, (1, b""))])
-def test_one_whose_driver_has_ended_while_it_started_ends_too(
+def test_a_worker_whose_driver_ended_during_its_start_ends(
     others: int, ends: tuple[int, bytes]
 ) -> None:
     code = (

@@ -78,7 +78,7 @@ def test_chains_begin_as_long_as_in_the_launch_before(
     assert program.runs == [1, *chains]
 
 
-def test_a_chain_of_whole_turns_is_of_whole_turns_at_any_pace() -> None:
+def test_chains_have_whole_steps_at_any_pace() -> None:
     program = ScriptedProgram(lambda _: 2**-10, step=4)
     make_sampler(program).begin(pace=replace(PACE, iterations=11, dispatch_s=0.0))
     assert program.runs == [4, 8, 12]
@@ -86,7 +86,7 @@ def test_a_chain_of_whole_turns_is_of_whole_turns_at_any_pace() -> None:
 
 @pytest.mark.parametrize("shortest", [0, 1])
 @pytest.mark.parametrize("call_s", [0.0, 2**-12, 0.5, 8.0, 64.0])
-def test_what_every_call_costs_falls_out_of_the_slope_exactly(call_s: float, shortest: int) -> None:
+def test_the_cost_of_a_call_is_not_part_of_the_slope(call_s: float, shortest: int) -> None:
     # Powers of two: nothing is rounded.
     program = ScriptedProgram(lambda _: 2**-10, call_s=lambda _: call_s, shortest=shortest)
     samples = _slopes(program, min_sample_s=0.01)
@@ -95,7 +95,7 @@ def test_what_every_call_costs_falls_out_of_the_slope_exactly(call_s: float, sho
     assert samples.dispatch_s == (call_s or None)
 
 
-def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_from() -> None:
+def test_if_an_empty_call_does_less_work_slopes_begin_at_a_chain_of_one() -> None:
     program = ScriptedProgram(lambda _: 1.0, call_s=lambda _: 0.5, shortest=1)
     samples = _slopes(program)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (2, (1.0,) * 4, 0.5)
@@ -106,7 +106,7 @@ def test_where_an_empty_call_leaves_work_out_a_chain_of_one_is_what_is_counted_f
     ]
 
 
-def test_the_shortest_chain_is_the_p25_of_all_so_that_one_slow_one_moves_nothing() -> None:
+def test_the_short_chain_is_the_p25_of_all_so_that_a_slow_call_changes_nothing() -> None:
     # Calls: two to warm up, one more to calibrate, then empty and chain by turns.
     program = ScriptedProgram(lambda _: 1.0, call_s=lambda turn: 50.0 if turn == 4 else 0.25)
     samples = _slopes(program)
@@ -140,7 +140,7 @@ def test_chains_that_the_clock_cannot_distinguish_become_longer_once() -> None:
     assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
 
 
-def test_a_single_chain_as_short_as_an_empty_call_is_enough_to_be_told_from_none() -> None:
+def test_a_single_chain_as_short_as_an_empty_call_gives_no_time() -> None:
     program = ScriptedProgram(lambda turn: float(turn not in (5, 9)), call_s=lambda _: 0.5, most=1)
     with pytest.raises(MeasuringError, match=r"a chain of 1 took 0\.5 s, one of 0 up to 0\.5 s"):
         _slopes(program)
@@ -151,7 +151,7 @@ def test_a_clock_that_does_not_move_gives_no_time() -> None:
         _slopes(ScriptedProgram(lambda _: 0.0))
 
 
-def test_a_single_call_is_timed_as_it_is_with_what_it_costs() -> None:
+def test_a_single_call_is_timed_with_its_overhead() -> None:
     program = ScriptedProgram(lambda _: 0.75, call_s=lambda _: 0.25)
     samples = take_samples(make_sampler(program), single=True)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (1, (1.0,) * 4, None)
@@ -215,14 +215,14 @@ def test_a_sample_lasts_as_long_as_the_plan_wants(one_s: float, step: int) -> No
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
-def test_what_a_call_costs_makes_no_sample_long_enough(shortest: int) -> None:
+def test_the_overhead_of_a_call_does_not_count_as_sample_time(shortest: int) -> None:
     program = ScriptedProgram(lambda _: 1e-3, call_s=lambda _: 5.0, shortest=shortest)
     samples = _slopes(program, min_sample_s=0.01)
     assert (samples.iterations - shortest) * 1e-3 >= 0.01
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
-def test_where_a_chain_takes_as_long_as_all_sampling_may_none_is_tried_beyond_it(
+def test_no_longer_chain_is_tried_if_a_chain_takes_all_sampling_time(
     shortest: int,
 ) -> None:
     program = ScriptedProgram(lambda _: 1000.0, shortest=shortest)
@@ -237,7 +237,7 @@ def test_a_chain_of_many_times_all_sampling_is_warmed_up_and_sampled_once() -> N
     assert program.calls == [1, 0, 1]
 
 
-def test_a_stall_of_the_only_short_chain_passes_for_nothing_where_the_warm_up_was_faster() -> None:
+def test_the_time_of_the_warm_up_replaces_a_stalled_only_short_chain() -> None:
     # Turns: the warm-up, the short chain that stalls, the long one.
     program = ScriptedProgram(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
     assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
@@ -303,7 +303,7 @@ class _Clock:
         self.now_s += seconds
 
 
-def test_what_is_spent_in_an_inner_phase_is_not_part_of_the_outer_one() -> None:
+def test_time_in_an_inner_phase_does_not_count_for_the_outer_phase() -> None:
     clock = _Clock()
     phases = Phases(clock)
     clock.wait(100)
@@ -370,7 +370,7 @@ def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
         return list(pool.map(run, range(len(programs))))
 
 
-def test_all_of_them_run_the_same_calls_and_have_the_same_samples() -> None:
+def test_all_processes_run_the_same_calls_and_have_the_same_samples() -> None:
     programs = [
         ScriptedProgram(lambda turn: 1e-3),
         ScriptedProgram(lambda turn: 2e-3 if turn % 2 else 1e-4),
@@ -386,14 +386,14 @@ def test_a_call_takes_as_long_as_in_the_slowest_process() -> None:
     assert second.samples_s == first.samples_s
 
 
-def test_the_time_for_sampling_is_over_for_all_of_them_at_once() -> None:
+def test_sampling_ends_in_all_processes_at_once() -> None:
     # The clocks of both move by what they do themselves; one does a thousand times as much.
     programs = [ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 1.0)]
     first, second = together(programs, samples=50, budget_s=3000.0)
     assert len(first.samples_s) == len(second.samples_s) < 50
 
 
-def test_warming_up_is_over_for_all_of_them_at_once() -> None:
+def test_warming_up_ends_in_all_processes_at_once() -> None:
     # Each run takes a tenth of the last: it goes on until the budget of the one is spent.
     programs = [
         ScriptedProgram(lambda turn: 1e-3 * 0.1**turn),
@@ -407,16 +407,14 @@ def test_warming_up_is_over_for_all_of_them_at_once() -> None:
 @pytest.mark.parametrize(
     ("stalls", "calls"), [(range(2, 3), [0, 8, 0, 12]), (range(2, 9), [])], ids=["once", "twice"]
 )
-def test_a_stall_while_calibrating_is_tried_again_and_what_stalls_twice_is_what_it_takes(
-    stalls: range, calls: list[int]
-) -> None:
+def test_a_stalled_chain_is_timed_again_while_calibrating(stalls: range, calls: list[int]) -> None:
     # Turns: two to warm up, then the shortest chain.
     program = ScriptedProgram(lambda turn: 0.5 if turn in stalls else 2**-10)
     make_sampler(program).begin()
     assert program.calls == [1, 1, *[0, 1] * 2, *calls]
 
 
-def test_before_the_first_turn_no_time_has_been_spent() -> None:
+def test_time_before_the_first_sample_does_not_count() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     sampler = make_sampler(program, budget_s=500.0)
     sampler.begin()

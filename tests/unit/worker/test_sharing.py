@@ -19,33 +19,34 @@ def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
 
 
 def test_two_processes_on_one_gpu_are_two_hosts_with_half_of_its_memory_each() -> None:
-    found = [sharing.variables_of(member, {}) for member in _members(2, 1)]
-    assert [one["NCCL_HOSTID"] for one in found] == ["busbw-0", "busbw-1"]
-    assert {one["CUDA_VISIBLE_DEVICES"] for one in found} == {"0"}
-    assert {one["XLA_PYTHON_CLIENT_MEM_FRACTION"] for one in found} == {"0.375000"}
+    variables = [sharing.variables_of(member, {}) for member in _members(2, 1)]
+    assert [process["NCCL_HOSTID"] for process in variables] == ["busbw-0", "busbw-1"]
+    assert {process["CUDA_VISIBLE_DEVICES"] for process in variables} == {"0"}
+    assert {process["XLA_PYTHON_CLIENT_MEM_FRACTION"] for process in variables} == {"0.375000"}
 
 
-def test_more_processes_than_gpus_take_turns_and_have_equal_shares() -> None:
-    found = [sharing.variables_of(member, {}) for member in _members(3, 2)]
-    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["0", "1", "0"]
-    assert len({one["NCCL_HOSTID"] for one in found}) == 3
-    assert {one["XLA_PYTHON_CLIENT_MEM_FRACTION"] for one in found} == {"0.375000"}
+def test_more_processes_than_gpus_are_divided_and_have_equal_shares() -> None:
+    variables = [sharing.variables_of(member, {}) for member in _members(3, 2)]
+    assert [process["CUDA_VISIBLE_DEVICES"] for process in variables] == ["0", "1", "0"]
+    assert len({process["NCCL_HOSTID"] for process in variables}) == 3
+    assert {process["XLA_PYTHON_CLIENT_MEM_FRACTION"] for process in variables} == {"0.375000"}
 
 
 def test_only_gpus_that_the_session_sees_are_shared() -> None:
     seen = {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}
-    found = [sharing.variables_of(member, seen) for member in _members(4, 2)]
-    assert [one["CUDA_VISIBLE_DEVICES"] for one in found] == ["5", "GPU-1a2b"] * 2
+    variables = [sharing.variables_of(member, seen) for member in _members(4, 2)]
+    assert [process["CUDA_VISIBLE_DEVICES"] for process in variables] == ["5", "GPU-1a2b"] * 2
 
 
 @pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
-def test_a_fraction_of_the_users_is_what_is_shared_by_the_name_that_they_use(name: str) -> None:
+def test_the_user_s_own_memory_fraction_is_shared(name: str) -> None:
     (first, _) = _members(2, 1)
-    found = sharing.variables_of(first, {name: ".9"})
-    assert {one: text for one, text in found.items() if "FRACTION" in one} == {name: "0.450000"}
+    variables = sharing.variables_of(first, {name: ".9"})
+    fractions = {key: text for key, text in variables.items() if "FRACTION" in key}
+    assert fractions == {name: "0.450000"}
 
 
-def test_a_fraction_that_is_no_number_is_said() -> None:
+def test_a_fraction_that_is_no_number_is_refused() -> None:
     (first, _) = _members(2, 1)
     with pytest.raises(MeasuringError, match=r"expected a number such as 0.75, got 'half'"):
         sharing.variables_of(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
@@ -67,7 +68,7 @@ def _host(path: Path, gpus: int) -> Path:
     return path
 
 
-def test_a_process_whose_gpu_is_not_there_says_it_before_the_others_wait(
+def test_a_process_without_its_gpu_is_refused_before_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -83,7 +84,7 @@ def test_a_process_whose_gpu_is_not_there_says_it_before_the_others_wait(
 
 
 @pytest.mark.parametrize("visible", ["", "-1"])
-def test_a_host_on_which_no_gpu_is_seen_is_no_error(
+def test_a_host_without_visible_gpus_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

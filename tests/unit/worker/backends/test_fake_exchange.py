@@ -19,7 +19,7 @@ def _members(port: int, name: str) -> tuple[ClusterMember, ...]:
     return members_of(Cluster(processes=2), (f"{HOST}:{port}", name))
 
 
-def _told(member: ClusterMember, value: float) -> list[list[float]]:
+def _exchange(member: ClusterMember, value: float) -> list[list[float]]:
     return Exchange(member)([value])
 
 
@@ -29,9 +29,9 @@ def test_of_two_groups_with_the_same_port_each_hears_its_own() -> None:
     with ThreadPoolExecutor(4) as pool:
 
         def starts(member: ClusterMember, value: float) -> Future[list[list[float]]]:
-            found = pool.submit(_told, member, value)
+            future = pool.submit(_exchange, member, value)
             time.sleep(_LISTENS_S)
-            return found
+            return future
 
         other, first = starts(theirs[1], 4.0), starts(ours[0], 1.0)
         second = starts(ours[1], 2.0)

@@ -1,4 +1,4 @@
-"""What a chain does in every framework: draws take turns, rounds are counted, nothing is stale."""
+"""What all frameworks share: chains, probes, errors, versions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Counter(Chain):
         return {0: self._result}
 
 
-def test_draws_take_turns_and_each_result_is_held_against_its_own() -> None:
+def test_draws_alternate_and_each_result_is_compared_with_its_own_draw() -> None:
     chain = Counter()
     for _ in range(4):
         chain.initialize()
@@ -69,7 +69,7 @@ def test_draws_take_turns_and_each_result_is_held_against_its_own() -> None:
     assert chain.initialized == [0, 1, 2, 0]
 
 
-def test_rounds_that_were_not_run_are_a_wrong_result_in_rounds_and_not_in_turns() -> None:
+def test_a_missing_step_is_a_wrong_result_that_names_rounds() -> None:
     chain = Counter()
     chain.skipped = 1
     chain.initialize()
@@ -117,21 +117,23 @@ class Small(FrameworkBackend):
         return ReleasedCounter()
 
 
-def test_a_probe_has_what_is_there_and_the_first_line_of_why_the_rest_is_not() -> None:
+def test_a_probe_has_the_devices_and_the_reason_for_each_missing_class() -> None:
     probe = Small(None).probe()
     assert [devices.device for devices in probe.devices] == [Device.CPU]
     assert probe.missing == {"gpu": "no gpu here", "tpu": "no tpu here"}
     assert Small(Device.GPU).probe().devices == ()
 
 
-def test_memory_is_the_program_s_to_say_and_the_host_s_on_the_cpu_alone() -> None:
+def test_only_cases_on_the_cpu_need_host_memory() -> None:
     case = build.case(payload_bytes=4096)
     assert Small(Device.CPU).memory_need(case) == MemoryNeed(needed_bytes=4096)
     assert Small(Device.GPU).memory_need(case) is None
 
 
 @pytest.mark.parametrize("error", [OSError("RESOURCE_EXHAUSTED: all"), MemoryError()])
-def test_running_out_of_memory_is_an_outcome_and_the_program_is_let_go(error: Exception) -> None:
+def test_running_out_of_memory_is_a_measuring_error_and_the_program_is_released(
+    error: Exception,
+) -> None:
     backend = Small(Device.CPU)
     with pytest.raises(MeasuringError) as raised, backend.prepare(build.case()):
         raise error
@@ -139,7 +141,7 @@ def test_running_out_of_memory_is_an_outcome_and_the_program_is_let_go(error: Ex
     assert backend.released == 1
 
 
-def test_any_other_error_stays_what_it_is() -> None:
+def test_other_errors_are_not_translated() -> None:
     assert not is_out_of_memory(ValueError("INVALID_ARGUMENT: shapes differ"))
     backend = Small(Device.CPU)
     with pytest.raises(OSError, match="broken"), backend.prepare(build.case()):
@@ -147,13 +149,13 @@ def test_any_other_error_stays_what_it_is() -> None:
     assert backend.released == 1
 
 
-def test_a_device_has_a_clock_of_its_own_only_where_all_of_it_is_recorded() -> None:
+def test_the_device_clock_is_offered_only_if_the_profiler_can_be_read() -> None:
     assert clocks(Device.GPU, is_recorded=True) == (Clock.DEVICE, Clock.HOST, Clock.DISPATCH)
     assert clocks(Device.CPU, is_recorded=True) == (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
     assert clocks(Device.TPU, is_recorded=False) == (Clock.HOST, Clock.DISPATCH)
 
 
-def test_a_folder_offers_what_it_can_and_no_more() -> None:
+def test_a_missing_back_end_is_an_error_and_a_missing_operation_is_none() -> None:
     with pytest.raises(ValueError, match="offer no 'nothing'"):
         load("nothing", Device.CPU, 2)
     assert part("tensorflow", "versions") is None
@@ -227,5 +229,5 @@ def test_versions_are_compared_number_by_number(version: str, other: str) -> Non
 @pytest.mark.parametrize(
     "version", ["2.16", "2.16.0", "2.16.0rc1", "2.16.dev20240101+cpu", "2.17.1"]
 )
-def test_what_precedes_a_release_counts_as_the_release(version: str) -> None:
+def test_a_pre_release_counts_as_the_release(version: str) -> None:
     framework.check_version("tensorflow", version, "2.16")

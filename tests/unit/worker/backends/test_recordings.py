@@ -44,10 +44,10 @@ def test_an_instruction_of_a_tpu_is_found_by_its_name(name: str) -> None:
 
 
 def test_a_time_is_by_the_device_s_own_clock_where_that_is_recorded() -> None:
-    own: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
-    assert times_us(event("psum", **own), psum="psum") == [(0, 4)]
+    device_times: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
+    assert times_us(event("psum", **device_times), psum="psum") == [(0, 4)]
     later: Any = {"device_offset_ps": 30 * US, "device_duration_ps": 1 * US}
-    pair = [event("a-start", **own), event("a-done", at_us=20, **later)]
+    pair = [event("a-start", **device_times), event("a-done", at_us=20, **later)]
     assert times_us(*pair, a_start="a-done") == [(0, 21)]
     mixed = [event("a-start"), event("a-done", at_us=20, **later)]
     assert times_us(*mixed, a_start="a-done") == [(0, 25)]
@@ -92,9 +92,9 @@ def complete(devices: int, calls: int, iterations: int) -> list[ProfileEvent]:
 
 
 def refusal(events: Sequence[ProfileEvent]) -> str:
-    found = timed_collectives(events, {"psum.1": "psum.1", "psum.2": "psum.2"})
+    collectives = timed_collectives(events, {"psum.1": "psum.1", "psum.2": "psum.2"})
     try:
-        device_clock.times(found, ranks=3, calls=3, iterations=20, names=("psum.1", "psum.2"))
+        device_clock.times(collectives, ranks=3, calls=3, iterations=20, names=("psum.1", "psum.2"))
     except MeasuringError as error:
         return str(error)
     return ""
@@ -104,12 +104,12 @@ def test_a_damaged_recording_is_refused_with_what_it_lacks() -> None:
     lacks = "expected 60 of psum.1, psum.2, got"
     events = complete(devices=3, calls=3, iterations=20)
     assert refusal(events) == ""
-    without_device = [one for one in events if one.plane != "/device:TPU:1"]
+    without_device = [record for record in events if record.plane != "/device:TPU:1"]
     assert "expected psum.1, psum.2 on 3 devices, the recording has 2 (0, 2)" in refusal(
         without_device
     )
     iteration_us = {100 * 25, 100 * 24}
-    without_iteration = [one for one in events if one.start_ps // US not in iteration_us]
+    without_iteration = [record for record in events if record.start_ps // US not in iteration_us]
     for device in range(3):
         message = f"device {device}: {lacks} 29 of psum.1, 29 of psum.2"
         assert message in refusal(without_iteration)

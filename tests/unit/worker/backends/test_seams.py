@@ -1,4 +1,4 @@
-"""What a collective and a framework cost: files that are added to the package, and no edit.
+"""A collective and a framework are files that are added to the package, without an edit.
 
 Each is added to a copy of the package and measured there, in real sessions.
 """
@@ -36,17 +36,18 @@ class Copy:
     before: dict[str, str]
 
     def untouched(self) -> bool:
-        """Whether all files are as they were, but for those that were added."""
+        """Return whether no file but the added ones differs."""
         now = _digests(self.path / "busbw")
-        return {name: one for name, one in now.items() if name not in self.added} == self.before
+        others = {name: digest for name, digest in now.items() if name not in self.added}
+        return others == self.before
 
     def outcomes(self, *options: str, exit_codes: tuple[int, ...] = (0,)) -> dict[str, str]:
-        """A session's outcomes by framework."""
+        """Run a session, and return its outcomes by framework."""
         results = self.path / "results.json"
         ran = _pytest(self.path, "perf", "--payloads=64K", f"--results={results}", *options)
         assert ran.returncode in exit_codes, ran.stdout + ran.stderr
-        found: list[dict[str, Any]] = json.loads(results.read_text())["cases"]
-        return {one["case"]["framework"]: one["outcome"] for one in found}
+        cases: list[dict[str, Any]] = json.loads(results.read_text())["cases"]
+        return {case["case"]["framework"]: case["outcome"] for case in cases}
 
 
 # A session in here must not take itself for a part of the session that runs this test.
@@ -61,7 +62,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _copied(folder: Path, new: str) -> Copy:
-    """The package with the files of ``seams/<new>``, none of which was there before."""
+    """Copy the package, and add the files of ``seams/<new>``, which it does not have."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -90,19 +91,19 @@ def test_a_collective_is_one_file_and_one_lowering(tmp_path: Path) -> None:
         "collectives/double_permute.py",
         "worker/backends/jax/lowerings/double_permute.py",
     )
-    asked = ("--ranks=4", "--frameworks=fake,jax", "--collectives=double_permute")
-    assert copy.outcomes(*MEASURED, *asked) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
+    arguments = ("--ranks=4", "--frameworks=fake,jax", "--collectives=double_permute")
+    assert copy.outcomes(*MEASURED, *arguments) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
     assert copy.untouched()
 
 
 @needs("jax")
 @pytest.mark.exhaustive
-def test_a_rooted_collective_is_one_and_passes_the_tests_of_all_with_a_file_of_what_is_known(
+def test_a_rooted_collective_is_two_files_and_passes_the_tests_of_all_collectives(
     tmp_path: Path,
 ) -> None:
     copy = _copied(tmp_path, "rooted")
-    asked = (*MEASURED, "--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
-    assert copy.outcomes(*asked) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
+    arguments = (*MEASURED, "--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
+    assert copy.outcomes(*arguments) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
     assert copy.untouched()
     tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
     shutil.copytree(ROOT / "tests", tests, ignore=others)
@@ -114,7 +115,7 @@ def test_a_rooted_collective_is_one_and_passes_the_tests_of_all_with_a_file_of_w
 
 
 def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A session in a copy."""
+    """Run pytest in a copy."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
         cwd=folder,
@@ -134,8 +135,8 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.exhaustive
 def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "collective")
-    asked = ("--topology=v5e:2x4", "--compile-cache=none", "--collectives=double_permute")
-    assert copy.outcomes(*asked, "--frameworks=fake") == {"fake": "NO_BASELINE"}
+    arguments = ("--topology=v5e:2x4", "--compile-cache=none", "--collectives=double_permute")
+    assert copy.outcomes(*arguments, "--frameworks=fake") == {"fake": "NO_BASELINE"}
     assert copy.untouched()
 
 
@@ -143,9 +144,9 @@ def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> 
 def test_a_framework_is_a_descriptor_and_a_folder_and_is_judged(tmp_path: Path) -> None:
     copy = _copied(tmp_path, "framework")
     assert copy.added == ("frameworks/numpy.py", "worker/backends/numpy/__init__.py")
-    asked = (*MEASURED, "--ranks=2", "--frameworks=numpy")
-    assert copy.outcomes(*asked, "--update-baselines") == {"numpy": "NO_BASELINE"}
+    arguments = (*MEASURED, "--ranks=2", "--frameworks=numpy")
+    assert copy.outcomes(*arguments, "--update-baselines") == {"numpy": "NO_BASELINE"}
     # The machine may have been slower in either session: held against each other they are.
-    judged = copy.outcomes(*asked, exit_codes=(0, 1))
+    judged = copy.outcomes(*arguments, exit_codes=(0, 1))
     assert judged["numpy"] in ("PASS", "IMPROVED", "REGRESSED", "NOISY")
     assert copy.untouched()

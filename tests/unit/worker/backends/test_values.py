@@ -35,7 +35,7 @@ def _values(dtype: str = "float32", **changes: Any) -> Values:
 
 
 def _right(values: Values, rank: int, number: int = 0, rounds: int = 1) -> Array:
-    """A rank's right result, laid out in full."""
+    """Return the complete right result of a rank."""
     blocks = values.after(rank, number, rounds)
     length = COUNT // len(blocks)
     return np.concatenate([np.resize(block, length) for block in blocks])
@@ -49,7 +49,7 @@ def _refused(values: Values, rank: int, got: Array, number: int = 0, rounds: int
 
 
 def _sum_as_tree(values: list[Array]) -> Array:
-    """In pairs, then pairs of pairs."""
+    """Add in pairs, then in pairs of pairs."""
     while len(values) > 1:
         odd = [values[-1]] if len(values) % 2 else []
         values = [a + b for a, b in zip(values[::2], values[1::2])] + odd
@@ -64,9 +64,9 @@ def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, r
     held = [values.start(rank, 1) for rank in range(ranks)]
     for _ in range(rounds):
         held = [_sum_as_tree(held)] * ranks
-    wanted = values.after(0, 1, rounds)
-    assert held[0].dtype == wanted.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(held[0], wanted)
+    expected = values.after(0, 1, rounds)
+    assert held[0].dtype == expected.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(held[0], expected)
 
 
 def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
@@ -105,7 +105,7 @@ def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw
         np.testing.assert_array_equal(across.after(rank, 0, 1), pair.after(position, group, 1))
 
 
-def test_one_group_s_result_in_the_place_of_another_s_shows() -> None:
+def test_the_result_of_another_group_is_wrong() -> None:
     values = _values(ranks=8, mesh="2x4", axes="y")
     other = _right(values, 5)
     assert values.check(5, 0, 1, other) == COUNT
@@ -144,7 +144,7 @@ def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_b
     assert values.check(1, 0, 1, _right(values, 1)) == COUNT
 
 
-def test_no_number_is_a_wrong_element() -> None:
+def test_nan_is_a_wrong_element() -> None:
     wrong = _right(_values(), 0)
     wrong[7] = np.nan
     assert _refused(_values(), 0, wrong).startswith("rank 0, element 7: nan, expected ")
@@ -185,7 +185,7 @@ def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> 
 
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_every_rank_s_memory_is_laid_out_to_its_last_element(
+def test_every_rank_s_memory_is_written_to_its_last_element(
     monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
 ) -> None:
     monkeypatch.setattr(held, "_STRETCH", 16)

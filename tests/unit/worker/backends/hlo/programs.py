@@ -76,7 +76,7 @@ condition=%region_3.0_spmd, body=%region_0.0_spmd
 def cpu(
     *body: str, entry: tuple[str, ...] = (), computations: str = "", turned_round: bool = False
 ) -> str:
-    """The chain from one buffer to another and back on the CPU, with these lines in its loop.
+    """Return the chain from one buffer to another and back on the CPU, with lines in its loop.
 
     `entry` are lines before the loop, `computations` are further ones; with `turned_round` the
     entry comes before the loop's body.
@@ -231,7 +231,7 @@ replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=%region_0.0
 
 
 def config(kernel: str = "DEFAULT", *, is_sync: bool) -> str:
-    """What XLA for GPUs writes of a collective, all fields that are at their defaults included."""
+    """Return the fields that XLA for GPUs writes for a collective, also those at a default."""
     return (
         'backend_config={"operation_queue_id":"0","collective_backend_config":{"is_sync":'
         f'{str(is_sync).lower()},"is_pipelined":false,"backend":"DEFAULT",'
@@ -285,17 +285,19 @@ body=%region_0.0_spmd
 
 
 def gpu(*body: str, entry: tuple[str, ...] = ()) -> str:
-    """The chain with these lines in its loop, and these in the entry before it."""
+    """Return the chain with lines in its loop, and in the entry before the loop."""
     return _PROGRAM.format(
         body="\n".join("  " + line for line in body),
         entry="\n".join("  " + line for line in entry),
     )
 
 
-def started(kernel: str = "DEFAULT", *, of: str = "get-tuple-element.27", is_sync: bool) -> str:
-    """The start of an all-reduce, which has the shape of its result."""
+def started(
+    kernel: str = "DEFAULT", *, operand: str = "get-tuple-element.27", is_sync: bool
+) -> str:
+    """Return the start of an all-reduce, which has the shape of its result."""
     return (
-        f"%all-reduce-start = f32[1024]{{0}} all-reduce-start(%{of}), channel_id=1, "
+        f"%all-reduce-start = f32[1024]{{0}} all-reduce-start(%{operand}), channel_id=1, "
         "replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=%region_1.0, "
         + config(kernel, is_sync=is_sync)
     )
@@ -318,7 +320,7 @@ GPU_WAITED_FOR = gpu(started(is_sync=True), GPU_DONE, GPU_COUNT)
 
 GPU_COPY = "%copy.6 = f32[1024]{0} copy(%get-tuple-element.27)"
 GPU_OUT_OF_PLACE = gpu(
-    GPU_COPY, started("TRITON_ONE_SHOT", of="copy.6", is_sync=True), GPU_DONE, GPU_COUNT
+    GPU_COPY, started("TRITON_ONE_SHOT", operand="copy.6", is_sync=True), GPU_DONE, GPU_COUNT
 )
 
 # With buffers of the library's own, in a memory that is not the main one.

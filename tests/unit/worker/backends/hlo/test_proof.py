@@ -69,9 +69,9 @@ def test_a_tpu_s_chain_is_proved_through_its_layouts() -> None:
     assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
 
 
-def test_a_gpu_s_start_that_has_what_it_takes_is_proved_as_well() -> None:
-    found = _proof(programs.GPU_WITH_OPERANDS, 1)
-    assert (found.collectives, found.array_bytes) == ({"all-reduce": 1}, 4096)
+def test_a_gpu_s_start_that_lists_its_operands_is_proved() -> None:
+    proved = _proof(programs.GPU_WITH_OPERANDS, 1)
+    assert (proved.collectives, proved.array_bytes) == ({"all-reduce": 1}, 4096)
 
 
 def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
@@ -129,7 +129,7 @@ INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%ca
 
 
 @pytest.mark.parametrize(
-    ("body", "outside", "said"),
+    ("body", "outside", "phrase"),
     [
         # Too few, or too many, in a round.
         ((FIRST,), (), "XLA compiled {'all-reduce': 1}, 1 of them there"),
@@ -151,10 +151,10 @@ INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%ca
     ],
 )
 def test_another_number_kind_or_place_of_collectives_is_refused(
-    body: tuple[str, ...], outside: tuple[str, ...], said: str
+    body: tuple[str, ...], outside: tuple[str, ...], phrase: str
 ) -> None:
     called = CALLED if BRANCH in body or INNER_LOOP in body else ""
-    assert said in _refused(programs.cpu(*body, entry=outside, computations=called))
+    assert phrase in _refused(programs.cpu(*body, entry=outside, computations=called))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_another_number_kind_or_place_of_collectives_is_refused(
         "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%psum_invariant.12), calls=%called",
     ],
 )
-def test_one_in_a_computation_that_every_round_calls_is_there(line: str) -> None:
+def test_a_collective_in_a_computation_that_each_round_calls_is_proved(line: str) -> None:
     proof = _proof(programs.cpu(FIRST, line, computations=CALLED), strict=False)
     assert proof.collectives == {"all-reduce": 2}
 
@@ -181,7 +181,7 @@ def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) ->
 
 
 def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
-    """What is raised of a CPU's program of two all-reduces."""
+    """Return the error that a CPU's program of two all-reduces raises."""
     case = build.case(**changes)
     with pytest.raises(MeasuringError) as caught:
         proof.prove(text, proof.expect(case, 2, device=Device.CPU))
@@ -189,9 +189,9 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
 
 
 def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None:
-    found = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
-    assert found.kind is FailureKind.OTHER_DTYPE
-    assert str(found) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+    error = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
+    assert error.kind is FailureKind.OTHER_DTYPE
+    assert str(error) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
 
 
 @pytest.mark.parametrize(
@@ -204,9 +204,9 @@ def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None
         SECOND.replace(" all-reduce(", " all-gather("),
     ],
 )
-def test_beside_a_wider_one_another_program_is_still_no_collective(second: str) -> None:
-    found = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
-    assert found.kind is FailureKind.NOT_A_COLLECTIVE
+def test_a_wider_collective_beside_another_program_is_no_collective(second: str) -> None:
+    error = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
+    assert error.kind is FailureKind.NOT_A_COLLECTIVE
 
 
 def test_a_wide_payload_in_another_width_is_not_taken_for_one_that_was_widened() -> None:
@@ -318,8 +318,8 @@ def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, rig
 
 def test_a_permute_along_an_axis_goes_round_within_each_group() -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
-    found = _proof(text, 1, strict=False, mesh="2x2", axes="y", **PERMUTE)
-    assert found.groups == ((0, 1), (2, 3))
+    proved = _proof(text, 1, strict=False, mesh="2x2", axes="y", **PERMUTE)
+    assert proved.groups == ((0, 1), (2, 3))
 
 
 COPY = '%copy.12 = f32[1024]{0} copy(%get-tuple-element.35), metadata={op_name="while/body"}'
@@ -351,16 +351,14 @@ FUSED = """\
         ("%call.1 = f32[1024]{0} call(%p), to_apply=%fused_computation", FUSED),
     ],
 )
-def test_whatever_goes_over_the_payload_in_the_loop_is_refused_where_none_may(
-    line: str, computations: str
-) -> None:
+def test_an_operation_on_the_payload_in_the_loop_is_refused(line: str, computations: str) -> None:
     text = programs.cpu(FIRST, line, SECOND, computations=computations)
     assert "the payload is copied between collectives: " in _refused(text)
     assert _proof(text, strict=False).payload_copies == 1
 
 
 def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> None:
-    """A TPU may hold a small payload in its own memory while the collective runs."""
+    """Count copies to a TPU's own memory, which may hold a small payload during a collective."""
     move = (
         "%copy-start.1 = (f32[1024]{0:T(1024)S(1)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
         "copy-start(%gte.1)"
@@ -369,7 +367,7 @@ def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> No
 
 
 @pytest.mark.parametrize("line", [COPY, FUSION])
-def test_in_the_entry_it_is_made_once_in_a_call_and_counted_as_that(line: str) -> None:
+def test_a_copy_in_the_entry_is_counted_once_for_a_call(line: str) -> None:
     proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), computations=FUSED))
     assert (proof.payload_copies, proof.copies_per_call) == (0, 1)
 
@@ -408,66 +406,66 @@ def test_a_collective_s_own_sum_and_its_end_are_no_copies() -> None:
 
 TWICE = GPU_COPY.replace("get-tuple-element.27", "copy.7")
 BEFORE = GPU_COPY.replace("copy.6", "copy.7")
-INPUT = started(of="copy.6", is_sync=True)
+INPUT = started(operand="copy.6", is_sync=True)
 
 
-def _found_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
+def _prove_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
     return proof.prove_loop(text, proof.expect(build.case(**changes), 1, device=device))
 
 
 def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
     with pytest.raises(MeasuringError) as caught:
-        _found_on(text, device, **changes)
+        _prove_on(text, device, **changes)
     assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
     return str(caught.value)
 
 
-def _algorithm(found: ProvedLoop) -> dict[str, str]:
-    return hlo.algorithm_of(found.collectives)
+def _algorithm(loop: ProvedLoop) -> dict[str, str]:
+    return hlo.algorithm_of(loop.collectives)
 
 
 def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:
-    found = _found_on(programs.GPU_IN_PLACE)
-    assert [one.op for one in found.collectives] == ["all-reduce-start"]
-    assert (found.around, found.around_loop) == ((), ())
+    loop = _prove_on(programs.GPU_IN_PLACE)
+    assert [instruction.op for instruction in loop.collectives] == ["all-reduce-start"]
+    assert (loop.around, loop.around_loop) == ((), ())
 
 
 def test_kernels_libraries_and_modes_are_published_and_a_field_at_its_default_says_nothing() -> (
     None
 ):
-    assert _algorithm(_found_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
-    assert _algorithm(_found_on(programs.GPU_WAITED_FOR)) == {}
+    assert _algorithm(_prove_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
+    assert _algorithm(_prove_on(programs.GPU_WAITED_FOR)) == {}
     text = programs.GPU_WAITED_FOR.replace('"backend":"DEFAULT"', '"backend":"NVSHMEM"')
     text = text.replace("COLLECTIVES_MODE_INVALID", "COLLECTIVES_SYMMETRIC_MEMORY")
-    assert _algorithm(_found_on(text)) == {"backend": "NVSHMEM", "mode": "SYMMETRIC_MEMORY"}
+    assert _algorithm(_prove_on(text)) == {"backend": "NVSHMEM", "mode": "SYMMETRIC_MEMORY"}
 
 
 def test_a_configuration_of_another_form_says_nothing() -> None:
     text = programs.GPU_WAITED_FOR.replace(programs.config(is_sync=True), "backend_config={}")
-    assert _algorithm(_found_on(text)) == {}
+    assert _algorithm(_prove_on(text)) == {}
     cut = programs.GPU_WAITED_FOR.replace(
         '"collective_backend_config":{', '"collective_backend_config":3'
     )
-    assert _algorithm(_found_on(cut)) == {}
+    assert _algorithm(_prove_on(cut)) == {}
 
 
 @pytest.mark.parametrize(
     ("text", "starts"), [(programs.GPU_IN_PLACE, True), (programs.GPU_WAITED_FOR, False)]
 )
 def test_what_is_waited_for_at_once_is_not_started_apart(text: str, starts: bool) -> None:
-    assert _found_on(text).starts is starts
+    assert _prove_on(text).starts is starts
 
 
-def test_the_copy_of_the_input_belongs_to_it_out_of_place_and_on_gpus_alone() -> None:
+def test_only_out_of_place_on_gpus_a_copy_of_the_input_belongs_to_the_collective() -> None:
     text = programs.GPU_OUT_OF_PLACE
-    assert [one.op for one in _found_on(text, **OUT_OF_PLACE).around] == ["copy"]
+    assert [instruction.op for instruction in _prove_on(text, **OUT_OF_PLACE).around] == ["copy"]
     assert "%copy.6 = f32[1024]{0} copy(" in _refused_of_gpu(text)
     for device in (Device.CPU, Device.TPU):
         assert "%copy.6 = " in _refused_of_gpu(text, device, **OUT_OF_PLACE)
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "phrase"),
     [
         (
             (GPU_COPY, INPUT, GPU_DONE, GPU_COPY.replace("copy.6", "copy.8"), GPU_COUNT),
@@ -485,17 +483,17 @@ def test_the_copy_of_the_input_belongs_to_it_out_of_place_and_on_gpus_alone() ->
         ),
     ],
 )
-def test_out_of_place_nothing_else_that_goes_over_the_payload_is(
-    lines: tuple[str, ...], said: str
+def test_out_of_place_no_other_copy_of_the_payload_belongs_to_the_collective(
+    lines: tuple[str, ...], phrase: str
 ) -> None:
-    assert f"the payload is copied between collectives: {said}" in _refused_of_gpu(
+    assert f"the payload is copied between collectives: {phrase}" in _refused_of_gpu(
         gpu(*lines), **OUT_OF_PLACE
     )
 
 
 def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
-    found = _found_on(programs.GPU_OWN_BUFFERS)
-    assert (found.around, [one.op for one in found.around_loop]) == ((), ["copy"])
+    loop = _prove_on(programs.GPU_OWN_BUFFERS)
+    assert (loop.around, [instruction.op for instruction in loop.around_loop]) == ((), ["copy"])
 
 
 @pytest.mark.parametrize(
@@ -510,13 +508,13 @@ def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
 def test_the_other_collectives_are_proved_through_their_starts(
     text: str, changes: dict[str, Any]
 ) -> None:
-    found = _found_on(text, **changes)
-    assert len(found.collectives) == 1
-    assert (found.around, found.around_loop, found.starts) == ((), (), False)
+    loop = _prove_on(text, **changes)
+    assert len(loop.collectives) == 1
+    assert (loop.around, loop.around_loop, loop.starts) == ((), (), False)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "phrase"),
     [
         (gpu(GPU_COUNT), "XLA compiled none, 0 of them there"),
         (programs.GPU_DECOMPOSED, "XLA compiled {'all-gather': 1}, 0 of them there"),
@@ -532,8 +530,8 @@ def test_the_other_collectives_are_proved_through_their_starts(
         ),
     ],
 )
-def test_another_program_is_not_the_collective(text: str, said: str) -> None:
-    assert said in _refused_of_gpu(text)
+def test_another_program_is_not_the_collective(text: str, phrase: str) -> None:
+    assert phrase in _refused_of_gpu(text)
 
 
 def test_an_instruction_is_called_by_what_stands_before_its_shape() -> None:

@@ -80,13 +80,13 @@ def test_every_collective_is_proved_and_checked(results: Results, name: str) -> 
 
 
 def test_out_of_place_there_is_one_collective_in_a_round(results: Results) -> None:
-    found = [run_of(results, name) for name in ("all_reduce out of place", "all_to_all", "permute")]
-    assert [dict(run.proof.collectives) for run in found] == [
+    runs = [run_of(results, name) for name in ("all_reduce out of place", "all_to_all", "permute")]
+    assert [dict(run.proof.collectives) for run in runs] == [
         {"all-reduce": 1},
         {"all-to-all": 1},
         {"collective-permute": 1},
     ]
-    assert min(run.iterations for run in found) > 1
+    assert min(run.iterations for run in runs) > 1
 
 
 @pytest.mark.parametrize("name", ["max", "min", "int32", "float16", "permute of int32"])
@@ -97,8 +97,8 @@ def test_other_operations_and_dtypes_are_exact_too(results: Results, name: str) 
 
 
 def test_bfloat16_that_xla_sums_as_float32_is_no_number(results: Results) -> None:
-    said = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
-    real.refused(results["bfloat16"], FailureKind.OTHER_DTYPE, said)
+    text = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+    real.refused(results["bfloat16"], FailureKind.OTHER_DTYPE, text)
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
-    (found,) = real.launch([_spec()], ranks=ranks)
-    assert run_of({"": found}, "").proof.groups == (tuple(range(ranks)),)
+    (run,) = real.launch([_spec()], ranks=ranks)
+    assert run_of({"": run}, "").proof.groups == (tuple(range(ranks)),)
 
 
 # What a worker that follows another one does with a case, and what JAX says that it compiled.
@@ -187,15 +187,15 @@ def test_the_sides_of_a_pair_share_no_program() -> None:
         keys = real.keys_of([_spec()], ranks=4)
         Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, shared=True).run()
         kept = sorted((bundle.path / "programs" / "jax").iterdir())
-        assert [one.name for one in kept] == ["candidate", "reference"]
-        assert all(list(one.glob("jit_chain-*")) for one in kept)
+        assert [folder.name for folder in kept] == ["candidate", "reference"]
+        assert all(list(folder.glob("jit_chain-*")) for folder in kept)
     finally:
         bundle.remove()
 
 
 @pytest.mark.exhaustive
 def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
-    (found,) = real.launch([_spec(2**26)], ranks=4)
-    run = run_of({"": found}, "")
+    (run,) = real.launch([_spec(2**26)], ranks=4)
+    run = run_of({"": run}, "")
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
     assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25

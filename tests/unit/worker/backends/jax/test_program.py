@@ -88,8 +88,8 @@ def test_what_is_right_is_found_right_without_the_host(
 def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
     results: Results, name: str, place: int
 ) -> None:
-    found = results[f"{name} wrong at {place}"]
-    real.refused(found, FailureKind.WRONG_RESULT, f"rank 2, element {place}: ")
+    result = results[f"{name} wrong at {place}"]
+    real.refused(result, FailureKind.WRONG_RESULT, f"rank 2, element {place}: ")
 
 
 # A step of the busy loop is three shifts and exclusive ors; the collective has none.
@@ -158,15 +158,15 @@ def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results,
 
 
 def test_a_launch_whose_program_lost_the_delay_is_no_run(delayed: Results) -> None:
-    said = "the delay was not applied: with delay:300% a collective took "
-    real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, said)
+    text = "the delay was not applied: with delay:300% a collective took "
+    real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, text)
 
 
 def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
-    said = "a delay is for chains, not single calls"
-    real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, said)
+    text = "a delay is for chains, not single calls"
+    real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, text)
 
 
 def test_a_delay_that_the_clock_does_not_time_is_unavailable(delayed: Results) -> None:
-    said = "a delay runs between collectives, which the device's clock does not time; measure it"
-    real.refused(delayed["delay by the device's clock"], FailureKind.UNAVAILABLE, said)
+    text = "a delay runs between collectives, which the device's clock does not time; measure it"
+    real.refused(delayed["delay by the device's clock"], FailureKind.UNAVAILABLE, text)

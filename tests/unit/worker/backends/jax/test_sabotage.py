@@ -246,7 +246,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
+    ("kind", "name"), [(kind, name) for kind, names in REFUSED.items() for name in names]
 )
 def test_another_program_result_or_world_is_a_failure_and_no_number(
     results: Results, kind: FailureKind, name: str
@@ -265,7 +265,7 @@ def test_another_program_result_or_world_is_a_failure_and_no_number(
 def test_the_groups_that_xla_compiled_are_shown_as_it_writes_them(
     results: Results, name: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    found = results[name]
-    assert isinstance(found, Failure), found
+    failure = results[name]
+    assert isinstance(failure, Failure), failure
     # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
-    assert groups_of(found.message, 4) == groups
+    assert groups_of(failure.message, 4) == groups

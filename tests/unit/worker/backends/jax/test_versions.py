@@ -24,7 +24,7 @@ Load = Callable[..., Any]
 
 
 def module(name: str, **fields: Any) -> ModuleType:
-    """A module that has these and nothing else."""
+    """Return a module with the given fields and nothing else."""
     made = ModuleType(name)
     vars(made).update(fields)
     return made
@@ -32,7 +32,7 @@ def module(name: str, **fields: Any) -> ModuleType:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Load:
-    """The file under test, loaded anew beside a JAX that has only what is given."""
+    """Return a function that loads the file with a JAX of the given fields only."""
 
     def loaded(**fields: Any) -> Any:
         monkeypatch.setitem(sys.modules, "jax", module("jax", **fields))
@@ -46,7 +46,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
 
 
 def older(monkeypatch: pytest.MonkeyPatch, name: str, **fields: Any) -> ModuleType:
-    """A module of an older JAX, with these, where its folder has nothing else."""
+    """Add a module of an older JAX to an empty package."""
     folder = name.rpartition(".")[0]
     monkeypatch.setitem(sys.modules, folder, module(folder))
     made = module(name, **fields)
@@ -55,18 +55,18 @@ def older(monkeypatch: pytest.MonkeyPatch, name: str, **fields: Any) -> ModuleTy
 
 
 def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
-    """What a function of JAX was called with."""
+    """Return the arguments of a call."""
     return (*arguments, options)
 
 
-def test_the_oldest_is_accepted_and_one_before_it_is_named_with_it(load: Load) -> None:
+def test_the_oldest_version_is_accepted_and_an_older_one_is_refused(load: Load) -> None:
     load(__version__="0.5.0").check()
     sentence = r"^jax 0\.4\.38 is too old: expected 0\.5\.0 or newer$"
     with pytest.raises(MeasuringError, match=sentence):
         load(__version__="0.4.38").check()
 
 
-def test_an_older_shard_map_is_not_asked_to_check_what_differs_between_ranks(
+def test_an_older_shard_map_checks_no_replication(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load(shard_map=called).shard_map(abs, **SPECS) == (abs, SPECS)
@@ -87,15 +87,13 @@ def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> N
 @pytest.mark.parametrize(
     ("version", "kept"), [("0.5.0", False), ("0.6.0", False), ("0.6.1", True), ("0.12", True)]
 )
-def test_programs_are_kept_where_what_a_loaded_one_does_was_tried(
-    load: Load, version: str, kept: bool
-) -> None:
-    said: dict[str, Any] = {}
-    config = SimpleNamespace(update=said.__setitem__)
+def test_compiled_programs_are_kept_from_jax_0_6_1_on(load: Load, version: str, kept: bool) -> None:
+    options: dict[str, Any] = {}
+    config = SimpleNamespace(update=options.__setitem__)
     load(__version__=version, config=config).keep_programs("/folder")
-    assert (said.get("jax_compilation_cache_dir") == "/folder") is kept
+    assert (options.get("jax_compilation_cache_dir") == "/folder") is kept
     # However quickly they are compiled, and however small they are.
-    least = {name: said[name] for name in said if "_min_" in name}
+    least = {name: options[name] for name in options if "_min_" in name}
     assert sorted(least.values()) == ([-1, 0.0] if kept else [])
 
 
@@ -163,7 +161,7 @@ def test_python_s_own_calls_are_left_out_and_a_tpu_records_what_is_needed(
     assert profiler.started == started
 
 
-def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -> None:
+def test_the_message_of_a_profiler_that_does_not_start_is_shown(load: Load) -> None:
     profiler = _Profiler(refusing=2)
     with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
         _recorded(load, profiler, Device.TPU)
@@ -171,7 +169,7 @@ def test_a_profiler_that_does_not_start_is_said_with_its_own_words(load: Load) -
 
 
 def _member(index: int, processes: int = 4, hosts: int = 2) -> ClusterMember:
-    addresses = tuple(f"10.0.0.{at}:400{at}" for at in range(processes))
+    addresses = tuple(f"10.0.0.{index}:400{index}" for index in range(processes))
     return ClusterMember(index=index, addresses=addresses, hosts=hosts)
 
 
@@ -183,7 +181,7 @@ def _joining(load: Load, initialize: Callable[..., None]) -> Any:
 
 
 def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Load) -> None:
-    said: dict[str, Any] = {}
+    options: dict[str, Any] = {}
 
     def initialize(
         coordinator_address: str,
@@ -194,28 +192,28 @@ def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Lo
         initialization_timeout: int,
         coordinator_bind_address: str | None,
     ) -> None:
-        said.update(locals())
+        options.update(locals())
 
     joining = _joining(load, initialize)
     joining.join(_member(3), 4)
-    assert said["coordinator_address"] == "10.0.0.0:4000"
-    assert (said["num_processes"], said["process_id"]) == (4, 3)
+    assert options["coordinator_address"] == "10.0.0.0:4000"
+    assert (options["num_processes"], options["process_id"]) == (4, 3)
     # The second process of its host, after that one's first four GPUs.
-    assert said["local_device_ids"] == [4, 5, 6, 7]
-    assert said["cluster_detection_method"] == "deactivate"
-    assert said["coordinator_bind_address"] is None
+    assert options["local_device_ids"] == [4, 5, 6, 7]
+    assert options["cluster_detection_method"] == "deactivate"
+    assert options["coordinator_bind_address"] is None
     joining.join(_member(0), 4)
-    assert said["local_device_ids"] == [0, 1, 2, 3]
-    assert said["coordinator_bind_address"] == "10.0.0.0:4000"
+    assert options["local_device_ids"] == [0, 1, 2, 3]
+    assert options["coordinator_bind_address"] == "10.0.0.0:4000"
     # Where no number of ranks is asked for, a process takes all devices of its host.
     joining.join(_member(1), None)
-    assert said["local_device_ids"] is None
+    assert options["local_device_ids"] is None
     # It sees only the one that it shares.
     joining.join(replace(_member(3), shared_devices=1), 1)
-    assert said["local_device_ids"] == [0]
+    assert options["local_device_ids"] == [0]
 
 
-def test_gloo_listens_where_the_others_were_told_to_find_this_process(
+def test_gloo_listens_on_the_address_of_its_process(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
@@ -226,7 +224,7 @@ def test_gloo_listens_where_the_others_were_told_to_find_this_process(
     )
 
 
-def test_a_process_that_finds_no_group_says_so(load: Load) -> None:
+def test_a_process_that_finds_no_group_raises_unavailable(load: Load) -> None:
     def initialize(**options: Any) -> None:
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nand more")
 

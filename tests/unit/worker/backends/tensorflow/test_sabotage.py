@@ -178,7 +178,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind, found in REFUSED.items() for name in found]
+    ("kind", "name"), [(kind, name) for kind, names in REFUSED.items() for name in names]
 )
 def test_another_program_result_or_world_is_a_failure_and_no_number(
     results: Results, kind: FailureKind, name: str
