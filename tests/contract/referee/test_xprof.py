@@ -37,8 +37,8 @@ print(json.dumps([1e6 * one.duration_s for one in found if one.kind == "all_redu
 def tool(path: Path, name: str) -> Any:
     """Return what this tool of XProf makes of a recording."""
     convert = importlib.import_module("xprof.convert.raw_to_tool_data")
-    found, _ = convert.xspace_to_tool_data([str(path)], name, {})
-    return json.loads(found)
+    text, _ = convert.xspace_to_tool_data([str(path)], name, {})
+    return json.loads(text)
 
 
 def durations_us(path: Path) -> list[float]:
@@ -46,8 +46,8 @@ def durations_us(path: Path) -> list[float]:
     done = subprocess.run(
         [sys.executable, "-c", _READ, str(path)], capture_output=True, check=True, cwd=ROOT
     )
-    found: list[float] = json.loads(done.stdout)
-    return found
+    durations: list[float] = json.loads(done.stdout)
+    return durations
 
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
@@ -61,12 +61,13 @@ def test_every_collective_is_one_of_the_viewer_s_events_and_takes_no_longer(
         for row in tool(path, "trace_viewer")["traceEvents"]
         if row.get("ph") == "X" and row["name"].startswith(("psum", "CollectiveReduce"))
     )
-    found = sorted(durations_us(path))
-    assert len(found) == len(expected) > 10
+    durations = sorted(durations_us(path))
+    assert len(durations) == len(expected) > 10
     # A node of TensorFlow's goes on after it has returned its values.
-    assert all(one <= theirs + 0.002 for one, theirs in zip(found, expected, strict=True))
+    pairs = zip(durations, expected, strict=True)
+    assert all(duration_us <= event_us + 0.002 for duration_us, event_us in pairs)
     if framework == "jax":
-        assert found == pytest.approx(expected, abs=0.002)
+        assert durations == pytest.approx(expected, abs=0.002)
 
 
 @pytest.mark.skipif(not RECORDED.is_file(), reason=f"{RECORDED} is not there")
@@ -77,8 +78,10 @@ def test_on_a_tpu_a_collective_is_counted_and_timed_as_in_the_statistics_of_inst
     path = Path(shutil.copy(RECORDED, tmp_path))
     table = tool(path, "hlo_stats")
     names = [column["id"] for column in table["cols"]]
-    rows = [dict(zip(names, [one["v"] for one in row["c"]], strict=True)) for row in table["rows"]]
+    rows = [
+        dict(zip(names, [cell["v"] for cell in row["c"]], strict=True)) for row in table["rows"]
+    ]
     (row,) = [row for row in rows if row["category"] == "all-reduce"]
-    found = durations_us(path)
-    assert len(found) == row["occurrences"] > 10
-    assert sum(found) == pytest.approx(row["total_time"], rel=1e-9)
+    durations = durations_us(path)
+    assert len(durations) == row["occurrences"] > 10
+    assert sum(durations) == pytest.approx(row["total_time"], rel=1e-9)
