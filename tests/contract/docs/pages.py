@@ -1,4 +1,4 @@
-"""The pages, and what is read from them: commands, links and anchors.
+"""The pages, and the commands that are read from them.
 
 A command is a line of a code block that begins with a program, or with `$` in a block that shows
 output; and inline code that begins with a program and has more words than that.
@@ -6,7 +6,6 @@ output; and inline code that begins with a program and has more words than that.
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -20,8 +19,6 @@ PROGRAMS = ("python", "pytest", "busbw", "tox", "pip", "pre-commit", "gcloud", "
 _BEGINS = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:~/\S*/)?(?:{'|'.join(PROGRAMS)})(?: |$)")
 _FENCE = re.compile(r"```.*")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_HEADING = re.compile(r"#+ (.*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,24 +115,3 @@ def _in_spans(page: str, text: str) -> Iterator[Command]:
     for number, span in spans(text):
         if _BEGINS.match(span) and len(span.split()) > 1:
             yield Command(page=page, line=number, text=span, is_block=False)
-
-
-def links(page: Path) -> list[tuple[int, str]]:
-    """The targets of all links of a page with the number of their line."""
-    lines = enumerate(prose(page.read_text(encoding="utf-8")).splitlines(), start=1)
-    return list(
-        itertools.chain.from_iterable(
-            ((number, target) for target in _LINK.findall(line)) for number, line in lines
-        )
-    )
-
-
-def anchors(page: Path) -> list[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    found: list[str] = []
-    for line in prose(page.read_text(encoding="utf-8")).splitlines():
-        if heading := _HEADING.fullmatch(line):
-            words = re.sub(r"[^\w\- ]", "", heading[1].lower()).replace(" ", "-")
-            repeated = sum(re.sub(r"-\d+$", "", one) == words for one in found)
-            found.append(f"{words}-{repeated}" if repeated else words)
-    return found
