@@ -208,21 +208,21 @@ def prune(
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    kept: dict[Path, list[object]] = {}
+    line_keys: dict[Path, list[object]] = {}
     files: dict[Path, BaselineFile] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
-        kept.setdefault(path, []).append(case.line_key)
+        line_keys.setdefault(path, []).append(case.line_key)
         files |= {path: file} if file is not None else {}
     changes: list[Change] = []
     for path, file in files.items():
         removed = [
             Change(path=path, case=baseline.case, before=baseline, after=None)
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)
-            if baseline.case.line_key not in kept[path]
+            if baseline.case.line_key not in line_keys[path]
         ]
         if removed:
-            others = tuple(b for b in file.baselines if b.case.line_key in kept[path])
+            others = tuple(b for b in file.baselines if b.case.line_key in line_keys[path])
             draft.put(path, _recorded(replace(file, baselines=others), removed, session, reason))
         changes += removed
     return tuple(changes)
