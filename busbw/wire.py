@@ -4,7 +4,8 @@ Standard library only, Python 3.11: a foreign interpreter runs this file. Readin
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
 Knows dataclasses (one with a `parse` is written as its `text`), enums, mappings, tuples and plain
-values; knows nothing of what they mean. What a field accepts stands with it, as
+values; knows nothing of what they mean. An ``object`` is read as it is. What a field accepts stands
+with it, as
 ``Annotated[int, check]``, and what several of them must be in the class's own `validate`: both
 raise ValueError, the second one that begins with a field.
 """
@@ -308,7 +309,7 @@ _PLAIN = {
 def _read_plain(kind: Any, document: Any, location: str) -> Any:
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
-    if type(document) is not kind:
+    if type(document) is not kind is not object:
         raise WireError(f"{location}: expected {_PLAIN[kind]}, got {_shown(document)}")
     if kind is float and not math.isfinite(document):
         raise WireError(f"{location}: expected a finite number, got {document}")

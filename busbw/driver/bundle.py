@@ -62,18 +62,13 @@ def _core_files() -> Iterator[Path]:
 def worker_hash() -> str:
     """Return a hash of the code that measures: times of other code are not compared.
 
-    Other operations of a worker change no time: their files, and the files of the same names in
-    back ends, are left out, as the code of extensions is.
+    The code of extensions changes no time, and is left out.
     """
     package = package_folder()
-    operations = package / "worker" / "operations"
-    operation_names = {path.name for path in operations.glob("[a-z]*.py")}
     digest = hashlib.sha256()
     for path in _core_files():
-        is_backend = path.parent.parent.name == "backends"
-        if path.parent != operations and not (is_backend and path.name in operation_names):
-            digest.update(f"{path.relative_to(package)}\n".encode())
-            digest.update(path.read_bytes())
+        digest.update(f"{path.relative_to(package)}\n".encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

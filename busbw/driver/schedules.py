@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
-from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.counters import Counted
 from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey
 
@@ -65,7 +63,8 @@ class Schedule:
     """All launches of all cases, each with the Environment key that it was resolved on.
 
     One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
-    processes can have the devices open. `counted` is what `counters` say of each case.
+    processes can have the devices open. `observers` are called with each case that was measured,
+    and with None before the first case of a launch.
     """
 
     executor: Executor
@@ -74,8 +73,7 @@ class Schedule:
     stacks: Mapping[Side, Stack]
     shared: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
-    counters: Counters | None = None
-    counted: dict[Case, Counted] = field(default_factory=dict)
+    observers: Sequence[Callable[[Case | None], None]] = ()
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
     _number: int = 0
     _last: int = 0
@@ -184,24 +182,22 @@ class Schedule:
 
     def _measure(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
         """Measure `cases` until a worker dies; return the cases that are left."""
-        # What changes while nothing is measured is of no case.
-        self._count(None)
+        self._observe(None)
         for index, case in enumerate(cases):
             self._report(case)
             is_interleaved = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
             measure = self._measure_interleaved if is_interleaved else self._measure_in_a_row
             with self.executor.counted("measuring"):
                 measure(groups, case)
-            self._count(case)
+            self._observe(case)
             self._done.append(case)
             if any(group.is_over for group in groups.values()):
                 return cases[index + 1 :]
         return ()
 
-    def _count(self, case: Case | None) -> None:
-        since = self.counters.since() if self.counters is not None else None
-        if since and case:
-            self.counted[case] = self.counted.get(case, Counted()).plus(since)
+    def _observe(self, case: Case | None) -> None:
+        for observe in self.observers:
+            observe(case)
 
     def _measure_in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
         for side, group in groups.items():

@@ -7,6 +7,10 @@ a name to ``"module:value"``; a module is imported only when its value is needed
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their name.
 - MODES: functions that return a mode of sessions, by the fixture that its tests read.
+- OBSERVERS: functions that return what observes the cases of a session, by the name of the value.
+- FINDINGS: functions of a measured session, a Spec and its verdict that return a Finding.
+- VALUES: types of extra values of a verdict or of a session, by the name of the value.
+- FIGURES: columns in place of times, by the name of an extra value of the verdict.
 - VIEWS: functions that return a file which shows a session, by the name of its option.
 - RESULTS: functions that read results of another kind, by what the document says that it is.
 - NEEDS: names of other extensions, without which nothing of this extension is there.

@@ -74,14 +74,14 @@ def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = Non
 class Ruling:
     """The verdict so far; with `needed_launches` in all it would be decided, None for no more.
 
-    `is_suspected`: the case seems slower, and the confirmation is still missing. `is_throttled`: it
-    is slower, and NOISY only because a device or the kernel slowed it down meanwhile.
+    `is_suspected`: the case seems slower, and the confirmation is still missing. `is_doubted`: it
+    is slower, and NOISY only because a finding says what else may have made it slower.
     """
 
     verdict: Verdict
     needed_launches: int | None = None
     is_suspected: bool = False
-    is_throttled: bool = False
+    is_doubted: bool = False
 
 
 def judge_case(

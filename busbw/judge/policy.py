@@ -24,12 +24,6 @@ ABOVE_HARDWARE = 0.05
 # The interval that is shown has 95 %: a probability of 0.025 at either side.
 SHOWN_LEVEL = 0.025
 
-# A CPU quota explains a loss if it stopped the case for at least this part of the time that the
-# case lost. It need not be all of it: the time of a launch is the lower quartile of its samples,
-# and that of a case the median of its launches, so that stops in three quarters of the samples of
-# half of the launches are enough to move it.
-STOPPED_EXPLAINS = 1 / 3
-
 # A clock that ticks gives values that are one tick apart, or a little more because of rounding.
 MIN_LOSS_TICKS = 1.1
 

@@ -20,7 +20,7 @@ class NoisyCasePolicy:
     """Which NOISY cases count towards the tenth of the cases that may be NOISY.
 
     A case whose limit exceeds the ratio `max_useful_ratio` always counts, and so does a case that
-    is `throttled`: neither can be judged. A case above its limit counts unless `is_shared`: other
+    is `doubted`: neither can be judged. A case above its limit counts unless `is_shared`: other
     work on a shared device makes unchanged cases look slower. Cases within their limits count as
     well, as soon as two cases are NOISY, unless `is_shared` or the user set the limit (`is_fixed`).
     """
@@ -28,7 +28,7 @@ class NoisyCasePolicy:
     max_useful_ratio: float = 1.0
     is_shared: bool = False
     is_fixed: bool = False
-    throttled: frozenset[Spec] = field(default_factory=frozenset)
+    doubted: frozenset[Spec] = field(default_factory=frozenset)
 
     def select(self, verdicts: Sequence[Verdict]) -> list[Verdict]:
         """Return the NOISY cases that count against the session."""
@@ -41,7 +41,7 @@ class NoisyCasePolicy:
         if (
             verdict.limit is None
             or verdict.limit > self.max_useful_ratio
-            or verdict.spec in self.throttled
+            or verdict.spec in self.doubted
         ):
             return True
         return not self.is_shared and is_above(verdict)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from busbw import metrics
 from busbw.hardware.ceiling import bound_of, ceiling_of
 from busbw.model.case import Spec
-from busbw.model.counters import Counted
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Verdict
@@ -25,7 +24,7 @@ from busbw.model.words import (
     rate_text,
 )
 
-from .policy import ABOVE_HARDWARE, STOPPED_EXPLAINS
+from .policy import ABOVE_HARDWARE
 
 
 def find_failed_launches(spec: Spec, measurement: Measurement, prefix: str = "") -> Verdict | None:
@@ -185,31 +184,6 @@ def _above_one_way(ceiling: Ceiling, rate: float) -> str:
 
 def _add_note(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
-
-
-def apply_counters(
-    verdict: Verdict, counted: Counted, *, sampling_s: float = 0.0, paired: bool = False
-) -> Verdict:
-    """Add notes on what devices and the kernel counted, which make a slower case NOISY.
-
-    It is NOISY if a device was throttled, or if a CPU quota stopped it for long enough to explain
-    its loss. Two interleaved stacks are throttled alike, unless one of them is the reason.
-
-    Args:
-        verdict: The verdict so far.
-        counted: What was counted while the case was measured.
-        sampling_s: How many seconds the samples took, 0 for unknown.
-        paired: The case was compared with an interleaved reference.
-
-    """
-    noted = replace(verdict, notes=(*verdict.notes, *counted.texts))
-    if verdict.outcome is not Outcome.REGRESSED or not counted.throttling or paired:
-        return noted
-    lost_s = (1 - 1 / verdict.ratio) * sampling_s if verdict.ratio else 0.0
-    if not counted.is_device_throttled and counted.stopped_s < STOPPED_EXPLAINS * lost_s:
-        return noted
-    text = f"{verdict.text}; {', '.join(counted.throttling)}"
-    return replace(noted, outcome=Outcome.NOISY, failed=False, text=text)
 
 
 def note_injections(

@@ -20,6 +20,9 @@ from .words import Clock, Device
 # How many devices a CPU is split into by default.
 VIRTUAL_RANKS = 4
 
+# The name of the host's CPU quota among the flags of an environment.
+CPU_QUOTA = "CPU quota"
+
 # A mesh is a shape that ranks are laid out in: 2x4 has the axes x (2) and y (4),
 # hosts:2,devices:4 has named ones, between hosts and within one. Ranks are numbered with the last
 # axis running fastest, as `jax.sharding.Mesh` lays devices out.
@@ -244,8 +247,7 @@ class Probe:
     """What one framework's probe found on this machine.
 
     `least_memory_bytes` is the memory below which no case fits, as the process itself takes it.
-    `hosts` has the name of each process's host. `counts`: there is something that devices count of
-    themselves, and that can be read.
+    `hosts` has the name of each process's host.
     """
 
     framework: str
@@ -256,7 +258,6 @@ class Probe:
     flags: Mapping[str, str] = field(default_factory=dict)
     least_memory_bytes: int | None = None
     hosts: tuple[str, ...] = ()
-    counts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

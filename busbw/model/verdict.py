@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from .case import Case, Spec
 from .launch import Failure
 from .limits import NotNegative, Positive
-from .soak import Tally
 from .words import FailureKind, Outcome, SessionOutcome
 
 
@@ -65,7 +65,7 @@ class Verdict:
     worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
     error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
     `published` is shown and never judged. `ceiling` is what the hardware allows, where that is
-    known. `soaked` is what was compared where nothing was timed.
+    known. `extra` has the values of extensions by name.
     """
 
     spec: Spec
@@ -85,7 +85,7 @@ class Verdict:
     provisional: bool = False
     published: Reference | None = None
     ceiling: Ceiling | None = None
-    soaked: Tally | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_wrong(self) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
 # The parametrized fixtures, one for each mode of sessions: measuring, and the modes of extensions.
-FIXTURES = ("busbw_verdict", *extensions.names("MODES"))
+FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.names("MODES"))))
 
 # The plugin of `busbw run`.
 SHIPPED_TESTS = f"{__name__}.shipped_tests"

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
+from busbw import extensions
 from busbw.model.verdict import Verdict
 from busbw.model.words import ratio_text
 
@@ -55,8 +56,12 @@ def document_figures(verdict: Verdict) -> dict[Figure, Any]:
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
-    """Return the declared figures of a verdict that was timed or soaked."""
-    return SOAK_FIGURES if verdict.soaked is not None else TIMED_FIGURES
+    """Return the figures of times, or else those of the extra value of a verdict.
+
+    An extension has a table FIGURES, by the name of the extra value.
+    """
+    tables = (extensions.table("FIGURES", name).get(name) for name in verdict.extra)
+    return next(filter(None, tables), TIMED_FIGURES)
 
 
 def _us_text(seconds: float) -> str:
@@ -96,7 +101,6 @@ def _declare_field(
 
 _verdict = partial(_declare_field, lambda verdict: verdict)
 _summary = partial(_declare_field, operator.attrgetter("now"))
-_tally = partial(_declare_field, operator.attrgetter("soaked"))
 
 _NEVER: dict[str, Any] = {"visibility": Visibility.NEVER}
 _VERBOSE: dict[str, Any] = {"visibility": Visibility.VERBOSE}
@@ -127,24 +131,6 @@ TIMED_FIGURES = (
     ),
     _verdict("ratio", "ratio", text="{:.2f}".format, **_RATIO),
     _verdict("limit", "limit", text=ratio_text, **_RATIO),
-)
-
-
-def _gigabytes_text(count: int) -> str:
-    return f"{count / 1e9:.3g}"
-
-
-SOAK_FIGURES = (
-    _tally("rounds", "rounds", text="{:,}".format, fits=True, width=9),
-    _tally("compared_bytes", "compared", unit="GB", text=_gigabytes_text, fits=True, width=8),
-    Figure(
-        "soaked_s",
-        "time",
-        unit="s",
-        text="{:.0f}".format,
-        fits=True,
-        compute=lambda verdict: verdict.soaked.seconds if verdict.soaked else None,
-    ),
 )
 
 

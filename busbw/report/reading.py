@@ -204,10 +204,25 @@ def session_from(results: Results, name: str) -> Session:
         name=name,
         began=moment_of(results.began),
         answer=results.session,
-        verdicts=tuple(converted(Verdict, row) for row in results.cases),
+        verdicts=tuple(
+            converted(Verdict, row, extra=_extra_values(row.extra, f"cases[{number}].extra"))
+            for number, row in enumerate(results.cases)
+        ),
         measurements=measurements,
         references=references,
     )
+
+
+def _extra_values(values: Mapping[str, object], place: str) -> dict[str, object]:
+    """Return the values of extensions in the types of their tables VALUES.
+
+    The value of an extension that is not installed is kept as plain data.
+    """
+    typed = dict(values)
+    for name in values:
+        for kind in extensions.table("VALUES", name).values():
+            typed[name] = wire.from_json(kind, values[name], f"{place}.{name}")
+    return typed
 
 
 def check_case(case: Case | None, place: str) -> None:

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from busbw import extensions, wire
 from busbw.model import variables
 from busbw.model.case import converted
-from busbw.model.counters import Reading
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.limits import Moment, NotNegative
 from busbw.model.machine import Environment
@@ -60,9 +59,8 @@ class Results(SessionDocument):
     """What `--results` writes: seconds, bytes, 10^9 bytes per second.
 
     `process_hosts` has the name of the host of each process of a group; `spent_s` is what
-    `measuring_s` went to. `counters` are what devices count of themselves, the first and the last
-    reading of each host. `environment`, `plan` and `measuring_s` are null where no device was
-    found.
+    `measuring_s` went to. `extra` has the values of extensions by name. `environment`, `plan` and
+    `measuring_s` are null where no device was found.
     """
 
     document: str = RESULTS
@@ -71,7 +69,7 @@ class Results(SessionDocument):
     plan: Plan | None
     measuring_s: NotNegative | None
     spent_s: Mapping[str, NotNegative]
-    counters: tuple[Reading, ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)
     cases: tuple[CaseResult, ...]
 
 

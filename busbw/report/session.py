@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from busbw import metrics
+from busbw import extensions, metrics
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.counters import CPU_QUOTA
 from busbw.model.launch import Measurement
-from busbw.model.machine import Environment, EnvironmentKey, Probe
+from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, seconds_text
@@ -123,10 +122,11 @@ def session_tables(
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """Return the tables of verdicts and of the order of additions."""
+    """Return the tables of verdicts, and those of extensions."""
+    extra = (tables(measurements) for tables in extensions.hooks("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
-        *_order_tables(measurements),
+        *itertools.chain(*extra),
     ]
 
 
@@ -192,33 +192,3 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     launches = plural(len(baseline.times_s), "launch")
     counts = f"{launches} of {plural(len(baseline.sessions), 'session')}"
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
-
-
-def _group_tables(title: str, name: str, rows: Sequence[Mapping[str, object]]) -> list[Table]:
-    """Return a table with the text `name` of each group, or nothing without a group."""
-    columns = (
-        Column("group", fits=True, left_aligned=True),
-        Column(name, left_aligned=True, gap=2),
-    )
-    table = Table(title=TextLine(title), columns=columns, rows=rows_of(rows), indent=4)
-    return [table] if rows else []
-
-
-def _order_tables(measurements: Iterable[Measurement]) -> list[Table]:
-    """Return a table of the payloads from which on a sum is added up in another order, or nothing.
-
-    The orders come from the signatures. A case whose launches differ, or that has no signature,
-    counts for no change.
-    """
-    by_group: dict[str, list[tuple[int, str]]] = {}
-    for measurement in measurements:
-        orders = {run.signature.partition(" ")[2] for run in measurement.runs}
-        if len(orders) == 1 and "" not in orders:
-            case = measurement.case
-            by_group.setdefault(case.group_name, []).append((case.payload_bytes, orders.pop()))
-    rows = []
-    for group, payloads in by_group.items():
-        alike = itertools.groupby(sorted(payloads), key=operator.itemgetter(1))
-        starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
-        rows += [{"group": group, "orders": ", ".join(starts)}] if len(starts) > 1 else []
-    return _group_tables("order of additions, by payload:", "orders", rows)

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 
 from busbw.driver.schedules import Progress
-from busbw.judge.soak import soaking_text
-from busbw.model.case import Case
-from busbw.model.soak import Tally
 from busbw.report.session import changed_lines, header_lines, reference_lines
 
 from .references import baseline_changes
@@ -77,9 +73,6 @@ class Display:
         elif progress.pass_number != self._last_pass:
             self._last_pass = progress.pass_number
             self.line(f"{number}{left}")
-
-    def soaked(self, tallies: Mapping[Case, Tally], left_s: float) -> None:
-        self.now_and_then(soaking_text(tallies.values(), left_s))
 
     def now_and_then(self, text: str) -> None:
         """Overwrite the progress line, or write a line every few seconds."""

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from busbw import extensions
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
+from busbw.judge.findings import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
@@ -20,11 +22,10 @@ from busbw.judge.levels import (
 )
 from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
 from busbw.judge.session import SessionContext, judge_session, slower_text
-from busbw.judge.summation_order import check_order, signature_of
+from busbw.judge.summation_order import change_text, signature_of
 from busbw.judge.undecided import NoisyCasePolicy
-from busbw.judge.validity import apply_ceiling, apply_counters, note_injections
+from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
-from busbw.model.counters import Counted
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import changes
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -36,27 +37,37 @@ from .state import Collected, Judged, Measured
 
 def rulings(measured: Measured) -> dict[Spec, Ruling]:
     found = _paired(measured) if measured.paired else _stored(measured)
-    return {spec: _on_hardware(measured, spec, one) for spec, one in found.items()}
+    return {spec: _with_findings(measured, spec, one) for spec, one in found.items()}
 
 
-def _on_hardware(measured: Measured, spec: Spec, found: Ruling) -> Ruling:
-    """Return the ruling with the limits of the hardware and the counts of devices."""
+def _with_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
+    """Return the ruling with the limits of the hardware, and what else is noticed at the case."""
     runs = measured.measurements[spec].runs
     slice_key = measured.machine.target.slice_key(spec)
-    verdict = apply_ceiling(found.verdict, slice_key, runs, paired=measured.paired)
-    verdict = _ordered(measured, spec, verdict)
-    counted, before = measured.counted.get(spec, Counted()), verdict.outcome
-    sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
-    verdict = apply_counters(verdict, counted, sampling_s=sampling_s, paired=measured.paired)
-    if verdict.outcome is Outcome.FAILED:
+    verdict = apply_ceiling(ruling.verdict, slice_key, runs, paired=measured.paired)
+    order, _ = order_change(measured, spec)
+    merged = merge_findings(
+        replace(verdict, notes=(*verdict.notes, *([order] if order else []))),
+        findings_at(measured, spec, verdict),
+    )
+    if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
-        return Ruling(verdict=verdict)
-    throttled = before is Outcome.REGRESSED and verdict.outcome is Outcome.NOISY
-    return replace(found, verdict=verdict, is_throttled=throttled)
+        return Ruling(verdict=merged)
+    is_doubted = verdict.outcome is Outcome.REGRESSED and merged.outcome is Outcome.NOISY
+    return replace(ruling, verdict=merged, is_doubted=is_doubted)
 
 
-def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
-    """With another order of additions than that of the baseline, or of the reference."""
+def findings_at(measured: Measured, spec: Spec, verdict: Verdict) -> list[Finding]:
+    """Return what extensions notice at a case, of which `verdict` is the verdict so far."""
+    return [find(measured, spec, verdict) for find in extensions.table("FINDINGS").values()]
+
+
+def order_change(measured: Measured, spec: Spec) -> tuple[str, str | None]:
+    """Return how the order of additions of a case changed, and the signature before.
+
+    The text is empty for no change. The signature is that of the reference or of the baseline,
+    empty for none, and None for a case that is compared with nothing.
+    """
     stored, runs = measured.jobs[spec].stored.baseline, measured.measurements[spec].runs
     theirs = measured.references[spec].runs if measured.paired else ()
     if theirs:
@@ -64,11 +75,9 @@ def _ordered(measured: Measured, spec: Spec, verdict: Verdict) -> Verdict:
     elif stored is not None and stored.case.protocol == measured.jobs[spec].case.protocol:
         before, versions = stored.signature, stored.versions
     else:
-        before, versions = "", None
-    # Without anything to compare with it is a case without a baseline, or failed.
-    required = measured.settings.require_signature and versions is not None
-    since = changes(versions, runs[0].versions) if runs and versions is not None else ()
-    return check_order(verdict, runs, before, since, required=required)
+        return change_text(runs, "", ()), None
+    since = changes(versions, runs[0].versions) if runs else ()
+    return change_text(runs, before, since), before
 
 
 def _paired(measured: Measured) -> dict[Spec, Ruling]:
@@ -175,7 +184,7 @@ def _noisy_cases(measured: Measured, found: Mapping[Spec, Ruling]) -> NoisyCaseP
         max_useful_ratio=math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit,
         is_shared=policy.is_shared,
         is_fixed=is_fixed,
-        throttled=frozenset(spec for spec, one in found.items() if one.is_throttled),
+        doubted=frozenset(spec for spec, one in found.items() if one.is_doubted),
     )
 
 
@@ -187,12 +196,12 @@ def _slower(
 ) -> tuple[str, ...]:
     """Return what all cases of a framework lost.
 
-    Nothing is said of all cases of a framework of which some were slow because of throttling.
+    Nothing is said of all cases of a framework if it is doubted that some are slower.
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
-    throttled = {spec.framework for spec, one in found.items() if one.is_throttled}
+    doubted = {spec.framework for spec, one in found.items() if one.is_doubted}
     shared = [item for one in assessments.values() for item in one.shared.items()]
-    whole = [slower_text(name, counts[name], one) for name, one in shared if name not in throttled]
+    whole = [slower_text(name, counts[name], one) for name, one in shared if name not in doubted]
     lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
     return (*filter(None, whole), *(one.text for one in lasting))
 

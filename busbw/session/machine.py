@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from busbw import grid
-from busbw.driver.counters import Counters
 from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Starter
@@ -128,18 +127,6 @@ def starter_of(
         environment=_flags(locked) if locked else against.environment,
         unset=tuple(variables.STACK) if locked else (),
     )
-
-
-def counters_of(settings: Settings, machine: Machine, executor: Executor) -> Counters:
-    """What reads what devices count, on every host; nothing where there is nothing to read."""
-    probed = next((one.framework for one in machine.probes if one.counts), "")
-    if not probed:
-        return Counters(executor)
-    starter = starter_of(settings, probed, Side.CANDIDATE, device=machine.target.device)
-    # Processes of this host would all read the same.
-    processes = starter.processes if settings.cluster is not None else 1
-    starter = replace(starter, service="counters", processes=processes, defaults={})
-    return Counters(executor, starter)
 
 
 def _flags(stack: LockedStack) -> dict[str, str]:

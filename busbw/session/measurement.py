@@ -4,21 +4,51 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
+from busbw import extensions
 from busbw.driver.executor import Executor
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
-from busbw.model.case import Spec
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
 
 from . import judgement, machine
 from .display import Display
 from .state import Measured
+
+
+class Observer(NamedTuple):
+    """What an extension observes while cases are measured.
+
+    `observe` is called with each case that was measured, and with None before the first case of a
+    launch. `value` returns the extra value so far, None for none.
+
+    An extension has a table OBSERVERS, from the name of the extra value to a function of what will
+    be measured and of the Executor. The function returns an Observer, or None where there is
+    nothing to observe.
+    """
+
+    observe: Callable[[Case | None], None]
+    value: Callable[[], object]
+
+
+def observers_of(resolved: Measured, executor: Executor) -> dict[str, Observer]:
+    """Return the observers of all extensions, by the names of their values."""
+    makers = extensions.table("OBSERVERS")
+    observers = {name: make(resolved, executor) for name, make in makers.items()}
+    return {name: observer for name, observer in observers.items() if observer is not None}
+
+
+def values_of(observers: Mapping[str, Observer]) -> dict[str, Any]:
+    """Return the extra values of a session so far."""
+    values = {name: observer.value() for name, observer in observers.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def measured(
@@ -30,14 +60,15 @@ def measured(
     """Until a host is lost; what there is goes to `keep`, also after an interrupt."""
     if not resolved.jobs:
         return resolved
-    schedule = _schedule(resolved, executor, display)
+    observers = observers_of(resolved, executor)
+    schedule = _schedule(resolved, executor, display, observers)
     begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
         schedule.run()
         again = tuple(case for case in schedule.cases if case in resolved.wrong_before)
         if again:
             schedule.passes(again, resolved.plan.launches)
-        _measure_undecided(resolved, schedule, display)
+        _measure_undecided(resolved, schedule, display, observers)
     except HostError as error:
         lost = str(error)
     except KeyboardInterrupt:
@@ -45,7 +76,7 @@ def measured(
         raise
     finally:
         found = replace(
-            _so_far(resolved, schedule, lost),
+            _so_far(resolved, schedule, observers, lost),
             measuring_s=time.monotonic() - begun_s,
             spent_s=dict(executor.spent_s),
             interrupted=interrupted,
@@ -56,7 +87,9 @@ def measured(
     return found
 
 
-def _schedule(resolved: Measured, executor: Executor, display: Display) -> Schedule:
+def _schedule(
+    resolved: Measured, executor: Executor, display: Display, observers: Mapping[str, Observer]
+) -> Schedule:
     settings, device = resolved.settings, resolved.machine.target.device
     ranks: dict[str, int] = {}
     for job in resolved.jobs.values():
@@ -80,25 +113,21 @@ def _schedule(resolved: Measured, executor: Executor, display: Display) -> Sched
         stacks=stacks,
         shared=device is Device.CPU,
         on_progress=display.progress,
-        counters=machine.counters_of(resolved.settings, resolved.machine, executor),
+        observers=[observer.observe for observer in observers.values()],
     )
 
 
-def _so_far(resolved: Measured, schedule: Schedule, lost: str = "") -> Measured:
+def _so_far(
+    resolved: Measured, schedule: Schedule, observers: Mapping[str, Observer], lost: str = ""
+) -> Measured:
     def by_spec(side: Side) -> dict[Spec, Measurement]:
         found = {one.case: one for one in schedule.measurements(side)}
         least = resolved.plan.launches if lost else 0
         return {spec: _cut_off(found[job.case], least, lost) for spec, job in resolved.jobs.items()}
 
-    assert schedule.counters is not None
     return replace(
         resolved,
-        counted={
-            spec: schedule.counted[job.case]
-            for spec, job in resolved.jobs.items()
-            if job.case in schedule.counted
-        },
-        readings=schedule.counters.readings,
+        extra=values_of(observers),
         measurements=by_spec(Side.CANDIDATE),
         references=by_spec(Side.REFERENCE) if resolved.paired else {},
     )
@@ -113,12 +142,14 @@ def _cut_off(found: Measurement, launches: int, lost: str) -> Measurement:
     return replace(found, failures=(*found.failures, failure))
 
 
-def _measure_undecided(resolved: Measured, schedule: Schedule, display: Display) -> None:
+def _measure_undecided(
+    resolved: Measured, schedule: Schedule, display: Display, observers: Mapping[str, Observer]
+) -> None:
     """Right after the first launches: those that confirm a suspicion may come later."""
     begun_s, waited_s = time.monotonic(), 0.0
     budget_s = resolved.settings.time_budget_s
     while True:
-        found = _so_far(resolved, schedule)
+        found = _so_far(resolved, schedule, observers)
         rulings = judgement.rulings(found)
         launches = {spec: one.launches for spec, one in found.measurements.items()}
         by_neighbours = found.policy.rule.compares_neighbours

@@ -150,13 +150,6 @@ OPTIONS: tuple[Option, ...] = (
         help=f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
     ),
     Option(
-        name="soak",
-        **takes("DURATION", forms.duration),
-        help="Compare every result on every rank for this long, for example --soak=8h, to find "
-        "silent data corruption. Nothing is timed",
-        ini=False,
-    ),
-    Option(
         name="launches",
         **takes("N", forms.whole(1)),
         help="Measure each case in N launches (fresh worker processes). Undecided cases get more, "
@@ -299,12 +292,6 @@ OPTIONS: tuple[Option, ...] = (
         repeats=False,
         flag=True,
         help="Fail a case that has no baseline (default if the environment variable CI is set)",
-    ),
-    _comparing(
-        name="require_signature",
-        flag=True,
-        help="Fail a case whose sums are computed in a different order than in its baseline, or in "
-        "an order that varies between launches, so that the last bits of its results differ",
     ),
     *extensions.table("OPTIONS").values(),
 )

@@ -99,7 +99,7 @@ def document_of(judged: Judged) -> object:
             plan=measured.plan if measured else None,
             measuring_s=measured.measuring_s if measured else None,
             spent_s=measured.spent_s if measured else {},
-            counters=measured.readings if measured else (),
+            extra=measured.extra if measured else {},
             cases=tuple(_case_result(one, measured) for one in judged.verdicts.values()),
         )
     )
@@ -162,11 +162,7 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
     """Yield the lines of a case: of this stack, and of a locked reference that was interleaved."""
     verdict, now = judged.verdicts[spec], measured.measurements.get(spec)
     if now is None:
-        # A soak has no times: what is kept is what went wrong.
-        failures = (verdict.failure,) if verdict.failure else ()
-        now = Measurement(case=measured.jobs[spec].case, failures=failures)
-        if not failures:
-            return
+        return
     stored, against = measured.jobs[spec].stored.baseline, measured.settings.against
     locked = against.locked.get(spec.framework) if against is not None else None
     shared: dict[str, Any] = {

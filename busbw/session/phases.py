@@ -25,7 +25,6 @@ from . import (
     repeat,
     resolution,
     sharing,
-    soaking,
 )
 from .acceptance import accepted
 from .display import Display
@@ -95,6 +94,17 @@ def judged(
 
 
 def measured(collected: Collected, running: Running) -> Judged:
+    """Measure and judge the cases. Raises UsageError."""
+    return on_machine(collected, running, _measured)
+
+
+def on_machine(
+    collected: Collected, running: Running, run: Callable[[Running, Measured], Judged]
+) -> Judged:
+    """Return what `run` makes of the resolved cases, while the session has the machine alone.
+
+    Raises UsageError.
+    """
     settings, executor, display = collected.settings, running.executor, running.within.display
     checks.check(settings, running.specs)
     checks.check_tpu(settings, running.specs, executor)
@@ -106,23 +116,24 @@ def measured(collected: Collected, running: Running) -> Judged:
         collected = replace(collected, settings=settings)
         resolved = resolution.resolved(collected, there, running.specs, executor, display.line)
         display.header(resolved)
-        if settings.soak_s is not None:
-            keep = running.within.keep
-            return soaking.soaked(resolved, settings.soak_s, executor, display, keep)
-        observed = measurement.measured(resolved, executor, display, running.within.keep)
+        return run(running, resolved)
+
+
+def _measured(running: Running, resolved: Measured) -> Judged:
+    executor, display = running.executor, running.within.display
+    observed = measurement.measured(resolved, executor, display, running.within.keep)
     found = judgement.judged(observed, running.within.skip)
     slower = any(one.outcome is Outcome.REGRESSED for one in found.verdicts.values())
     if slower and resolved.environment.key.hosts > 1:
-        executor.on_note(f"which host or link is slow: {repeat.find_slow_text(settings)}")
+        executor.on_note(f"which host or link is slow: {repeat.find_slow_text(resolved.settings)}")
     return found
 
 
 def written(found: Judged) -> Judged | None:
     """Return a session with what was accepted, in the history and in files of the options.
 
-    None where nothing was measured or soaked, of which nothing is written.
+    None where nothing was measured, of which nothing is written.
     """
-    measured = isinstance(found.observed, Measured) and bool(found.observed.measurements)
-    if not measured and not found.settings.soak_s:
+    if not isinstance(found.observed, Measured) or not found.observed.measurements:
         return None
     return with_outputs(accepted(found))

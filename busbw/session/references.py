@@ -162,19 +162,11 @@ def record_of(
         commit=environment.commit,
         times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in found.runs),
         versions=found.runs[0].versions if found.runs else {},
-        surroundings=(
-            {**surroundings(environment), **_counted(measured)} if flags is None else flags
-        ),
+        surroundings=surroundings(environment) if flags is None else flags,
         host=platform.node(),
         worker=worker_hash(),
         signature=signature_of(found.runs),
     )
-
-
-def _counted(measured: Measured) -> dict[str, str]:
-    """What devices counted as going wrong, where they are asked: it may explain another level."""
-    found = (one for counted in measured.counted.values() for one in counted.names)
-    return {"device errors": ", ".join(dict.fromkeys(found)) or "none"} if measured.readings else {}
 
 
 def today(measured: Measured) -> dict[EnvironmentKey, Session]:

@@ -70,7 +70,7 @@ def _found_words(settings: Settings, device: str) -> Iterator[str]:
         yield f"--device={device}"
     if settings.history is not None and not names & {"--history"}:
         yield f"--history={settings.history}"
-    if settings.require_baselines and not settings.soak_s and device:
+    if settings.require_baselines and device:
         yield "--require-baselines"
 
 

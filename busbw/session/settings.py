@@ -33,13 +33,6 @@ from .repeat import words_of
 _LAUNCHES = 3
 _LAUNCHES_PAIRED = 6
 
-# Options that say nothing of a soak, which has no times, and whose rounds are all out of place.
-_TIMING = (
-    *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
-    *("accept_regression", "require_baselines", "require_signature"),
-    *("clock", "placement"),
-    *WRITING,
-)
 # Why devices are not shared.
 _NOT_SHARED = {
     "cpu": "not with --device=cpu, whose devices are virtual: --ranks says how many",
@@ -86,7 +79,8 @@ class Settings:
     once a probe has found them, and 0 where each process has its own devices.
     `absent_frameworks` are not installed here, were not left out by an option, and have baselines:
     their cases cannot be measured, which must be reported. `repeat` are the words of a command line
-    that asks for the same. `asked` is the grid, including them.
+    that asks for the same. `asked` is the grid, including them. `extra` has the values of the
+    options of extensions by name.
     """
 
     device: Device | None
@@ -112,12 +106,11 @@ class Settings:
     names_cases: bool
     prune_baselines: bool
     require_baselines: bool
-    require_signature: bool
     memory_limit_bytes: int | None
     results: Path | None
     views: Mapping[str, Path]
     history: Path | None
-    soak_s: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
     shared_devices: int = 0
     repeat: tuple[str, ...] = ()
 
@@ -172,12 +165,11 @@ def settings_of(given: Given, usual: Sequence[str] = ()) -> Settings:
         names_cases=bool(given.keyword),
         prune_baselines=values["prune_baselines"],
         require_baselines=_require_baselines(given),
-        require_signature=values["require_signature"],
         memory_limit_bytes=values["memory_limit"],
         results=outputs.pop("results", None),
         views=outputs,
         history=history_of(given, values, root),
-        soak_s=values["soak"],
+        extra={name: values[name] for name in extensions.names("OPTIONS")},
         shared_devices=0,
         repeat=words_of(given),
     )
@@ -230,9 +222,6 @@ def _check_together(found: Mapping[str, Any], options: Mapping[str, Any]) -> Non
     ):
         if is_wrong and found[name]:
             raise ValueError(f"{flag(name)}: {why}")
-    for name in _TIMING if found["soak"] else ():
-        if options[name]:
-            raise ValueError(f"{flag(name)}: it says nothing with --soak, which takes no times")
     for option in OPTIONS:
         if option.needs and options[option.name] and not found[option.needs]:
             raise ValueError(f"{option.flag_name}: only with {flag(option.needs)}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from busbw.baselines.store import BaselineSearch
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
-from busbw.model.counters import Counted, Reading
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.stored import Session
@@ -96,8 +96,8 @@ class Measured(Observed):
     `levels` are those of every machine with baselines where a job is measured, `nights` what the
     locked reference stack of a framework took in earlier sessions. `references` are measurements of
     the other stack; `lost` says which host was lost. `wrong_before` are cases that gave a wrong
-    value not long ago, and when: they are measured twice as often. `counted` is what devices
-    counted of themselves meanwhile, and `readings` are the first and the last of each host.
+    value not long ago, and when: they are measured twice as often. `extra` has the values of
+    extensions by name.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -115,8 +115,7 @@ class Measured(Observed):
     lost: str = ""
     interrupted: bool = False
     wrong_before: Mapping[Case, str] = field(default_factory=dict)
-    counted: Mapping[Spec, Counted] = field(default_factory=dict)
-    readings: tuple[Reading, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def paired(self) -> bool:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from busbw.model.counters import CPU_QUOTA, Quota, quota_text
+from busbw.model.machine import CPU_QUOTA
 
 
 def name() -> str:
@@ -55,19 +55,20 @@ def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
                 break
 
 
-def quotas(root: Path = Path("/")) -> dict[str, Quota]:
+def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
     """Return the CPU quotas of this process's control groups, by the folder of each group.
 
-    Groups without a quota are left out, and so are groups with files of an unknown form.
+    A quota is the processor time in a period and the period, in microseconds. Groups without a
+    quota are left out, and so are groups with files of an unknown form.
     """
-    quotas_by_folder = {}
+    quotas = {}
     for folder, is_v1 in control_groups(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
             limit = _read_limit_v1(folder) if is_v1 else (folder / "cpu.max").read_text()
             share_us, period_us = limit.split()
-            if share_us not in ("max", "-1"):
-                quotas_by_folder[str(folder)] = _quota(folder, int(share_us), int(period_us))
-    return quotas_by_folder
+            if share_us not in ("max", "-1") and 0 < int(share_us) < 2**63 > int(period_us) > 0:
+                quotas[folder] = int(share_us), int(period_us)
+    return quotas
 
 
 def _read_limit_v1(folder: Path) -> str:
@@ -76,23 +77,7 @@ def _read_limit_v1(folder: Path) -> str:
     return " ".join((folder / name).read_text() for name in names)
 
 
-def _quota(folder: Path, share_us: int, period_us: int) -> Quota:
-    """Read the counts of a group. Raises OSError and ValueError for files of another form."""
-    rows = (line.split() for line in (folder / "cpu.stat").read_text().splitlines())
-    counts = {name: max(0, int(count)) for name, count in rows}
-    if min(share_us, period_us) <= 0 or max(share_us, period_us, *counts.values()) >= 2**63:
-        raise ValueError("expected a share and a period above 0, and counts of 63 bits")
-    nanoseconds = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
-    return Quota(
-        cpus=share_us / period_us,
-        period_s=period_us / 1e6,
-        periods=counts.get("nr_periods", 0),
-        throttled_periods=counts.get("nr_throttled", 0),
-        throttled_s=nanoseconds / 1e9,
-    )
-
-
 def quota_flags(root: Path = Path("/")) -> dict[str, str]:
     """Return the smallest CPU quota as environments record it; empty without a quota."""
-    cpus = min((quota.cpus for quota in quotas(root).values()), default=None)
-    return {} if cpus is None else {CPU_QUOTA: quota_text(cpus)}
+    cpus = [share_us / period_us for share_us, period_us in cpu_quotas(root).values()]
+    return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}

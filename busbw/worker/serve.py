@@ -23,7 +23,6 @@ T = TypeVar("T")
 # returns the session that operations use. Extensions add services in a table WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:open_session",
-    "counters": "busbw.worker.operations.counters:open_session",
 }
 
 # Functions by the name of a request: each takes the session and the request and returns the reply.
@@ -35,8 +34,6 @@ OPERATIONS: Mapping[str, str] = {
     "turn": "busbw.worker.measure:MeasureSession.take_sample",
     "close": "busbw.worker.measure:MeasureSession.close",
     "release": "busbw.worker.measure:MeasureSession.release",
-    "counters": "busbw.worker.operations.counters:reading",
-    "soak": "busbw.worker.operations.soak:soak",
 }
 
 

@@ -27,7 +27,6 @@ FEATURES: Mapping[str, Sequence[str]] = {
         *("session/compilation", "session/compilers", "driver/parallel", "judge/compiled"),
         *("extensions/compiled/*", "hardware/topologies"),
     ),
-    "counters": ("model/counters", "driver/counters", "worker/operations/counters"),
     "estimate": ("extensions/estimate/*",),
     "history": (
         *("history/levels", "history/failing", "history/changes"),
@@ -46,10 +45,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "setup": ("extensions/setup/*",),
     "signature": ("judge/summation_order", "worker/backends/signature"),
-    "soak": (
-        *("driver/soaking", "judge/soak", "model/soak", "session/soaking"),
-        *("worker/operations/soak", "worker/backends/words"),
-    ),
+    "soak": ("extensions/soak/*",),
     "stacks": ("extensions/stacks/*",),
     "stragglers": ("extensions/stragglers/*",),
 }

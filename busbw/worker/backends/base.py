@@ -17,7 +17,6 @@ from types import MappingProxyType
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Proof
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.soak import Wrong
 from busbw.model.words import Detection, FailureKind
 from busbw.worker import process
 
@@ -133,11 +132,6 @@ class Program(ABC):
     compiled_memory_bytes: int | None = None
     # Whether calls do the injected work, if there is any.
     is_injecting: bool = True
-    # Of a soak: which input was laid out last, of which kind its values are, and which kinds need
-    # not be passed unchanged.
-    draw: int = 0
-    kind: str = ""
-    special: tuple[str, ...] = ()
 
     @abstractmethod
     def initialize(self) -> None:
@@ -162,20 +156,6 @@ class Program(ABC):
     def signature(self, iterations: int) -> tuple[int, int]:
         """Return the summation-order signature of the result; see `signature.signature`."""
         raise unavailable("this program adds up nothing inexact")
-
-    def swap(self) -> None:  # noqa: B027 what is scripted has one input
-        """Of a soak: go on with the input that was laid out before this one; they take turns.
-
-        So a result that is still that of the round before is a wrong one.
-        """
-
-    def digests(self) -> tuple[int, ...]:
-        """Of a soak: hashes of the last result, one for each rank of this process."""
-        raise unavailable("this program is not made to be soaked")
-
-    def wrong(self, number: int) -> Wrong | None:
-        """Of a soak: the first wrong word of the last result, which is that of round `number`."""
-        raise unavailable("this program is not made to be soaked")
 
     def device_peak_bytes(self) -> int | None:
         """Return the peak memory of one device while this program ran, None if unknown.
@@ -213,9 +193,6 @@ class Backend(ABC):
     name: str
     framework_path: str
     versions: Mapping[str, str]
-    # By how many devices the ranks of programs are moved on, and whether they can be.
-    turned: int = 0
-    turns: bool = False
 
     @abstractmethod
     def probe(self) -> Probe:
@@ -231,17 +208,12 @@ class Backend(ABC):
 
     @abstractmethod
     def prepare(
-        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
+        self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
         """Compile and prove `case`. The program's memory is released at the end.
 
-        Raises MeasuringError.
-
-        Args:
-            case: the case.
-            injection: a delay that the program does in addition to the case.
-            soaking: whether starting values are whole words, for a soak.
-
+        An `injection` is a delay that the program does in addition to the case. Raises
+        MeasuringError.
         """
 
     @abstractmethod

@@ -12,8 +12,10 @@ import platform
 import re
 import struct
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TypeVar, final
 
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
@@ -21,7 +23,6 @@ from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, Probe
 from busbw.model.words import Clock, Device
 from busbw.worker import host, process
-from busbw.worker.operations import counters
 
 from .base import (
     Backend,
@@ -34,6 +35,8 @@ from .base import (
 )
 from .chain import Chain
 from .out_of_memory import is_out_of_memory, out_of_memory
+
+ChainT = TypeVar("ChainT", bound=Chain)
 
 
 class FrameworkBackend(Backend):
@@ -85,7 +88,6 @@ class FrameworkBackend(Backend):
             versions=self.versions,
             flags={**process.flags(), **host.quota_flags()},
             hosts=(host.name(),),
-            counts=any(counters.are_there(devices.device) for devices in device_sets),
         )
 
     @final
@@ -104,17 +106,21 @@ class FrameworkBackend(Backend):
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
 
     @final
-    @contextlib.contextmanager
     def prepare(
-        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[Program]:
-        """Compile and prove `case`, as `Backend` says.
+        self, case: Case, injection: Injection | None = None
+    ) -> AbstractContextManager[Program]:
+        return self.hold(partial(self._program, case, injection))
+
+    @final
+    @contextlib.contextmanager
+    def hold(self, make: Callable[[], ChainT]) -> Iterator[ChainT]:
+        """Make a program, and release its memory at the end.
 
         An error that says that memory ran out becomes a MeasuringError. Any other error ends the
         worker with its stack.
         """
         try:
-            program = self._soaked(case) if soaking else self._program(case, injection)
+            program = make()
             try:
                 yield program
             finally:
@@ -141,10 +147,6 @@ class FrameworkBackend(Backend):
     @abstractmethod
     def _program(self, case: Case, injection: Injection | None) -> Chain:
         """Compile and prove `case`, with the injected work. Raises MeasuringError."""
-
-    def _soaked(self, case: Case) -> Chain:
-        """The same of whole words, with an input that stays. Raises MeasuringError."""
-        raise unavailable(f"{self.name} is not soaked")
 
 
 def clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:

@@ -17,7 +17,6 @@ import numpy as np
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES, AbstractCollective, Draw
 from busbw.model.case import Case
-from busbw.model.soak import Wrong
 from busbw.model.words import Placement
 from busbw.worker import host
 
@@ -38,8 +37,7 @@ class Values:
     """The exact values of `case` in a dtype of numpy, for every rank and draw.
 
     A draw is a set of starting values, so that a stale result is noticed. With `is_inexact` the
-    draw `INEXACT` has a sum that depends on the order of additions. Of what is soaked, the kinds in
-    `special` need not be passed unchanged.
+    draw `INEXACT` has a sum that depends on the order of additions.
     """
 
     case: Case
@@ -48,10 +46,6 @@ class Values:
     # The number of the draw whose sum depends on the order of additions.
     INEXACT: ClassVar[int] = -1
     draws: ClassVar[int] = 4
-
-    @property
-    def special(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def collective(self) -> AbstractCollective:
@@ -153,18 +147,6 @@ class Values:
                     f"rank {rank}, element {begin + index}: {part[index]}, expected {exact[index]}"
                 )
         return int(result.shape[0])
-
-    def kind(self, number: int) -> str:
-        """Return what the values of draw `number` are called, if they are soaked."""
-        return ""
-
-    def digests(self, results: Mapping[int, Any]) -> tuple[int, ...]:
-        """Hash each result, in the order of ranks, if they are soaked."""
-        raise unavailable("only collectives by themselves are soaked")
-
-    def wrong(self, number: int, at: int, results: Mapping[int, Any]) -> Wrong | None:
-        """Return the first wrong word of results by rank in round `at`, if they are soaked."""
-        raise unavailable("only collectives by themselves are soaked")
 
     def _count(self) -> int:
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)

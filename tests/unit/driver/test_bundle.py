@@ -71,7 +71,7 @@ def test_an_operation_is_a_function_that_an_extension_declares(package: Path) ->
         ("worker/backends/jax/program.py", True),
         ("worker/backends/hlo/module.py", True),
         ("extensions/stragglers/worker_jax.py", False),
-        ("worker/operations/soak.py", False),
+        ("extensions/soak/worker_words.py", False),
         ("driver/group.py", False),
     ],
 )

@@ -352,7 +352,7 @@ def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
 def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
     (verdict,) = _noisy(2.8)
     throttled = NoisyCasePolicy(
-        max_useful_ratio=4.0, is_shared=True, throttled=frozenset({verdict.spec})
+        max_useful_ratio=4.0, is_shared=True, doubted=frozenset({verdict.spec})
     )
     session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], noisy_cases=throttled)
     assert session.outcome is SessionOutcome.NO_VERDICT
@@ -378,7 +378,7 @@ def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
     # A limit that is narrow enough has judged what is noisy for another reason.
     counting = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
     assert not _session([slow], measured, noisy_cases=counting).failed
-    counting = replace(counting, throttled=frozenset([slow.spec]))
+    counting = replace(counting, doubted=frozenset([slow.spec]))
     session = _session([slow], measured, noisy_cases=counting)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert session.text.startswith("1 of 1 case too noisy to judge")

@@ -122,7 +122,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
     settings = SimpleNamespace(
         against=said.get("paired") or None,
         require_baselines=said["require_baselines"],
-        require_signature=False,
+        extra={"require_signature": False},
         update_baselines=said["update_baselines"],
         accept_regression=said.get("accept_regression"),
         memory_limit_bytes=said.get("memory_limit_bytes"),
@@ -131,7 +131,7 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
         ranks=4,
         absent_frameworks=tuple(said.get("absent_frameworks", ())),
         writes_baselines=False,
-        **{"history": None, "soak_s": None, "repeat": (), **more},
+        **{"history": None, "repeat": (), **more},
     )
     return settings  # type: ignore[return-value]
 

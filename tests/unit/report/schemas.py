@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+import itertools
 import json
 import types
 import typing
@@ -15,10 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from busbw import extensions
 from busbw.extensions.compiled.report import FIGURES as COMPILED_FIGURES
 from busbw.extensions.compiled.results import CompiledResults
 from busbw.model.limits import Range, check_some
-from busbw.report.figures import SOAK_FIGURES, TIMED_FIGURES
+from busbw.report.figures import TIMED_FIGURES
 from busbw.report.results import Results
 
 _DOCS = Path(__file__).parents[3] / "docs"
@@ -27,7 +29,11 @@ PUBLISHED: Mapping[type, Path] = {
     CompiledResults: _DOCS / "compiled.schema.json",
 }
 
-FIGURES = (*TIMED_FIGURES, *COMPILED_FIGURES, *SOAK_FIGURES)
+FIGURES = (
+    *TIMED_FIGURES,
+    *COMPILED_FIGURES,
+    *itertools.chain(*extensions.table("FIGURES").values()),
+)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
 _ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
@@ -101,7 +107,8 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     properties = {}
     for one in dataclasses.fields(kind):
-        found = _of(hints[one.name], one.name, definitions)
+        is_extra = one.name == "extra"
+        found = _extra(definitions) if is_extra else _of(hints[one.name], one.name, definitions)
         more = _MORE.get(f"{kind.__name__}.{one.name}", _MORE.get(one.name, {}))
         found = {"const": one.default} if one.name in ("document", "version") else found
         (found["anyOf"][0] if "anyOf" in found else found).update(more)
@@ -113,6 +120,13 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
+
+
+def _extra(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the values of extensions; unknown values are accepted."""
+    kinds = extensions.table("VALUES")
+    properties = {name: _of(kind, name, definitions) for name, kind in kinds.items()}
+    return {"type": "object", "properties": properties}
 
 
 def _laid_out(value: Any, indent: str = "") -> str:

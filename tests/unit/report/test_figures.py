@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import shutil
@@ -13,9 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from busbw import storage
+from busbw import extensions, storage
 from busbw.model.words import Outcome
-from busbw.report.figures import SOAK_FIGURES, TIMED_FIGURES, figure_values
+from busbw.report.figures import TIMED_FIGURES, figure_values
 from tests.helpers import build
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +34,8 @@ SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
 def test_names_are_of_one_figure_each() -> None:
-    names = [figure.id for figure in (*TIMED_FIGURES, *SOAK_FIGURES)]
+    extra = itertools.chain(*extensions.table("FIGURES").values())
+    names = [figure.id for figure in (*TIMED_FIGURES, *extra)]
     assert len(set(names)) == len(names)
 
 

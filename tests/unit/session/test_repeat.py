@@ -28,9 +28,9 @@ def test_options_that_write_files_accept_nothing_a_second_time(tmp_path: Path) -
 
 
 def test_what_the_ini_file_says_holds_for_the_next_session_too(tmp_path: Path) -> None:
-    """On a command line it might contradict another option, as --launches does --soak."""
-    asked = replace(given(tmp_path, soak="1m"), ini={"launches": "5"}, selection=("-k", "1M"))
-    assert words_of(asked) == ("--soak=1m", "-k", "1M")
+    """On a command line a setting might contradict another option."""
+    asked = replace(given(tmp_path, payloads="1M"), ini={"launches": "5"}, selection=("-k", "1M"))
+    assert words_of(asked) == ("--payloads=1M", "-k", "1M")
 
 
 def test_the_value_of_a_variable_that_is_not_recorded_is_not_shown(tmp_path: Path) -> None:

@@ -147,9 +147,7 @@ class ScriptedBackend(Backend):
         return self._need
 
     @contextlib.contextmanager
-    def prepare(
-        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[Program]:
+    def prepare(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
         self.prepared_cases.append(case)
         self.injections.append(injection)
         self.released = False

@@ -18,10 +18,7 @@ deadlines and memory are real. The variable holds JSON::
   out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
   ``"probe": "hang"`` are events of the probe.
 
-In a soak a case's ``{"flips": {"every": 1000, "word": {"rank": 1}, "stays": "device"}}`` makes the
-last of that many rounds wrong, on that rank or, wherever ranks are moved, its device.
-A ``"signature": [hash, mask]``, of all cases or one, is that of its sums; with ``"counts": true``
-there is a library by which its devices count.
+A ``"signature": [hash, mask]``, of all cases or of a single case, is that of its sums.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
@@ -45,7 +42,6 @@ from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
-from busbw.model.soak import Wrong
 from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
@@ -81,7 +77,6 @@ class FakeBackend(Backend):
     """Devices and times from the script. The clock moves only while a program runs."""
 
     name = "fake"
-    turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
@@ -135,7 +130,6 @@ class FakeBackend(Backend):
             versions=self.versions,
             flags=process.flags(),
             hosts=(host.name(),),
-            counts=self.script.get("counts", False),
         )
 
     def world(self) -> World:
@@ -159,10 +153,8 @@ class FakeBackend(Backend):
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, is_taken=False)
 
     @contextlib.contextmanager
-    def prepare(
-        self, case: Case, injection: Injection | None = None, *, soaking: bool = False
-    ) -> Iterator[Program]:
-        line = self._line(case)
+    def prepare(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
+        line = self.line(case)
         happen(line.get("then", ""))
         latency_s = float(self.script.get("latency_s", 1e-5))
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
@@ -173,8 +165,7 @@ class FakeBackend(Backend):
         # A real delay is not exactly the requested one, either.
         injected_s *= float(self.script.get("injected_more", 1.0))
         self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
-        flips = line.get("flips", {}) if soaking else {}
-        program = FakeProgram(self, case, collective_s, injected_s, flips)
+        program = FakeProgram(self, case, collective_s, injected_s)
         program.signed = line.get("signature", self.script.get("signature", ()))
         yield program
 
@@ -201,7 +192,8 @@ class FakeBackend(Backend):
         self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
-    def _line(self, case: Case) -> dict[str, Any]:
+    def line(self, case: Case) -> dict[str, Any]:
+        """Return the line of the script for a case in this launch; empty for none."""
         number = launch_number()
         for line in self.script.get("cases", []):
             sizes = line.get("payload_bytes", case.payload_bytes)
@@ -220,19 +212,12 @@ class FakeProgram(Program):
 
     compile_s = 0.001
     step = 1
-    kind = "made up"
     signed: Sequence[int] = ()
 
     def __init__(
-        self,
-        backend: FakeBackend,
-        case: Case,
-        collective_s: float,
-        injected_s: float,
-        flips: Mapping[str, Any],
+        self, backend: FakeBackend, case: Case, collective_s: float, injected_s: float
     ) -> None:
-        self._backend, self._flips, self._rounds = backend, flips, 0
-        self._case = case
+        self._backend, self._case = backend, case
         self._collective_s, self._injected_s = collective_s, injected_s
         self._turn = self._length = 0
         self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
@@ -259,23 +244,6 @@ class FakeProgram(Program):
     def signature(self, iterations: int) -> tuple[int, int]:
         digest, mask = self.signed
         return digest, mask
-
-    def digests(self) -> tuple[int, ...]:
-        self._rounds += 1
-        return (int(self._is_wrong),)
-
-    def wrong(self, number: int) -> Wrong | None:
-        if not self._is_wrong:
-            return None
-        found = {"rank": 1, "element": 7, "expected": 0, "found": 1} | self._flips.get("word", {})
-        if self._flips.get("stays") == "device":
-            found["rank"] = (found["rank"] - self._backend.turned) % self._case.ranks
-        return Wrong(number=number, values=self.kind, **found)
-
-    @property
-    def _is_wrong(self) -> bool:
-        every = self._flips.get("every", 0)
-        return bool(every) and self._rounds % every == 0
 
 
 def launch_number() -> int:

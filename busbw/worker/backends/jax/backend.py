@@ -46,7 +46,6 @@ class JaxBackend(FrameworkBackend):
 
     name = "jax"
     missing_errors = (RuntimeError,)
-    turns = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
@@ -84,24 +83,20 @@ class JaxBackend(FrameworkBackend):
 
     def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
         is_virtual, delay = self.device is Device.CPU, delay_of(case, injection)
-        mesh = self._mesh(case)
+        mesh = self.mesh(case)
         program = JaxProgram(case, mesh, is_virtual=is_virtual, is_delayed=delay is not None)
         if delay is not None:
             ranks_per_core = len(mesh.local_devices) / host.cores() if is_virtual else 1.0
             calibrate(program, delay, self.slowest_s, ranks_per_core=ranks_per_core)
         return program
 
-    def _soaked(self, case: Case) -> JaxProgram:
-        is_virtual = self.device is Device.CPU
-        return JaxProgram(case, self._mesh(case), is_virtual=is_virtual, is_soaking=True)
-
     def devices(self) -> Sequence[Any]:
         """Return all devices of the class that is measured, also those of other processes."""
         return list(jax.devices(self.device.value if self.device else None))
 
-    def _mesh(self, case: Case) -> Mesh:
-        devices = self.devices()
-        return mesh_of(case, [*devices[self.turned :], *devices[: self.turned]])
+    def mesh(self, case: Case) -> Mesh:
+        """Return the mesh that a case runs over."""
+        return mesh_of(case, self.devices())
 
     @contextlib.contextmanager
     def record(self, folder: Path) -> Iterator[Reader]:

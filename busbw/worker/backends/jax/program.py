@@ -25,7 +25,6 @@ from ..hlo import module as hlo
 from ..hlo import proof
 from ..recordings import timed_instructions
 from ..values import Values, memory_at
-from ..words import Words
 from .collective import EVERYWHERE, Form, axes_of, distribute, form_of, lower_over
 
 # Buffers up to this size are made on the host.
@@ -94,7 +93,6 @@ class JaxProgram(Chain):
     """
 
     delay_steps: int = 0
-    _hash: Any = None
 
     def __init__(
         self,
@@ -103,12 +101,12 @@ class JaxProgram(Chain):
         *,
         is_virtual: bool,
         is_delayed: bool = False,
-        is_soaking: bool = False,
+        values_of: Callable[[Case, Any], Values] = Values,
     ) -> None:
         devices = set(mesh.devices.flat)
         if len(devices) != case.ranks:
             raise wrong_world(f"{len(devices)} devices take part, expected {case.ranks}")
-        values = (Words if is_soaking else Values)(case, jnp.dtype(case.dtype))
+        values = values_of(case, jnp.dtype(case.dtype))
         rounds, axes = values.most_rounds(), axes_of(case, mesh)
         device = Device(mesh.devices.flat[0].platform)
         form = form_of(
@@ -119,12 +117,10 @@ class JaxProgram(Chain):
         self.step, self.most_iterations = max(1, form.step), _most_iterations(case, rounds, form)
         self._shapes = form.shapes(case, mesh)
         self._start = None if is_virtual else _start_program(case, mesh, form, values)
-        has_device_check = not is_virtual and not is_soaking
+        has_device_check = not is_virtual and values_of is Values
         self._device_check = DeviceCheck(case, mesh, values) if has_device_check else None
         self._peak_before_bytes = self._peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
-        self._buffers: tuple[jax.Array, ...] = ()
-        self._aside: tuple[jax.Array, ...] = ()
         begun_s = time.perf_counter()
         self._call = form.lower(case, mesh).compile()
         self.compile_s = time.perf_counter() - begun_s
@@ -135,8 +131,7 @@ class JaxProgram(Chain):
         self.timed = timed_instructions(hlo.read(text))
 
     def release(self) -> None:
-        self._buffers = self._aside = ()
-        self._result = None
+        self.inputs = self.result = None
 
     def device_peak_bytes(self) -> int | None:
         """Return the highest use of any device, None if an earlier program's was higher.
@@ -150,15 +145,15 @@ class JaxProgram(Chain):
         counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
-    def _initialize(self, draw: int) -> None:
-        self._buffers = self._buffers or self._new_buffers()
+    def _write(self, draw: int) -> None:
+        self.inputs = self.inputs or self._new_buffers()
         if self._start is not None:
-            self._buffers = self._start(draw, *self._buffers)
-        jax.block_until_ready(self._buffers)
+            self.inputs = self._start(draw, *self.inputs)
+        jax.block_until_ready(self.inputs)
         if self._start is None:
-            shards = self._shards(self._buffers[0]).items()
+            shards = self._shards(self.inputs[0]).items()
             # A device of the CPU uses the memory only during a call.
-            self._values.write(
+            self.values.write(
                 draw,
                 {
                     rank: memory_at(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
@@ -185,10 +180,10 @@ class JaxProgram(Chain):
         if self._form.is_delayed:
             busy_steps = self.delay_steps if self.is_injecting else 0
             loop_counts = loop_counts, self._on_all(busy_steps)
-        counted, *buffers = self._call(loop_counts, *self._buffers)
+        counted, *buffers = self._call(loop_counts, *self.inputs)
         jax.block_until_ready(buffers)
         if self._form.is_donated:
-            self._buffers = tuple(buffers)
+            self.inputs = tuple(buffers)
         return counted, buffers[self._form.result]
 
     def _shards(self, values: jax.Array) -> dict[int, Any]:
@@ -202,50 +197,21 @@ class JaxProgram(Chain):
 
     def _compare(self, draw: int, iterations: int) -> int:
         """Compare the results of this process, on the host those that are wrong on the devices."""
-        shards = self._shards(self._result)
+        shards = self._shards(self.result)
         count, check = len(self._mesh.local_devices), self._device_check
         if len(shards) != count:
             raise wrong_world(f"the result is on {len(shards)} devices, expected {count}")
-        right = check.right_ranks(draw, iterations, self._result) if check else frozenset()
+        right = check.right_ranks(draw, iterations, self.result) if check else frozenset()
         doubtful = {rank: np.asarray(shard) for rank, shard in shards.items() if rank not in right}
-        self._values.check_all(draw, iterations, doubtful)
+        self.values.check_all(draw, iterations, doubtful)
         return sum(int(shard.size) for shard in shards.values())
 
-    def _swap(self) -> None:
-        self._buffers, self._aside = self._aside, self._buffers
-
     def _first_result(self) -> tuple[int, Any]:
-        rank, shard = next(iter(self._shards(self._result).items()))
+        rank, shard = next(iter(self._shards(self.result).items()))
         return rank, np.asarray(shard)
 
-    def _results(self) -> dict[int, Any]:
-        return {rank: np.asarray(shard) for rank, shard in self._shards(self._result).items()}
-
-    def _digests(self) -> tuple[int, ...]:
-        """On the devices, but for memory that is the host's."""
-        if self._start is None:
-            return super()._digests()
-        if self._hash is None:
-            like = jax.ShapeDtypeStruct(
-                self._result.shape, self._result.dtype, sharding=self._result.sharding
-            )
-            each = PartitionSpec(self._mesh.axis_names)
-            self._hash = lower_over(self._mesh, _hashed, (like,), each).compile()
-        return tuple(int(shard[0]) for shard in self._shards(self._hash(self._result)).values())
-
-
-def _hashed(values: jax.Array) -> jax.Array:
-    """The sum of all words, each mixed with its place: another word is another sum.
-
-    The mixing is that of MurmurHash3's end (Appleby, public domain), by which any change of one
-    word changes the sum for certain, and any of several but for once in 2^32 times.
-    """
-    size = values.dtype.itemsize
-    words = jax.lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * size}")).astype(jnp.uint32)
-    mixed = words ^ (jax.lax.iota(jnp.uint32, words.shape[0]) * jnp.uint32(0x9E3779B1))
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
-        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
-    return jnp.sum(mixed, dtype=jnp.uint32).reshape(1)
+    def results_by_rank(self) -> dict[int, Any]:
+        return {rank: np.asarray(shard) for rank, shard in self._shards(self.result).items()}
 
 
 def _most_iterations(case: Case, rounds: int, form: Form) -> int:

@@ -105,10 +105,7 @@ class TensorflowBackend(FrameworkBackend):
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        return TensorflowProgram(case, self._strategy(case))
-
-    def _soaked(self, case: Case) -> TensorflowProgram:
-        return TensorflowProgram(case, self._strategy(case), is_soaking=True)
+        return TensorflowProgram(case, self.strategy(case))
 
     @contextlib.contextmanager
     def record(self, folder: Path) -> Iterator[Reader]:
@@ -124,7 +121,7 @@ class TensorflowBackend(FrameworkBackend):
         finally:
             tf.profiler.experimental.stop()
 
-    def _strategy(self, case: Case) -> Any:
+    def strategy(self, case: Case) -> Any:
         """Return the only object for a strategy: collective groups last for the process."""
         if self._group_strategy is not None:
             return self._group_strategy

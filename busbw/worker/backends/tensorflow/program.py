@@ -19,7 +19,6 @@ from busbw.model.words import Clock, Placement
 from ..base import unavailable, wrong_world
 from ..chain import Chain
 from ..values import Values, memory_at, tiled
-from ..words import Words
 from . import proof
 
 
@@ -49,12 +48,14 @@ class TensorflowProgram(Chain):
     shortest = 1
     _call: Any
 
-    def __init__(self, case: Case, strategy: Any, *, is_soaking: bool = False) -> None:
+    def __init__(
+        self, case: Case, strategy: Any, values_of: Callable[[Case, Any], Values] = Values
+    ) -> None:
         replicas = int(strategy.num_replicas_in_sync)
         if replicas != case.ranks:
             raise wrong_world(f"{replicas} replicas take part, expected {case.ranks}")
         self._dtype = tf.dtypes.as_dtype(case.dtype)
-        values = (Words if is_soaking else Values)(case, self._dtype.as_numpy_dtype)
+        values = values_of(case, self._dtype.as_numpy_dtype)
         super().__init__(case, values)
         self.most_iterations = _most_iterations(case, values.most_rounds())
         self._strategy = strategy
@@ -66,41 +67,39 @@ class TensorflowProgram(Chain):
         self._gpus = [name for name in self._devices if "GPU" in name]
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
-        self._start: Any = None
-        self._aside: Any = None
         self.initialize()
         begun_s = time.perf_counter()
         chain = _once if case.clock is Clock.DISPATCH else _loop
         traced = tf.function(
             lambda values, turns: chain(case, strategy, values, turns), autograph=False
         )
-        self._call = traced.get_concrete_function(self._start, tf.constant(1))
+        self._call = traced.get_concrete_function(self.inputs, tf.constant(1))
         executed = proof.executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
         self.proof = proof.prove(case, executed, self._call.graph, local_ranks)
         self.timed = proof.reducing_nodes(executed)
 
     def release(self) -> None:
-        self._start = self._aside = self._result = self._call = None
+        self.inputs = self.result = self._call = None
 
     def device_peak_bytes(self) -> int | None:
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
-    def _initialize(self, draw: int) -> None:
+    def _write(self, draw: int) -> None:
         """Write the starting values in place if a device's memory is the host's."""
-        if self._start is None or not self._is_host:
-            self._start = None
-            self._start = self._distribute(lambda rank: self._starting_values(rank, draw))
+        if self.inputs is None or not self._is_host:
+            self.inputs = None
+            self.inputs = self._distribute(lambda rank: self._starting_values(rank, draw))
             return
         # A device of the CPU uses the memory only during a call.
-        arrays = (value._numpy() for value in self._local(self._start))
+        arrays = (value._numpy() for value in self._local(self.inputs))
         buffers = (memory_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
-        self._values.write(draw, dict(enumerate(buffers, start=self._first)))
+        self.values.write(draw, dict(enumerate(buffers, start=self._first)))
 
     def _starting_values(self, rank: int, draw: int) -> Any:
         count = self._case.payload_bytes // self._dtype.size
-        (period,) = self._values.start(rank, draw)
+        (period,) = self.values.start(rank, draw)
         stretch = tf.constant(tiled(period, count))
         values = tf.tile(stretch, [-(-count // stretch.shape[0])])
         return values if values.shape[0] == count else values[:count]
@@ -121,18 +120,15 @@ class TensorflowProgram(Chain):
 
         A result is on another device, and would need another graph.
         """
-        counted, result = self._call(self._start, tf.constant(iterations))
+        counted, result = self._call(self.inputs, tf.constant(iterations))
         self._wait(result)
         return counted, result
 
-    def _swap(self) -> None:
-        self._start, self._aside = self._aside, self._start
-
-    def _results(self) -> dict[int, Any]:
+    def results_by_rank(self) -> dict[int, Any]:
         """Return the results of this process by rank, without a copy on the CPU."""
         return {
             rank: value._numpy() if "CPU" in value.backing_device else value
-            for rank, value in enumerate(self._local(self._result), start=self._first)
+            for rank, value in enumerate(self._local(self.result), start=self._first)
         }
 
     def _local(self, values: Any) -> list[Any]:

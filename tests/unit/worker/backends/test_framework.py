@@ -45,18 +45,18 @@ class Counter(Chain):
         self.initialized: list[int] = []
 
     def release(self) -> None:
-        self._result = None
+        self.result = None
 
-    def _initialize(self, draw: int) -> None:
-        assert self._result is None
+    def _write(self, draw: int) -> None:
+        assert self.result is None
         self.initialized.append(draw)
 
     def _run(self, iterations: int) -> tuple[Any, Any]:
-        assert self._result is None
+        assert self.result is None
         return iterations // 2 - self.skipped, 100 * self.initialized[-1] + iterations
 
-    def _results(self) -> Mapping[int, Any]:
-        return {0: self._result}
+    def results_by_rank(self) -> Mapping[int, Any]:
+        return {0: self.result}
 
 
 def test_draws_alternate_and_each_result_is_compared_with_its_own_draw() -> None:

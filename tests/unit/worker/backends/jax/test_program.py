@@ -36,7 +36,7 @@ OFF_BY_ONE_BIT = """
 right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
-    self._result = self._result.at[{place}].multiply(1 + 2**-23)
+    self.result = self.result.at[{place}].multiply(1 + 2**-23)
 put(door.JaxProgram, "run", run)
 """
 

@@ -88,9 +88,9 @@ right = door.JaxProgram.run
 last = {}
 def run(self, iterations):
     right(self, iterations)
-    now = self._result.copy()
+    now = self.result.copy()
     if iterations in last:
-        self._result = last[iterations]
+        self.result = last[iterations]
     last[iterations] = now
 put(door.JaxProgram, "run", run)
 """
@@ -99,7 +99,7 @@ OFF_BY_ONE_BIT = """
 right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
-    self._result = self._result.at[2 * 1024 + 700].multiply(1 + 2**-23)
+    self.result = self.result.at[2 * 1024 + 700].multiply(1 + 2**-23)
 put(door.JaxProgram, "run", run)
 """
 
@@ -109,20 +109,20 @@ import jax
 right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
-    sharding, ranks = self._result.sharding, self._result.reshape(4, -1)
-    self._result = jax.device_put(ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1), sharding)
+    sharding, ranks = self.result.sharding, self.result.reshape(4, -1)
+    self.result = jax.device_put(ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1), sharding)
 put(door.JaxProgram, "run", run)
 """
 
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
 put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
-    _counted=iterations // self.step, _result=self._buffers[self._form.result]))
+    _counted=iterations // self.step, result=self.inputs[self._form.result]))
 """
 
 HALF_THE_DEVICES = """
 import jax, numpy
-put(door.JaxBackend, "_mesh", lambda self, case: jax.sharding.Mesh(
+put(door.JaxBackend, "mesh", lambda self, case: jax.sharding.Mesh(
     numpy.array(jax.devices()[:2]), ("ranks",)))
 """
 
@@ -131,7 +131,7 @@ import jax
 right = door.JaxProgram.run
 def run(self, iterations):
     right(self, iterations)
-    self._result = jax.device_put(self._result, jax.devices()[1])
+    self.result = jax.device_put(self.result, jax.devices()[1])
 put(door.JaxProgram, "run", run)
 """
 

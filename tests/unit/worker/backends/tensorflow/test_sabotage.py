@@ -62,8 +62,8 @@ right = program.TensorflowProgram.run
 last = {}
 def run(self, iterations):
     right(self, iterations)
-    now = self._result
-    self._result = last.get(iterations, now)
+    now = self.result
+    self.result = last.get(iterations, now)
     last[iterations] = now
 put(program.TensorflowProgram, "run", run)
 """
@@ -72,7 +72,7 @@ OFF_BY_ONE_BIT = """
 import tensorflow as tf
 right = program.TensorflowProgram.check
 def check(self, iterations):
-    found = self._local(self._result)
+    found = self._local(self.result)
     with tf.device(found[2].backing_device):
         wrong = found[2].numpy().copy()
         wrong[700] *= 1 + 2**-23

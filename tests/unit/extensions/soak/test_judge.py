@@ -1,4 +1,4 @@
-"""What is said of a soak."""
+"""The verdicts of a soak."""
 
 from __future__ import annotations
 
@@ -6,51 +6,54 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge.soak import amount_text, judge_soak, judge_soak_session, rare_text
+from busbw.extensions.soak.judge import (
+    Tally,
+    amount_text,
+    compared_text,
+    judge_soak,
+    judge_soak_session,
+)
+from busbw.extensions.soak.worker import SoakRun, WrongElement
 from busbw.model.launch import LaunchId
-from busbw.model.soak import Soaked, Tally, Wrong
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 
 CASE, SPEC = build.case(), build.spec()
 LAUNCH = LaunchId(pass_number=3, framework="jax")
-WRONG = Wrong(
+WRONG = WrongElement(
+    draw=3,
     rank=2,
     element=77,
-    number=41,
-    values="whole numbers",
+    iteration=41,
     expected=0x3F800000,
-    found=0x3F800008,
-    again=3,
-    asked=100,
+    actual=0x3F800008,
+    repeats=3,
+    retries=100,
 )
-MUCH = Tally(rounds=310_000, compared_bytes=41_000_000_000_000, seconds=600.0)
+MUCH = Tally(iterations=1_130_000, compared_bytes=2_600_000_000_000, soaked_s=600.0)
 
 
-def test_no_difference_is_said_with_how_rare_one_can_be() -> None:
-    verdict = judge_soak(SPEC, CASE, replace(MUCH, left_out=("special words",)))
+def test_without_corruption_the_text_has_the_amount_and_a_bound_for_the_error_rate() -> None:
+    verdict = judge_soak(SPEC, CASE, MUCH)
     assert (verdict.outcome, verdict.failed) == (Outcome.PASS, False)
     assert verdict.text == (
-        "3.1e+05 rounds, 41 TB compared, no difference: fewer than 1 in 1e+05 rounds with 95 % "
-        "confidence"
+        "1.1 million iterations, 2.6 TB compared, no corruption; error rate below 1 in 380,000, "
+        "95 % confidence"
     )
-    assert verdict.notes == ("not passed unchanged here, and left out: special words",)
 
 
-def test_a_wrong_word_fails_with_rank_host_element_bits_and_how_often() -> None:
-    tally = replace(MUCH, wrong=WRONG, launch=LAUNCH, process=1)
+def test_a_wrong_element_fails_with_rank_host_element_bits_and_how_often() -> None:
+    tally = replace(MUCH, mismatch=WRONG, launch=LAUNCH, process=1)
     verdict = judge_soak(SPEC, CASE, tally, ["a", "b"])
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert verdict.failure is not None
     assert verdict.failure.kind is FailureKind.WRONG_RESULT
     assert verdict.text == (
-        "wrong result: rank 2 (b), element 77, whole numbers, round 41: 0x3f800008, expected "
-        "0x3f800000 (bit 3); with the same input wrong again in 3 of 100 rounds; "
-        "with the ranks on other devices it did not come again"
+        "wrong result: rank 2 (b), element 77, iteration 41: 0x3f800008, expected 0x3f800000 "
+        "(bit 3); the same input gave a wrong result in 3 of 100 more iterations"
     )
-    many = replace(tally, wrong=replace(WRONG, elements=12, last=99, found=0))
-    text = judge_soak(SPEC, CASE, replace(many, follows="device")).text
-    assert text.endswith("it stays with the device")
+    many = replace(tally, mismatch=replace(WRONG, count=12, last=99, actual=0))
+    text = judge_soak(SPEC, CASE, many).text
     assert "element 77, the first of 12 up to 99, " in text
     assert "(bits 23, 24, 25, 26, 27, 28, 29)" in text
 
@@ -67,26 +70,26 @@ def test_what_fits_in_no_memory_is_no_failure_and_what_dies_is() -> None:
     assert judge_soak(SPEC, CASE, wider).outcome is Outcome.SKIPPED
 
 
-def test_processes_of_a_group_take_the_same_rounds_and_each_compares_its_own() -> None:
-    answer = Soaked(launch=LAUNCH, rounds=10, compared_bytes=100, seconds=2.0)
-    tally = Tally().plus(answer, 0).plus(replace(answer, wrong=WRONG), 1)
-    assert (tally.rounds, tally.compared_bytes, tally.seconds) == (10, 200, 2.0)
-    assert (tally.wrong, tally.process, tally.is_over) == (WRONG, 1, True)
-    later = MUCH.plus(replace(answer, wrong=WRONG))
-    assert later.wrong is not None
-    # Of all rounds, not of the last launch's.
-    assert later.wrong.number == MUCH.rounds + WRONG.number
+def test_processes_of_a_group_run_the_same_iterations_and_each_compares_its_own_ranks() -> None:
+    reply = SoakRun(launch=LAUNCH, iterations=10, compared_bytes=100, seconds=2.0)
+    tally = Tally().plus(reply, 0).plus(replace(reply, mismatch=WRONG), 1)
+    assert (tally.iterations, tally.compared_bytes, tally.soaked_s) == (10, 200, 2.0)
+    assert (tally.mismatch, tally.process, tally.is_over) == (WRONG, 1, True)
+    later = MUCH.plus(replace(reply, mismatch=WRONG))
+    assert later.mismatch is not None
+    # The number is that in all launches.
+    assert later.mismatch.iteration == MUCH.iterations + WRONG.iteration
 
 
-def test_a_session_is_fine_only_if_every_case_had_a_round() -> None:
+def test_a_session_is_fine_only_if_every_case_had_an_iteration() -> None:
     good = judge_soak(SPEC, CASE, MUCH)
     assert judge_soak_session([good], {CASE: MUCH}).outcome is SessionOutcome.FINE
     none = judge_soak_session([good], {CASE: MUCH, build.case(payload_bytes=1): Tally()})
     assert none.outcome is SessionOutcome.NO_VERDICT
-    bad = replace(MUCH, wrong=WRONG)
+    bad = replace(MUCH, mismatch=WRONG)
     failed = judge_soak_session([judge_soak(SPEC, CASE, bad)], {CASE: bad})
     assert failed.outcome is SessionOutcome.FAILED
-    assert failed.text == "1 of 1 case failed; 1 case, 3.1e+05 rounds, 41 TB compared"
+    assert failed.text == "1 of 1 case failed; 1 case, 1.1 million iterations, 2.6 TB compared"
     assert judge_soak_session([], {}).outcome is SessionOutcome.NO_VERDICT
 
 
@@ -103,14 +106,15 @@ def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 3.3e+05")]
+    ("iterations", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 330,000")]
 )
-def test_the_bound_is_that_of_clopper_and_pearson(rounds: int, text: str) -> None:
-    assert f"fewer than {text} rounds" in rare_text(rounds)
+def test_the_bound_is_that_of_clopper_and_pearson(iterations: int, text: str) -> None:
+    tally = Tally(iterations=iterations)
+    assert f"error rate below {text}, " in compared_text([tally])
 
 
 def test_amounts_are_in_powers_of_ten() -> None:
-    assert amount_text(Tally(rounds=1, compared_bytes=12)) == "1 round, 12 bytes compared"
-    assert amount_text(Tally(rounds=1204, compared_bytes=5_100_000)) == (
-        "1,204 rounds, 5.1 MB compared"
+    assert amount_text([Tally(iterations=1, compared_bytes=12)]) == "1 iteration, 12 bytes compared"
+    assert amount_text([Tally(iterations=1204, compared_bytes=5_100_000)]) == (
+        "1204 iterations, 5.1 MB compared"
     )

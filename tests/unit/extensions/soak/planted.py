@@ -1,11 +1,12 @@
 """A soak of a real JAX program on CPU devices into whose result a fault is planted.
 
-``python -m tests.unit.worker.backends.jax.planted FAULT COLLECTIVE ROUND...`` prints for each ROUND
-a line of JSON: the Wrong that was found, and what was planted, as rank, element and bit.
+``python -m tests.unit.extensions.soak.planted FAULT COLLECTIVE ROUND...`` prints for each ROUND
+a line of JSON: the WrongElement that was found, and what was planted, as rank, element and bit.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import sys
@@ -16,15 +17,14 @@ import numpy as np
 
 from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
+from busbw.extensions.soak.worker import soak
+from busbw.extensions.soak.worker_words import ChainProgram
 from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
-from busbw.worker.backends.jax import program as jax_program
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.values import memory_at
-from busbw.worker.backends.words import Words
+from busbw.worker.backends.values import Values, memory_at
 from busbw.worker.measure import MeasureSession
-from busbw.worker.operations.soak import soak
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -34,7 +34,7 @@ Planted = tuple[int, "int | None", "int | None"]
 class Faults:
     """Changes the words of each rank's result after a round; `before` are of the one before."""
 
-    def __init__(self, values: Words, draw: int, before: Memories, chance: random.Random) -> None:
+    def __init__(self, values: Values, draw: int, before: Memories, chance: random.Random) -> None:
         self._values, self._draw, self._before, self._chance = values, draw, before, chance
 
     def flip(self, held: Memories) -> Planted:
@@ -76,32 +76,30 @@ class Faults:
         return rank, first, None
 
 
-def _words_of(program: Any, result: Any) -> Memories:
-    shards = program._shards(result)
+def _memories_of(chain: Any) -> Memories:
+    shards = chain._shards(chain.result)
     return {
         rank: memory_at(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
         for rank, shard in shards.items()
     }
 
 
-def planting(fault: str, number: int, found: list[Planted]) -> Callable[..., Any]:
-    """In place of `JaxProgram._run`."""
-    called, rounds = jax_program.JaxProgram._run, [0]
+def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[ChainProgram], None]:
+    """Return a `ChainProgram.run` that plants a fault in iteration `number`."""
+    run, iterations = ChainProgram.run, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
-    def planted(self: Any, iterations: int) -> tuple[Any, Any]:
-        counted, result = called(self, iterations)
-        rounds[0] += 1
-        held = _words_of(self, result)
-        if rounds[0] == number:
-            faults = Faults(self._values, self.draw, before, chance)
-            found.append(getattr(faults, fault)(held))
-        elif rounds[0] == number - 1:
-            before.update({rank: words.copy() for rank, words in held.items()})
-        return counted, result
+    def run_and_plant(program: ChainProgram) -> None:
+        run(program)
+        memories, iteration = _memories_of(program.chain), next(iterations)
+        if iteration == number:
+            faults = Faults(program.chain.values, program.draw, before, chance)
+            planted.append(getattr(faults, fault)(memories))
+        elif iteration == number - 1:
+            before.update({rank: words.copy() for rank, words in memories.items()})
 
-    return planted
+    return run_and_plant
 
 
 def main(fault: str, name: str, *numbers: str) -> None:
@@ -117,14 +115,14 @@ def main(fault: str, name: str, *numbers: str) -> None:
         placement=collective.placements[0],
     )
     case, key = grid.resolve(spec, target), target.key(spec)
-    session, called = MeasureSession(backend, LaunchId(name="x")), jax_program.JaxProgram._run
+    session, run = MeasureSession(backend, LaunchId(name="x")), ChainProgram.run
     for number in map(int, numbers):
         planted: list[Planted] = []
-        jax_program.JaxProgram._run = planting(fault, number, planted)  # type: ignore[method-assign]
-        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "turned": 0}
-        answer = soak(session, {name: wire.to_json(value) for name, value in request.items()})
-        jax_program.JaxProgram._run = called  # type: ignore[method-assign]
-        print(json.dumps({"found": wire.to_json(answer.wrong), "planted": planted}))
+        ChainProgram.run = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
+        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS}
+        reply = soak(session, {name: wire.to_json(value) for name, value in request.items()})
+        ChainProgram.run = run  # type: ignore[method-assign]
+        print(json.dumps({"mismatch": wire.to_json(reply.mismatch), "planted": planted}))
 
 
 if __name__ == "__main__":

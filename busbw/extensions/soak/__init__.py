@@ -1,0 +1,17 @@
+"""Soak tests (`--soak`), the order of summation (`--require-signature`), and health counters.
+
+A soak is a mode of the tests that measure: `mode` runs it, and `judge` judges it. `health` observes
+the counters of devices in every session, and `signatures` compares orders of summation. Workers
+have `worker`, which compares results, with `worker_words` as inputs, and `worker_health`, which
+reads counters.
+"""
+
+MODES = {"busbw_verdict": "mode:mode_of"}
+OPTIONS = {"soak": "options:SOAK", "require_signature": "options:REQUIRE_SIGNATURE"}
+OBSERVERS = {"health": "health:observer_of"}
+FINDINGS = {"health": "health:finding_at", "signature": "signatures:finding_at"}
+VALUES = {"health": "health:Health", "soak": "judge:Tally"}
+FIGURES = {"soak": "judge:FIGURES"}
+HOOKS = {"tables": "signatures:order_tables"}
+WORKER_SERVICES = {"health": "worker_health:open_session"}
+WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}

@@ -1,0 +1,178 @@
+"""The verdicts of a soak: a wrong element, or a bound for the rate of wrong results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from busbw.judge.validity import memory_verdict
+from busbw.model.case import Case, Spec
+from busbw.model.launch import NO_LAUNCH, Failure, LaunchId
+from busbw.model.limits import Natural, NotNegative
+from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import FailureKind, Outcome, SessionOutcome, plural
+from busbw.report.figures import Figure
+
+from .worker import SoakRun, WrongElement
+
+NAME = "soak"
+_CONFIDENCE = 0.95
+# More bits than these are counted.
+_MAX_BITS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """What was compared of one case so far, in all launches and processes, and what ended that.
+
+    `mismatch` is the first wrong element, in `launch` and `process`. `failure` is any other reason
+    for the end.
+    """
+
+    iterations: Natural = 0
+    compared_bytes: Natural = 0
+    soaked_s: NotNegative = 0.0
+    mismatch: WrongElement | None = None
+    launch: LaunchId = NO_LAUNCH
+    process: Natural = 0
+    failure: Failure | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the case is not continued."""
+        return self.mismatch is not None or self.failure is not None
+
+    def plus(self, reply: SoakRun | Failure, process: int = 0) -> Tally:
+        """Return the tally with the reply of a process; all of a group run the same iterations."""
+        if isinstance(reply, Failure):
+            return self if self.failure else replace(self, failure=reply)
+        is_first = process == 0
+        tally = replace(
+            self,
+            iterations=self.iterations + (reply.iterations if is_first else 0),
+            compared_bytes=self.compared_bytes + reply.compared_bytes,
+            soaked_s=self.soaked_s + (reply.seconds if is_first else 0.0),
+        )
+        if reply.mismatch is None or self.mismatch is not None:
+            return tally
+        before = tally.iterations - reply.iterations
+        mismatch = replace(reply.mismatch, iteration=before + reply.mismatch.iteration)
+        return replace(tally, mismatch=mismatch, launch=reply.launch, process=process)
+
+
+def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) -> Verdict:
+    """Judge one case of a soak; `hosts` has the name of each process's host, if there are hosts."""
+    failure, outcome = tally.failure, Outcome.FAILED
+    if tally.mismatch is not None:
+        text = mismatch_text(tally.mismatch, hosts[tally.process] if hosts else "")
+        kind = FailureKind.WRONG_RESULT
+        failure = Failure(kind=kind, message=text, launch=tally.launch)
+    if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
+        verdict = memory_verdict(spec, failure, " (nothing was compared)", failed=False)
+        return replace(verdict, case=case, extra={NAME: tally})
+    if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
+        text, outcome, failure = failure.message, Outcome.SKIPPED, None
+    elif failure is not None:
+        text = f"{failure.kind.words}: {failure.first_line}"
+    elif tally.iterations:
+        text, outcome = compared_text([tally]), Outcome.PASS
+    else:
+        text, outcome = "there was no time for an iteration", Outcome.SKIPPED
+    return Verdict(
+        spec=spec,
+        outcome=outcome,
+        failed=outcome is Outcome.FAILED,
+        text=text,
+        case=case,
+        failure=failure,
+        extra={NAME: tally},
+    )
+
+
+def judge_soak_session(
+    verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]
+) -> SessionVerdict:
+    """Return FAILED, PASS, or NO_VERDICT if a case had no iteration or nothing was compared."""
+    failed = sum(verdict.failed for verdict in verdicts)
+    missing = sum(map(_is_missing, tallies.values()))
+    outcome, cases = SessionOutcome.NO_VERDICT, plural(len(verdicts), "case")
+    text = f"{plural(len(tallies), 'case')}, {amount_text(tallies.values())}"
+    if failed:
+        outcome, text = SessionOutcome.FAILED, f"{failed} of {cases} failed; {text}"
+    elif missing:
+        text = f"{plural(missing, 'case')} without an iteration; {text}"
+    elif not any(tally.iterations for tally in tallies.values()):
+        text = f"no result was compared: {cases} skipped"
+    else:
+        outcome = SessionOutcome.FINE
+        text = f"{plural(len(tallies), 'case')}, {compared_text(tallies.values())}"
+    return SessionVerdict(outcomes=(outcome,), text=text)
+
+
+def _is_missing(tally: Tally) -> bool:
+    """Return whether a case lacks an iteration, and not because of a program of another dtype."""
+    other = tally.failure is not None and tally.failure.kind is FailureKind.OTHER_DTYPE
+    return not tally.iterations and not other
+
+
+def compared_text(tallies: Collection[Tally]) -> str:
+    """Return the amount that was compared, and a bound for the rate of wrong results.
+
+    The bound is the upper end of the exact interval of Clopper and Pearson (1934) without an event:
+    if a share p of iterations were wrong, a wrong result would have been seen with the probability
+    1 - (1 - p)^iterations. Iterations are assumed to be independent.
+    """
+    iterations = sum(tally.iterations for tally in tallies)
+    share = -math.expm1(math.log1p(-_CONFIDENCE) / iterations)
+    bound = f"error rate below 1 in {float(f'{1 / share:.2g}'):,.{int(share > 0.1)}f}"
+    amount = amount_text(tallies)
+    return f"{amount}, no corruption; {bound}, {100 * _CONFIDENCE:.0f} % confidence"
+
+
+def amount_text(tallies: Collection[Tally]) -> str:
+    """Return a text such as ``1.1 million iterations, 2.6 TB compared``; TB is 10^12 bytes."""
+    count = sum(tally.iterations for tally in tallies)
+    compared_bytes = sum(tally.compared_bytes for tally in tallies)
+    iterations = plural(count, "iteration")
+    if count >= 10**6:
+        iterations = f"{count / 10**6:.2g} million iterations"
+    size, unit = next(
+        (compared_bytes / size, unit)
+        for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
+        if compared_bytes >= size or size == 1
+    )
+    return f"{iterations}, {size:.3g} {unit} compared"
+
+
+def mismatch_text(mismatch: WrongElement, host: str) -> str:
+    """Return which element is wrong, its bits, and how often the result was wrong again."""
+    bits, where = mismatch.bits, f" ({host})" if host else ""
+    which = f"{len(bits)} bits"
+    if len(bits) <= _MAX_BITS:
+        which = f"bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}"
+    count, last = mismatch.count, mismatch.last
+    many = "" if count == 1 else f", the first of {count} up to {last}"
+    return (
+        f"rank {mismatch.rank}{where}, element {mismatch.element}{many}, iteration "
+        f"{mismatch.iteration}: {mismatch.actual:#x}, expected {mismatch.expected:#x} ({which}); "
+        f"the same input gave a wrong result in {mismatch.repeats} of {mismatch.retries} more "
+        "iterations"
+    )
+
+
+def _figure(id: str, heading: str, **options: Any) -> Figure:
+    """Declare the figure that is the field `id` of the tally."""
+
+    def compute(verdict: Verdict) -> Any:
+        return getattr(verdict.extra[NAME], id)
+
+    return Figure(id, heading, fits=True, compute=compute, **options)
+
+
+FIGURES = (
+    _figure("iterations", "iterations", text="{:,}".format),
+    _figure("compared_bytes", "compared bytes", text="{:.3g}".format),
+    _figure("soaked_s", "time", unit="s", text="{:.0f}".format),
+)

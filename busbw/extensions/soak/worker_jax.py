@@ -1,0 +1,63 @@
+"""A soak of a collective in JAX, whose results are hashed on the devices."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from busbw.model.case import Case
+from busbw.model.words import Device
+from busbw.worker.backends.jax.backend import JaxBackend
+from busbw.worker.backends.jax.collective import lower_over
+from busbw.worker.backends.jax.program import JaxProgram
+
+from .worker_words import ChainProgram, Words
+
+
+@contextlib.contextmanager
+def program_of(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
+    """Compile and prove a case. Raises MeasuringError."""
+    mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
+    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_of=Words)
+    with backend.hold(make) as chain:
+        yield ChainProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
+
+
+class DeviceProgram(ChainProgram):
+    """A program on devices with memory of their own, which hash their results."""
+
+    def __init__(self, chain: JaxProgram, mesh: Mesh) -> None:
+        super().__init__(chain)
+        self._mesh = mesh
+        self._hash: Any = None
+
+    def digests(self) -> tuple[int, ...]:
+        """Return the hashes that the devices compute."""
+        result = self.chain.result
+        if self._hash is None:
+            shape = jax.ShapeDtypeStruct(result.shape, result.dtype, sharding=result.sharding)
+            spec = PartitionSpec(self._mesh.axis_names)
+            self._hash = lower_over(self._mesh, hash_words, (shape,), spec).compile()
+        shards = self._hash(result).addressable_shards
+        return tuple(int(np.asarray(shard.data)[0]) for shard in shards)
+
+
+def hash_words(values: jax.Array) -> jax.Array:
+    """Add up all words, each mixed with its place.
+
+    The mixing is the finalizer of MurmurHash3 (Appleby, public domain). A change of one word
+    changes the sum for certain, and a change of several words is missed once in 2^32 times.
+    """
+    size = values.dtype.itemsize
+    words = jax.lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * size}")).astype(jnp.uint32)
+    mixed = words ^ (jax.lax.iota(jnp.uint32, words.shape[0]) * jnp.uint32(0x9E3779B1))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    return jnp.sum(mixed, dtype=jnp.uint32).reshape(1)

@@ -1,0 +1,42 @@
+"""What is noticed at a case besides its time, merged with the verdict of the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What is noticed at a case: notes, which change nothing, a doubt, or a failure.
+
+    A `doubt` says what else may have made the case slower: REGRESSED becomes NOISY. A `failure`
+    says why the case is CHANGED.
+    """
+
+    notes: tuple[str, ...] = ()
+    doubt: str = ""
+    failure: str = ""
+
+
+def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """Return the verdict with all findings, whose order changes only the order of texts.
+
+    A failure goes before a doubt, and a doubt before the verdict of the rule. The failure of a case
+    that fails anyway becomes a note.
+    """
+    doubts = [finding.doubt for finding in findings if finding.doubt]
+    failures = [finding.failure for finding in findings if finding.failure]
+    notes = [*verdict.notes, *(note for finding in findings for note in finding.notes)]
+    if doubts and verdict.outcome is Outcome.REGRESSED:
+        text = "; ".join((verdict.text, *doubts))
+        verdict = replace(verdict, outcome=Outcome.NOISY, failed=False, text=text)
+    if failures and verdict.failed:
+        notes += failures
+    elif failures:
+        verdict = replace(verdict, outcome=Outcome.CHANGED, failed=True, text="; ".join(failures))
+        notes = [note for note in notes if note not in failures]
+    return replace(verdict, notes=tuple(dict.fromkeys(notes)))

@@ -1,0 +1,93 @@
+"""Health counters beside a verdict: notes, and a doubt where throttling explains a loss."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from busbw.extensions.soak.health import NAME, Health, HealthChanges, finding_at
+from busbw.extensions.soak.worker_health import Reading
+from busbw.judge.findings import Finding
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome
+from tests.helpers import build
+
+CASE, SPEC = build.case(), build.spec()
+BEFORE = Reading(
+    host="b",
+    read_s=100.0,
+    errors={"gpu 0 PCIe replays": 1},
+    throttled_s={"gpu 0 power cap": 5.0, "gpu 0 heat": 0.0},
+    values={"gpu 0 temperature C": 33},
+)
+
+
+def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> Reading:
+    return Reading(
+        host="b",
+        read_s=110.0,
+        errors={**BEFORE.errors, **(errors or {})},
+        throttled_s={**BEFORE.throttled_s, **{f"gpu 0 {n}": s for n, s in throttled_s.items()}},
+        values={"gpu 0 temperature C": 80},
+    )
+
+
+def _texts(after: Reading, prefix: str = "") -> tuple[str, ...]:
+    return HealthChanges().plus(BEFORE, after, prefix).texts
+
+
+def test_values_and_throttling_for_less_than_a_hundredth_of_the_time_are_no_change() -> None:
+    assert _texts(_after(heat=0.05)) == ()
+
+
+def test_an_error_is_shown_with_the_counts_before_and_after() -> None:
+    errors = {"gpu 0 PCIe replays": 3.0, "gpu 0 link 3 NVLink replays": 7.0}
+    assert _texts(_after(errors), "b, ") == (
+        "b, gpu 0 PCIe replays 1 -> 3",
+        "b, gpu 0 link 3 NVLink replays 0 -> 7",
+    )
+
+
+def test_throttling_is_shown_with_its_time_unless_its_counter_is_new() -> None:
+    assert _texts(_after(heat=3.2, reliability=9.0)) == ("gpu 0 heat: throttled for 3.2 s",)
+
+
+def test_over_several_launches_errors_go_from_the_first_count_and_throttling_adds_up() -> None:
+    changes = HealthChanges().plus(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
+    changes = changes.plus(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
+    assert changes.texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
+
+
+HOT = HealthChanges(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 12.3})
+TEXTS = ("gpu 0 PCIe replays 1 -> 3", "gpu 1 heat: throttled for 12.3 s")
+
+
+def _find(
+    changes: HealthChanges, ratio: float = 0.0, sampling_s: float = 0.0, *, paired: bool = False
+) -> Finding:
+    run = build.run(phases_s={"sampling": sampling_s})
+    measured: Any = SimpleNamespace(
+        extra={NAME: Health(readings=(), changes={CASE.name: changes})},
+        jobs={SPEC: SimpleNamespace(case=CASE)},
+        measurements={SPEC: SimpleNamespace(runs=(run,))},
+        paired=paired,
+    )
+    verdict = Verdict(
+        spec=SPEC, outcome=Outcome.REGRESSED, failed=True, text="so", ratio=ratio or None
+    )
+    return finding_at(measured, SPEC, verdict)
+
+
+def test_all_changes_are_notes_and_throttling_is_a_doubt() -> None:
+    assert _find(HOT) == Finding(notes=TEXTS, doubt=TEXTS[1])
+
+
+def test_errors_alone_and_two_interleaved_stacks_are_no_doubt() -> None:
+    for finding in (_find(HealthChanges(errors=HOT.errors)), _find(HOT, paired=True)):
+        assert finding.notes and not finding.doubt
+
+
+def test_throttling_is_a_doubt_only_if_it_took_a_third_of_the_lost_time() -> None:
+    assert _find(HOT, 2.0, sampling_s=70.0).doubt
+    # Half of 100 s are lost, and 12.3 s are less than a third of the loss.
+    assert not _find(HOT, 2.0, sampling_s=100.0).doubt

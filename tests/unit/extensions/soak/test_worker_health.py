@@ -1,0 +1,165 @@
+"""Health counters are read through fake libraries with the same interfaces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from busbw.extensions.soak.worker_health import HealthReader
+from busbw.model.words import Device
+from tests.helpers import fake_nvml
+
+
+def _gpus(monkeypatch: pytest.MonkeyPatch, does: str = "fine") -> None:
+    monkeypatch.setenv("FAKE_NVML", does)
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml)
+
+
+def test_gpus_are_read_and_what_they_do_not_support_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _gpus(monkeypatch)
+    found = HealthReader(Device.GPU).read()
+    assert found.problem == ""
+    assert found.errors == {f"gpu {index} PCIe replays": 1 for index in (0, 1)}
+    assert found.throttled_s["gpu 1 power cap"] == 0
+    assert found.values["gpu 0 clock MHz"] == 1980
+    assert not any("remapped" in name for name in found.errors)
+
+
+def test_a_library_that_raises_is_a_problem_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    _gpus(monkeypatch, "raises")
+    found = HealthReader(Device.GPU).read()
+    assert (found.problem, found.errors) == ("NVMLError: Driver Not Loaded", {})
+
+
+ROWS = {
+    "ici_link_health": ["tray1.chip3.ici1.int: 10", "tray1.chip3.ici0.int: 0"],
+    "tpu_throttle_score": ["0", "4"],
+    "hbm_capacity_usage": ["1024", "2048"],
+}
+
+
+def test_tpus_are_read_by_what_their_library_supports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = SimpleNamespace(
+        list_supported_metrics=lambda: [*ROWS, "duty_cycle_pct"],
+        get_metric=lambda name: SimpleNamespace(data=lambda: ROWS[name]),
+    )
+    sdk: Any = SimpleNamespace(tpumonitoring=monitor)
+    monkeypatch.setitem(sys.modules, "libtpu.sdk", sdk)
+    reader = HealthReader(Device.TPU)
+    reader.read()
+    found = reader.read()
+    assert found.errors == {"tray1.chip3.ici1.int link health": 10}
+    assert found.throttled_s["tpu 0 throttling"] == 0 < found.throttled_s["tpu 1 throttling"]
+    assert found.values["tpu 1 memory bytes"] == 2048
+
+
+VERSION_1 = {
+    "proc/self/cgroup": "1:cpu,cpuacct:/box\n0::/",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "25000",
+    "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
+    "sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 9\nnr_throttled {n}\nthrottled_time {n}00000000",
+}
+VERSION_2 = {
+    "proc/self/cgroup": "0::/box",
+    "sys/fs/cgroup/box/cpu.max": "25000 100000",
+    "sys/fs/cgroup/box/cpu.stat": "usage_usec 5\nnr_throttled {n}\nthrottled_usec {n}00000",
+}
+
+
+def _throttle(root: Path, files: Mapping[str, str], count: object) -> None:
+    """Write the files of a control group that was throttled in `count` periods of 0.1 s."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text.replace("{n}", str(count)))
+
+
+@pytest.mark.parametrize("files", [VERSION_1, VERSION_2])
+@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
+def test_time_for_which_a_cpu_quota_stopped_the_host_is_throttling_beside_any_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device, files: Mapping[str, str]
+) -> None:
+    _gpus(monkeypatch, "raises")
+    reader = HealthReader(device, tmp_path)
+    seconds = []
+    for count in (5, 12, 3, 4):
+        _throttle(tmp_path, files, count)
+        seconds.append(reader.read().throttled_s["CPU quota of 0.25"])
+    # In between the group was made anew.
+    assert seconds == pytest.approx([0.0, 0.7, 0.7, 0.8])
+
+
+def test_a_group_is_stopped_no_longer_than_its_throttled_periods(tmp_path: Path) -> None:
+    reader = HealthReader(Device.CPU, tmp_path)
+    # Eight processors that wait at the same time count eight times.
+    for stat in ("nr_throttled 0\nthrottled_usec 0", "nr_throttled 2\nthrottled_usec 1600000"):
+        _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": stat}, 0)
+        reading = reader.read()
+    assert reading.throttled_s == {"CPU quota of 0.25": pytest.approx(0.2)}
+
+
+@pytest.mark.parametrize("counts", ["nr_throttled many", "nr_throttled", "\n", ""])
+def test_counters_in_a_form_that_the_kernel_does_not_write_cost_nothing_else(
+    tmp_path: Path, counts: str
+) -> None:
+    _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": counts}, 0)
+    reading = HealthReader(Device.CPU, tmp_path).read()
+    assert reading.problem == "" and not any(reading.throttled_s.values())
+
+
+# Joins the group, uses up its share of some periods, and says how often it was throttled.
+_THROTTLED = """
+import os, sys, time
+from pathlib import Path
+from busbw.extensions.soak.worker_health import HealthReader
+from busbw.model.words import Device
+Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
+reader = HealthReader(Device.CPU)
+while time.process_time() < 1 and reader.read().throttled_s["CPU quota of 0.05"] < 0.1:
+    sum(range(10_000))
+print(reader.read().throttled_s["CPU quota of 0.05"] >= 0.1)
+"""
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """Make a control group of this machine with a quota of a twentieth of a processor."""
+    for mount, files in (
+        ("/sys/fs/cgroup/cpu", {"cpu.cfs_quota_us": "5000"}),
+        ("/sys/fs/cgroup", {"cpu.max": "5000 100000"}),
+    ):
+        folder = Path(mount, f"busbw-test-{os.getpid()}")
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            if all((folder / name).exists() for name in files):
+                for name, text in files.items():
+                    (folder / name).write_text(text)
+                yield folder
+                return
+        finally:
+            folder.rmdir()
+    pytest.skip("no control group can be made here")
+
+
+def test_the_kernel_s_own_counters_are_read(group: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _THROTTLED, str(group)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_a_library_that_is_not_installed_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    reading = HealthReader(Device.GPU, Path("/nowhere")).read()
+    assert (reading.problem, reading.values) == ("", {})

@@ -1,0 +1,47 @@
+"""Findings at a case: which go before which, whatever their order."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from busbw.judge.findings import Finding, merge_findings
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome
+from tests.helpers import build
+
+NOTE, DOUBT = Finding(notes=("a link is bad",)), Finding(notes=("heat",), doubt="throttled")
+FAILURE = Finding(failure="another order")
+
+
+def _merge(outcome: Outcome, *findings: Finding) -> Verdict:
+    failed = outcome in (Outcome.REGRESSED, Outcome.FAILED)
+    verdict = Verdict(
+        spec=build.spec(), outcome=outcome, failed=failed, text="so", notes=("another order",)
+    )
+    merged = [merge_findings(verdict, order) for order in itertools.permutations(findings)]
+    results = {(v.outcome, v.failed, v.text, frozenset(v.notes)) for v in merged}
+    assert len(results) == 1
+    return merged[0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "findings", "expected"),
+    [
+        (Outcome.PASS, (NOTE, DOUBT), (Outcome.PASS, False)),
+        (Outcome.REGRESSED, (NOTE,), (Outcome.REGRESSED, True)),
+        (Outcome.REGRESSED, (NOTE, DOUBT), (Outcome.NOISY, False)),
+        (Outcome.PASS, (NOTE, DOUBT, FAILURE), (Outcome.CHANGED, True)),
+        (Outcome.REGRESSED, (FAILURE, DOUBT), (Outcome.CHANGED, True)),
+        (Outcome.REGRESSED, (FAILURE,), (Outcome.REGRESSED, True)),
+        (Outcome.FAILED, (FAILURE, DOUBT), (Outcome.FAILED, True)),
+    ],
+)
+def test_a_failure_goes_before_a_doubt_and_a_doubt_before_the_rule(
+    outcome: Outcome, findings: tuple[Finding, ...], expected: tuple[Outcome, bool]
+) -> None:
+    verdict = _merge(outcome, *findings)
+    assert (verdict.outcome, verdict.failed) == expected
+    # A text is shown once, as the reason or as a note.
+    assert (FAILURE.failure in verdict.notes) is (verdict.outcome is not Outcome.CHANGED)

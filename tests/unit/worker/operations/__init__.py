@@ -1,1 +1,0 @@
-"""Tests of what workers do besides measuring."""
