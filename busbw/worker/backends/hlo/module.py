@@ -9,6 +9,7 @@ writes all fields there: a field at its default says nothing, whichever library 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -44,13 +45,14 @@ _CONFIG = "backend_config="
 _COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
 _PLAIN = ("emitter", "strategy")
 
-# What a GPU's collective says of itself: the field, our name of it, and how its values begin.
-_OF_GPUS = (
+# The fields of a GPU's collective: the field, its name in results, and the prefix of its values.
+_GPU_CONFIG = "collective_backend_config"
+_GPU_FIELDS = (
     ("kernel_strategy", "strategy", "KERNEL_STRATEGY_"),
     ("backend", "backend", ""),
     ("collectives_mode", "mode", "COLLECTIVES_"),
 )
-_SAYS_NOTHING = ("", "DEFAULT", "MODE_INVALID")
+_DEFAULTS = ("", "DEFAULT", "MODE_INVALID")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Instruction:
     @property
     def is_waited_for_at_once(self) -> bool:
         """Whether nothing is between the start of a GPU's collective and its end."""
-        return _gpu_config_of(_config_of(self.text)).get("is_sync") is True
+        return _object(_config_of(self.text), _GPU_CONFIG).get("is_sync") is True
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -186,45 +188,40 @@ def algorithm_of(collectives: Sequence[Instruction]) -> dict[str, str]:
 
 def _config_of(line: str) -> Mapping[str, Any]:
     text = line.partition(_CONFIG)[2]
-    if not text.startswith("{"):
-        return {}
-    try:
-        config, _ = json.JSONDecoder().raw_decode(text)
-    except json.JSONDecodeError:
-        return {}
-    return config if isinstance(config, dict) else {}
+    if text.startswith("{"):
+        with contextlib.suppress(json.JSONDecodeError, RecursionError):
+            return dict(json.JSONDecoder().raw_decode(text)[0])
+    return {}
+
+
+def _object(value: Any, name: str) -> Mapping[str, Any]:
+    """Return the object `name` of a JSON value; empty if there is none."""
+    inner = value.get(name) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
 
 
 def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    chosen = config.get("collective_algorithm_config")
-    if isinstance(chosen, dict):
-        for name in _PLAIN:
-            if chosen.get(name):
-                yield name, str(chosen[name])
-        yield from _COUNTS.findall(str(chosen.get("debug", "")))
+    algorithm = _object(config, "collective_algorithm_config")
+    yield from ((name, str(algorithm[name])) for name in _PLAIN if algorithm.get(name))
+    yield from _COUNTS.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
-    yield from _rings(config.get("collective_offload_config"))
-    gpu_config = _gpu_config_of(config)
-    for field, name, begin in _OF_GPUS:
+    yield from _rings(_object(config, "collective_offload_config"))
+    gpu_config = _object(config, _GPU_CONFIG)
+    for field, name, begin in _GPU_FIELDS:
         value = str(gpu_config.get(field, "")).removeprefix(begin)
-        if value not in _SAYS_NOTHING:
+        if value not in _DEFAULTS:
             yield name, value
 
 
-def _gpu_config_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    gpu_config = config.get("collective_backend_config")
-    return gpu_config if isinstance(gpu_config, dict) else {}
-
-
-def _rings(offload: Any) -> Iterator[tuple[str, str]]:
-    for choice in offload.values() if isinstance(offload, dict) else ():
-        strategy = choice.get("ici_strategy_config") if isinstance(choice, dict) else None
-        colors = strategy.get("color_strategies") if isinstance(strategy, dict) else None
-        if not isinstance(colors, list):
-            continue
-        yield "colors", str(len(colors))
-        phases = [color.get("phase_rings", ()) for color in colors if isinstance(color, dict)]
-        yield "phases", str(max(map(len, phases), default=0))
-        kinds = {str(ring.get("ring_type", "")) for rings in phases for ring in rings}
-        yield "rings", "+".join(sorted(kind.removeprefix("ICI_RING_TYPE_") for kind in kinds))
+def _rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for choice in offload.values():
+        colors = _object(choice, "ici_strategy_config").get("color_strategies")
+        if isinstance(colors, list):
+            yield "colors", str(len(colors))
+            values = [color.get("phase_rings") for color in colors if isinstance(color, dict)]
+            phases = [rings for rings in values if isinstance(rings, list)]
+            yield "phases", str(max(map(len, phases), default=0))
+            rings = [ring for rings in phases for ring in rings if isinstance(ring, dict)]
+            kinds = {str(ring.get("ring_type", "")) for ring in rings}
+            yield "rings", "+".join(sorted(kind.removeprefix("ICI_RING_TYPE_") for kind in kinds))

@@ -253,7 +253,13 @@ def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None
 
 
 @pytest.mark.parametrize(
-    "config", [None, {}, {"flag_configs": []}, {"collective_algorithm_config": {}}, [1], "text"]
+    "config",
+    [
+        *(None, {}, {"flag_configs": []}, {"collective_algorithm_config": {}}, [1], "text"),
+        {"collective_algorithm_config": 3, "collective_backend_config": [{}]},
+        {"collective_offload_config": {"a": 1, "b": {"ici_strategy_config": [3]}}},
+        {"collective_offload_config": {"a": {"ici_strategy_config": {"color_strategies": 5}}}},
+    ],
 )
 def test_what_is_not_published_is_not_made_up(config: object) -> None:
     assert published(config) == {}
