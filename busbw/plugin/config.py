@@ -43,7 +43,7 @@ ERRORS = pytest.StashKey[list[str]]()
 def given_of(config: pytest.Config) -> Given:
     outputs = {option: config.getoption(name, None) for name, option in _OF_PYTEST.items()}
     # pytest-benchmark opens its file at once.
-    named = {option: getattr(found, "name", found) for option, found in outputs.items()}
+    named = {option: getattr(output, "name", output) for option, output in outputs.items()}
     return Given(
         options={option.name: config.getoption(option.name) for option in OPTIONS},
         ini={
