@@ -17,6 +17,10 @@ from busbw.model.words import Clock, Device
 # More than a tenth of the cases without an answer is no answer.
 MOST_NOISY = 0.10
 
+# The errors of latency and bandwidth come from a few sizes of a few launches each, and are known
+# with as few degrees of freedom.
+CURVE_FREEDOM = 10.0
+
 # Vendors round their figures. An error of measurement, such as collectives that are counted but
 # did not run, makes much more.
 ABOVE_HARDWARE = 0.05
@@ -90,6 +94,8 @@ class Looks:
     detectable_loss: float = 0.05
     # A case that is slower by less than this fraction has not regressed.
     min_loss: float = 0.02
+    # The probability that a latency or a bandwidth of unchanged code seems slower.
+    curve_false_alarm_rate: float = 0.004
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,7 +230,7 @@ class Policy:
 # A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
 # with a single session (docs/quiet.md has the figures).
 _CPU = Policy(
-    looks=Looks(),
+    looks=Looks(curve_false_alarm_rate=0.025),
     # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
     # too. Less its neighbours a session differs by a tenth, and not normally: the factor is small,
     # because a loss is confirmed in three ways. How noisy a case is its launches do not say.

@@ -1,7 +1,7 @@
 """The verdict of a session: whether the requested cases were measured, and what they share.
 
-All cases together may be slower though no single case shows it. The verdicts of single cases stay
-as they are.
+Sizes of one kind make a curve; all cases together may be slower though no single case shows it. The
+verdicts of single cases stay as they are.
 """
 
 from __future__ import annotations
@@ -11,20 +11,65 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from busbw.model.case import Case
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import (
     Outcome,
     SessionOutcome,
     cut_short,
     plural,
 )
+from busbw.stats.variance import t_quantile
 
+from .curve import SizeShift, fit_curve, shift_of_curve
+from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
 from .undecided import NoisyCasePolicy, noisy_texts, too_noisy_text, verdict_name
 
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
+
+
+def fit_groups(
+    verdicts: Sequence[Verdict], policy: Policy, *, interleaved: bool
+) -> tuple[SizeGroup, ...]:
+    """Fit curves to the sizes of each kind of case.
+
+    If two stacks are `interleaved`, test each group for a shift of its curve, too.
+    """
+    families: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in verdicts:
+        if verdict.case is not None and verdict.now is not None:
+            families.setdefault(verdict.case.family, []).append(verdict)
+    groups = len(families) if interleaved else 0
+    return tuple(
+        _group(family[0].case, family, policy, groups)
+        for family in families.values()
+        if family[0].case
+    )
+
+
+def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int) -> SizeGroup:
+    """Fit one group, and test it for a shift as one of `groups` groups; without a test if 0."""
+    after = fit_curve({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
+    before = fit_curve({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
+    sizes = [
+        SizeShift(
+            payload_bytes=v.spec.payload_bytes,
+            log_ratio=math.log(v.ratio),
+            standard_error=v.ratio_error,
+            is_significant=v.outcome is Outcome.REGRESSED,
+        )
+        for v in verdicts
+        if v.ratio is not None and v.ratio_error is not None
+    ]
+    shifted = ""
+    if groups:
+        level, floor = policy.looks.curve_false_alarm_rate / (3 * groups), policy.looks.min_loss
+        quantile = t_quantile(level, CURVE_FREEDOM)
+        shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
+    return SizeGroup(case=case, before=before, now=after, shifted=shifted)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
@@ -61,7 +106,7 @@ class SessionContext:
     unconfirmed: tuple[str, ...] = ()
     # Texts that change nothing.
     notes: tuple[str, ...] = ()
-    # What all cases of a framework lost.
+    # What all cases, a latency or a bandwidth lost.
     slower: tuple[str, ...] = ()
     # Which levels rose since they were accepted.
     drift: str = ""

@@ -31,6 +31,40 @@ class Summary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Curve:
+    """t(S) = `latency_s` + S / `bandwidth_bytes_per_s`.
+
+    `rms_log_error` is the root mean square of log(time / fitted time) over all sizes: about the
+    relative error of the fit.
+    """
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
+    rms_log_error: float
+
+    def seconds(self, payload_bytes: int) -> float:
+        return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
+
+    def latency_share(self, payload_bytes: int) -> float:
+        """Return the latency's share of the time for a payload, 0 to 1; the bytes have the rest."""
+        return self.latency_s / self.seconds(payload_bytes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizeGroup:
+    """One framework, collective and strategy over its sizes.
+
+    `before` and `now` are None where no curve can be fitted. `shifted` says what got
+    slower though no single size shows it; empty for nothing.
+    """
+
+    case: Case
+    before: Curve | None
+    now: Curve | None
+    shifted: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
     """A figure that somebody else published, measured by another method: shown, never judged."""
 

@@ -101,7 +101,7 @@ class SessionOutcome(enum.StrEnum):
     """The answer for the whole session, of which the first that holds is the word.
 
     `busbw.judge` decides which. FAILED: a case failed. MACHINE_SHIFT: a reference stack left its
-    own history. SLOWER: all cases of a framework lost more than is worth seeing, though no
+    own history. SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no
     single case need show it. DRIFT: over the sessions since it was accepted, a level became slower.
     NOTHING_COMPARED: all went well, but no case has a baseline or a reference.
     """
@@ -175,6 +175,11 @@ def _rounded(value: float, digits: int) -> str:
 def change_text(change: float) -> str:
     """Write a relative change without its sign, with three digits below 10 %: ``3.1 %``."""
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
+
+
+def by_text(change: float) -> str:
+    """Write by how much something grew or fell: ``by 3.1 %``, from 100 % on ``to 2.1 x``."""
+    return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
 
 
 def ratio_text(ratio: float) -> str:

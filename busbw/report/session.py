@@ -1,4 +1,4 @@
-"""The tables and lines of a session: its header, and the baselines that it wrote."""
+"""The tables and lines of a session: its header, its curves, and the baselines that it wrote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Summary, Verdict
-from busbw.model.words import Device, payload_text, plural, seconds_text
+from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
+from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, rows_of
 from busbw.report.verdicts import verdict_tables
 
@@ -118,14 +118,16 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def session_tables(
     verdicts: Sequence[Verdict],
     measurements: Iterable[Measurement],
+    groups: Sequence[SizeGroup] = (),
     *,
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """Return the tables of verdicts, and those of extensions."""
+    """Return the tables of verdicts, of fitted curves, and of extensions."""
     extra = (tables(measurements) for tables in extensions.hooks("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
+        *curve_tables(groups),
         *itertools.chain(*extra),
     ]
 
@@ -192,3 +194,37 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     launches = plural(len(baseline.times_s), "launch")
     counts = f"{launches} of {plural(len(baseline.sessions), 'session')}"
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
+
+
+def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
+    """Return a table of the fitted curves, and of those of the baselines; without any, nothing."""
+    rows = [
+        {"group": group.case.group_name, "curve": _curve_text(group.now, group.before)}
+        for group in groups
+        if group.now is not None
+    ]
+    title = "latency + payload / bandwidth, fitted to all payloads:"
+    columns = (
+        Column("group", fits=True, left_aligned=True),
+        Column("curve", left_aligned=True, gap=2),
+    )
+    table = Table(title=TextLine(title), columns=columns, rows=rows_of(rows), indent=4)
+    return [table] if rows else []
+
+
+def _curve_text(curve: Curve, before: Curve | None) -> str:
+    latency, bandwidth = _latency_text(curve), rate_text(curve.bandwidth_bytes_per_s)
+    if before is not None:
+        latency_before = _latency_text(before)
+        if latency_before != latency:
+            latency = f"{latency_before} -> {latency}"
+        bandwidth = f"{rate_text(before.bandwidth_bytes_per_s)} -> {bandwidth}"
+    error = f"fit error {100 * curve.rms_log_error:.0f} %"
+    return f"latency {latency}, bandwidth {bandwidth} ({error})"
+
+
+def _latency_text(curve: Curve) -> str:
+    """Return the latency; times in proportion to the payload show none."""
+    return (
+        seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
+    )

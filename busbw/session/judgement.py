@@ -21,14 +21,14 @@ from busbw.judge.levels import (
     repaired_text,
 )
 from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
-from busbw.judge.session import SessionContext, judge_session, slower_text
+from busbw.judge.session import SessionContext, fit_groups, judge_session, slower_text
 from busbw.judge.summation_order import change_text, signature_of
 from busbw.judge.undecided import NoisyCasePolicy
 from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import changes
-from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import acceptance, references
@@ -132,6 +132,7 @@ def judged(measured: Measured, skip: str) -> Judged:
     found, assessments = rulings(measured), references.assessments(measured)
     verdicts = {**measured.skipped, **{spec: one.verdict for spec, one in found.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
+    groups = fit_groups(list(verdicts.values()), measured.policy, interleaved=measured.paired)
     verdicts = note_injections(verdicts, measured.measurements)
     lost = _losses(measured, assessments)
     about = replace(
@@ -139,7 +140,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         skip_option=skip,
         unconfirmed=tuple(spec.id for spec, one in found.items() if one.is_suspected),
         noisy_cases=_noisy_cases(measured, found),
-        slower=_slower(measured, assessments, lost, found),
+        slower=_slower(measured, assessments, lost, groups, found),
         drift=losses_text([one for one in lost if one.case is None and one.is_gradual]),
         noise_ratio=max((one.noise_ratio for one in assessments.values()), default=1.0),
         noisy_sessions=max((one.noisy_sessions for one in assessments.values()), default=0),
@@ -151,6 +152,7 @@ def judged(measured: Measured, skip: str) -> Judged:
         session=session,
         verdicts=verdicts,
         observed=measured,
+        groups=groups,
         moved=_moved(measured, assessments, lost),
     )
 
@@ -192,9 +194,10 @@ def _slower(
     measured: Measured,
     assessments: Mapping[EnvironmentKey, Assessment],
     lost: Sequence[Loss],
+    groups: Sequence[SizeGroup],
     found: Mapping[Spec, Ruling],
 ) -> tuple[str, ...]:
-    """Return what all cases of a framework lost.
+    """Return what all cases of a framework lost, or the latency or bandwidth of a curve.
 
     Nothing is said of all cases of a framework if it is doubted that some are slower.
     """
@@ -203,7 +206,8 @@ def _slower(
     shared = [item for one in assessments.values() for item in one.shared.items()]
     whole = [slower_text(name, counts[name], one) for name, one in shared if name not in doubted]
     lasting = [one for one in lost if one.case is None and not one.is_gradual and one.sessions > 1]
-    return (*filter(None, whole), *(one.text for one in lasting))
+    curves = (f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted)
+    return (*filter(None, whole), *(one.text for one in lasting), *curves)
 
 
 def _losses(

@@ -101,6 +101,7 @@ def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) 
     tables = report.session_tables(
         verdicts,
         observed.measurements.values(),
+        judged.groups if judged else (),
         verbose=verbose,
         changed=observed.environment.changed,
     )

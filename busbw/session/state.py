@@ -19,7 +19,7 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.stored import Session
-from busbw.model.verdict import Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
 from busbw.report.table import Table
 
 from .settings import Settings
@@ -140,6 +140,7 @@ class Judged:
     session: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     observed: Observed | None = None
+    groups: tuple[SizeGroup, ...] = ()
     moved: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     changes: tuple[Table, ...] = ()

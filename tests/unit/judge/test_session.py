@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +13,17 @@ from busbw.judge.expected_times import CaseNoise
 from busbw.judge.rule import Shared
 from busbw.judge.session import (
     SessionContext,
+    fit_groups,
     judge_session,
     slower_text,
 )
 from busbw.judge.undecided import NoisyCasePolicy, noisy_texts
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, Verdict
+from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
+from tests.unit.judge.rules import POLICY
+from tests.unit.judge.simulated_sessions import SIZES
 
 
 def _session(
@@ -272,6 +275,53 @@ def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> N
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
     assert _fine(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.FINE
+
+
+def _curve(
+    ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
+) -> list[SizeGroup]:
+    """Sizes of one collective with 10 us of latency and 1 GB/s, whose times are `ratio` as long."""
+    verdicts = []
+    for size in SIZES:
+        before = 1e-5 + size / 1e9
+        case = build.case(payload_bytes=size)
+        verdicts.append(
+            build.verdict(
+                outcome,
+                spec=build.spec(payload_bytes=size),
+                case=case,
+                baseline=build.summary(median_s=before),
+                now=build.summary(median_s=before * ratio(size)),
+                ratio=ratio(size),
+                ratio_error=0.01,
+            )
+        )
+    return list(fit_groups(verdicts, POLICY, interleaved=in_turn))
+
+
+def _latency(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 * factor + size / 1e9) / (1e-5 + size / 1e9)
+
+
+def _bandwidth(factor: float) -> Callable[[int], float]:
+    return lambda size: (1e-5 + size * factor / 1e9) / (1e-5 + size / 1e9)
+
+
+@pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
+def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is_a_shift(
+    ratio: Callable[[float], Callable[[int], float]], word: str
+) -> None:
+    (group,) = _curve(ratio(1.3))
+    assert f"the {word} " in group.shifted
+    (below,) = _curve(ratio(1.01))
+    assert below.shifted == ""
+    (group,) = _curve(ratio(1.3), Outcome.REGRESSED)
+    assert group.shifted == ""
+
+
+def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
+    (group,) = _curve(_latency(1.3), in_turn=False)
+    assert group.shifted == "" and group.now is not None
 
 
 def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:

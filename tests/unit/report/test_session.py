@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from busbw.model.machine import Environment
+from busbw.model.verdict import Curve, SizeGroup
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import (
     baseline_text,
     change_tables,
+    curve_tables,
     header_lines,
     measured_table,
+    session_tables,
 )
 from busbw.report.table import Table
 from tests.helpers import build
@@ -98,6 +101,12 @@ def text_lines(*tables: Table) -> list[str]:
     return render("text", *tables)
 
 
+def test_verdicts_come_before_curves() -> None:
+    curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
+    tables = session_tables([build.verdict()], (), [_group(curve)])
+    assert [table.columns[-1].id for table in tables] == ["outcome", "curve"]
+
+
 def test_an_interrupt_before_anything_was_measured_says_that() -> None:
     assert text_lines(measured_table([], launches=3)) == [
         "nothing was measured before the interrupt"
@@ -129,3 +138,42 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
         "1 ms (1.573 GB/s busbw, 1 launch of 1 session, pinned 1 ms) -> out of memory" in lines[3]
     )
     assert "out of memory -> 1 ms" in lines[-1]
+
+
+def _group(now: Curve, before: Curve | None = None, framework: str = "jax") -> SizeGroup:
+    case = build.case(framework=framework)
+    return SizeGroup(case=case, before=before, now=now, shifted="")
+
+
+BEFORE = Curve(latency_s=52.06e-6, bandwidth_bytes_per_s=3.412e9, rms_log_error=0.05)
+NOW = Curve(latency_s=60.34e-6, bandwidth_bytes_per_s=3.401e9, rms_log_error=0.081)
+
+
+def test_a_group_without_a_baseline_has_its_figures_of_now_below_what_was_fitted() -> None:
+    assert text_lines(*curve_tables([_group(NOW)])) == [
+        "",
+        "latency + payload / bandwidth, fitted to all payloads:",
+        "    jax all_reduce (psum)  latency 60.3 us, bandwidth 3.40 GB/s (fit error 8 %)",
+    ]
+
+
+def test_a_group_with_a_baseline_has_both_before_and_now() -> None:
+    (line,) = text_lines(*curve_tables([_group(NOW, BEFORE)]))[2:]
+    assert line == (
+        "    jax all_reduce (psum)  latency 52.1 us -> 60.3 us, bandwidth 3.41 GB/s -> 3.40 GB/s "
+        "(fit error 8 %)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "bytes_per_s", "words"),
+    [
+        (0.0, 1.2341e12, "latency too small to see, bandwidth 1234 GB/s (fit error 0 %)"),
+        (999.6e-6, 3.4e9, "latency 1000 us,"),
+    ],
+)
+def test_no_figure_is_written_with_an_exponent(
+    latency_s: float, bytes_per_s: float, words: str
+) -> None:
+    curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=0.0)
+    assert words in text_lines(*curve_tables([_group(curve)]))[2]
