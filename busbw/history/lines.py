@@ -6,25 +6,17 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
 from busbw.model.stored import Record, Session
 from busbw.model.words import (
     Device,
     FailureKind,
     Outcome,
     SessionOutcome,
-    payload_text,
     plural,
 )
-
-
-class FutureSessionError(ValueError):
-    """A session that begins in the future; the message names the case and the moment."""
-
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
@@ -135,17 +127,6 @@ class Series:
         if self.is_reference:
             return f"the reference {self.stack} of {self.framework}"
         return f"{self.framework} in turn with the reference {self.stack}"
-
-
-def check_moment(case: Case, record: Record, present: datetime) -> None:
-    """Raise FutureSessionError for a `record` that began more than a day after `present`."""
-    # Clocks of two machines may differ by an hour or by their idea of the time zone.
-    if record.began > present + timedelta(days=1):
-        raise FutureSessionError(
-            f"{case.dtype} {payload_text(case.payload_bytes)}: the session of {record.moment} is "
-            f"in the future, since the clock of this machine says {moment_text(present)}: set the "
-            "clock, or remove the entry"
-        )
 
 
 def wrong_text(lines: Iterable[Line]) -> str:

@@ -18,9 +18,10 @@ from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
+from busbw.history import agreement
 from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
-from busbw.history.lines import FutureSessionError, Line, Series, check_moment, earlier
+from busbw.history.lines import Line, Series, earlier
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES
@@ -52,8 +53,8 @@ def levels_at(
 ) -> dict[EnvironmentKey, Levels]:
     """Read what is known of the machine.
 
-    Raises BaselineError, HistoryError and OSError for files that cannot be read, or have a session
-    in the future.
+    Raises BaselineError, HistoryError and OSError for files that cannot be read, or
+    contradict each other or the clock.
     """
     policy = POLICIES[device]
     found = {key: build_levels(_known(collected, key), policy) for key in dict.fromkeys(keys)}
@@ -73,7 +74,7 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     if settings.history is not None and begins:
         year = min(now, *begins).year
         lines = read_history(settings.history, key, year)
-    _check_moments(collected, key, every, lines)
+    _check_agreement(collected, key, every, lines)
     accepted = acknowledged(settings.baselines)
     return {
         name: StoredTimes(
@@ -85,25 +86,33 @@ def _known(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     }
 
 
-def _check_moments(
+def _check_agreement(
     collected: Collected,
     key: EnvironmentKey,
     stored: Sequence[Baseline],
     lines: Sequence[Line],
 ) -> None:
-    """Raise BaselineError or HistoryError for a session in the future."""
+    """Check baselines and the history of one machine against each other and the clock.
+
+    Raises BaselineError for a baseline that its lines in the history contradict, BaselineError or
+    HistoryError for a session in the future.
+    """
     settings, began = collected.settings, collected.began
+    moments = {record.moment for baseline in stored for record in baseline.records}
+    shared = [line for line in lines if line.moment in moments]
     for baseline in stored:
         newest = max(baseline.records, key=lambda record: record.began)
         try:
-            check_moment(baseline.case, newest, began)
-        except FutureSessionError as error:
+            agreement.check_moment(baseline.case, newest, began)
+            if settings.history is not None:
+                agreement.check_times(baseline, shared)
+        except agreement.DisagreementError as error:
             path = baseline_path(settings.baselines, key, baseline.case)
             raise BaselineError(f"{path}: {error}") from error
     try:
         for line in lines[-1:]:
-            check_moment(line.case, line, began)
-    except FutureSessionError as error:
+            agreement.check_moment(line.case, line, began)
+    except agreement.DisagreementError as error:
         raise HistoryError(f"{settings.history}/{key.folder}: {error}") from error
 
 

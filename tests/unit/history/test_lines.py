@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from busbw import wire
+from busbw.history.agreement import DisagreementError, check_moment
 from busbw.history.lines import (
-    FutureSessionError,
     Line,
     Series,
-    check_moment,
     earlier,
     new_session,
     parse,
@@ -176,6 +175,6 @@ def test_a_session_in_the_future_is_named_with_the_machine_s_time() -> None:
     later = line(moment="2026-02-01T03:00:00Z")
     check_moment(later.case, later, datetime(2026, 1, 31, 12, tzinfo=UTC))
     with pytest.raises(
-        FutureSessionError, match=r"^float32 4K: the session of 2026-02-01T03:00:00Z"
+        DisagreementError, match=r"^float32 4K: the session of 2026-02-01T03:00:00Z"
     ):
         check_moment(later.case, later, datetime(2026, 1, 31, 2, tzinfo=UTC))

@@ -137,6 +137,23 @@ AT = "2026-01-02T03:00:00Z"
     ("edit", "error"),
     [
         (
+            {'"pinned_us": 1000.0': '"pinned_us": 2000.0'},
+            "pinned_us is 2000 on 2026-01-02, expected the level of the sessions",
+        ),
+        # Ten times as slow, as if a loss had been accepted.
+        (
+            {"[1000.0]": "[10000.0]", '"pinned_us": 1000.0': '"pinned_us": 10000.0'},
+            f"the session of {AT} has 10000 us here, 1000 us in the history",
+        ),
+        # The payload fits now, whatever its time is.
+        (
+            {
+                f'"times_us": {{"{AT}": [1000.0]}}': f'"out_of_memory": "{AT}"',
+                '"pinned_us": 1000.0, "pinned_date": "2026-01-02", ': "",
+            },
+            f"the session of {AT} has no time here, 1000 us in the history",
+        ),
+        (
             {AT: "2027-01-02T03:00:00Z"},
             "the session of 2027-01-02T03:00:00Z is in the future",
         ),
@@ -150,7 +167,7 @@ AT = "2026-01-02T03:00:00Z"
         ),
     ],
 )
-def test_a_baseline_with_a_session_in_the_future_is_refused(
+def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
     tmp_path: Path, edit: Mapping[str, str], error: str
 ) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
