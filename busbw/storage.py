@@ -8,11 +8,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import gzip
+import io
 import os
 import re
 import secrets
 import stat
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -56,6 +59,20 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     if content is None or len(content) > min(most_bytes, status.st_size + MOST_BYTES - 1):
         raise TooLargeError(f"has more than {most_bytes} bytes")
     return content
+
+
+def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return what gzip packed, or `content` itself. Raises InputError, also for too many bytes."""
+    if content[:2] != b"\x1f\x8b":
+        return content
+    try:
+        with gzip.open(io.BytesIO(content)) as file:
+            unpacked = file.read(most_bytes + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"is a damaged file of gzip: {error}") from error
+    if len(unpacked) > most_bytes:
+        raise TooLargeError(f"unpacks to more than {most_bytes} bytes")
+    return unpacked
 
 
 def write(path: Path, content: str | bytes) -> None:

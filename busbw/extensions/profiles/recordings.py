@@ -7,8 +7,6 @@ CPU what XLA and TensorFlow run themselves. What only starts the work on a devic
 from __future__ import annotations
 
 import functools
-import gzip
-import io
 import json
 import re
 import zlib
@@ -112,10 +110,7 @@ def _of_xplane(content: bytes) -> list[Event]:
 
 
 def _of_json(content: bytes, most_bytes: int) -> list[Event]:
-    with gzip.open(io.BytesIO(content)) as file:
-        text = file.read(most_bytes + 1) if content[:2] == b"\x1f\x8b" else content
-    if len(text) > most_bytes:
-        raise storage.TooLargeError(f"it unpacks to more than {most_bytes} bytes")
+    text = storage.unpacked(content, most_bytes)
     if text.count(b",") > MOST_VALUES:
         raise ValueError(f"it has more than {MOST_VALUES} values")
     document = json.loads(text)

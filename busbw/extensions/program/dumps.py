@@ -13,13 +13,14 @@ _IS_SCHEDULED = "is_scheduled=true"
 
 
 def read(path: Path, ranks: int | None = None) -> Uses:
-    """Return the collectives of the optimized HLO in a file.
+    """Return the collectives of the optimized HLO in a file, which gzip may have packed.
 
     `ranks` is how many take part, where the session says it. Raises ProgramError or InputError for
     anything else, with what to do.
     """
     # Editors on Windows write a mark first and end lines with two characters.
-    text = storage.read(path).decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    content = storage.unpacked(storage.read(path))
+    text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     head = text.partition("\n")[0]
     if not head.startswith("HloModule ") or _IS_SCHEDULED not in head:
         raise ProgramError(

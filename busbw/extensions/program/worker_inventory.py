@@ -51,10 +51,13 @@ def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | No
     """
     try:
         module, head = read(text), _head_of(text)
-        if not module.entry or not text.rstrip().rpartition("\n")[2].startswith("}"):
+        lines = text.rstrip().splitlines() or [""]
+        if not module.entry or not lines[-1].startswith("}"):
+            collectives = plural(len(module.collectives()), "collective")
             raise ProgramError(
                 "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
-                f"computation, got {plural(len(text.splitlines()), 'line')}"
+                f"computation, got {collectives} until its end at line {len(lines)}, "
+                f"{lines[-1].strip()[:60]!r}"
             )
         axes = Axes(mesh or {}, _ranks_in(head) or ranks)
         inventory = _Inventory(module, axes, Sources(head, root), Trips(module))

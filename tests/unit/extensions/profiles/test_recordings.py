@@ -226,8 +226,8 @@ def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_the
     [
         (b"", "Expecting value"),
         (b"no JSON", "Expecting value"),
-        (gzip.compress(b"[]" * 9, mtime=0)[:-9], "damaged one: Compressed file ended"),
-        (b"\x1f\x8b\x08 no gzip", "a damaged one"),
+        (gzip.compress(b"[]" * 9, mtime=0)[:-9], "damaged file of gzip: Compressed file ended"),
+        (b"\x1f\x8b\x08 no gzip", "a damaged file of gzip"),
         (b"{}", "damaged one: 'traceEvents'"),
         (b'{"traceEvents": [[]]}', "a damaged one"),
         (b'[{"ph": "X", "ts": "x"}]', "could not convert string to float"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,8 +62,12 @@ def test_ranks_that_nobody_names_or_that_differ_are_refused(
 
 @pytest.mark.parametrize(
     "changed",
-    [lambda content: content.replace(b"\n", b"\r\n"), lambda content: b"\xef\xbb\xbf" + content],
-    ids=["lines of Windows", "a byte order mark"],
+    [
+        lambda content: content.replace(b"\n", b"\r\n"),
+        lambda content: b"\xef\xbb\xbf" + content,
+        gzip.compress,
+    ],
+    ids=["lines of Windows", "a byte order mark", "gzip"],
 )
 def test_the_same_dump_in_another_form_is_read(
     tmp_path: Path, changed: Callable[[bytes], bytes]
@@ -70,6 +75,13 @@ def test_the_same_dump_in_another_form_is_read(
     path = _dump(tmp_path, head=", num_partitions=4")
     (tmp_path / "other").write_bytes(changed(path.read_bytes()))
     assert dumps.read(tmp_path / "other") == dumps.read(path)
+
+
+def test_a_dump_that_is_cut_is_refused_with_its_end_and_what_was_read(tmp_path: Path) -> None:
+    path = _dump(tmp_path, head=", num_partitions=4")
+    path.write_text(path.read_text().rstrip().removesuffix("}"))
+    with pytest.raises(ProgramError, match="got 1 collective until its end at line 5, 'ROOT %r = "):
+        dumps.read(path)
 
 
 def test_two_programs_in_a_file_are_refused(tmp_path: Path) -> None:
