@@ -17,10 +17,9 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import busbw
 from busbw import storage
@@ -77,11 +76,13 @@ class _Signals:
 
     def __init__(self) -> None:
         self._ignored_until_s, self._killed_by = -math.inf, 0
-        self._handlers: dict[int, Callable[..., Any] | int | None] = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                if signal.getsignal(number) in _DEFAULTS:
-                    self._handlers[number] = signal.signal(number, self._interrupt)
+        # Only the main thread may set handlers.
+        is_main = threading.current_thread() is threading.main_thread()
+        self._handlers = {
+            number: signal.signal(number, self._interrupt)
+            for number in _SIGNALS
+            if is_main and signal.getsignal(number) in _DEFAULTS
+        }
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._killed_by = self._killed_by if number == signal.SIGINT else number
