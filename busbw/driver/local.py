@@ -25,7 +25,7 @@ from busbw.model import variables
 from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
-from . import logs
+from . import logs, pids
 from .bundle import Bundle, Folder
 from .transport import Ending, Exit, HostError, Hosts, Starter, Transport, Worker
 
@@ -238,6 +238,7 @@ class LocalWorker(Worker):
             log=log[-LOG_CHARACTERS:],
             reason=logs.reason(log),
             oom_kills=oom_kill_count() - self._oom_kills,
+            pids_max=pids.least_limit() if pids.refused_count() > self._refused else None,
         )
 
     def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
@@ -247,9 +248,9 @@ class LocalWorker(Worker):
                 send(self.pid, number)
 
     def _begin_log(self) -> None:
-        """Have the log, and the kernel's count, be about what follows."""
+        """Have the log, and the kernel's counts, be about what follows."""
         self._log_begin = self._log.stat().st_size
-        self._oom_kills = oom_kill_count()
+        self._oom_kills, self._refused = oom_kill_count(), pids.refused_count()
 
 
 def _command_of(
@@ -328,7 +329,9 @@ class LocalTransport(Transport):
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 # The session says how to raise the limit on open files.
                 raise
-            text = f"a worker cannot be started on this host ({error.strerror})"
+            limit = pids.least_limit()
+            most = "" if limit is None else f"; pids.max is {limit}"
+            text = f"a worker cannot be started on this host ({error.strerror}){most}"
             raise HostError(text) from error
 
 

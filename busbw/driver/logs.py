@@ -58,6 +58,8 @@ def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
     # Memory and signals from outside explain themselves.
     is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.invalid
     reason = f": {end.reason}" if is_unexplained and end.reason else ""
+    if is_unexplained and end.pids_max is not None:
+        reason = f"; pids.max ({end.pids_max} processes and threads) was reached{reason}"
     return Failure(
         kind=kind,
         message=f"{text} while {doing}{reason}",

@@ -87,7 +87,8 @@ class Exit:
     `exit_code` is negative for a signal, and None where the process had to be ended: it hung, or
     its reply was invalid. `log` is the end of its log, and `reason` the line of the log that says
     why the process ended. `oom_kills` is how many processes the kernel killed for memory since the
-    request, which was `waited_s` ago. `invalid` says what is wrong with a reply. `is_stopped`: a
+    request, which was `waited_s` ago, and `pids_max` a limit of processes and threads that was
+    reached since then. `invalid` says what is wrong with a reply. `is_stopped`: a
     signal had stopped the process, so that it could not reply. `lost` says that the host is not
     reached any more, so that nothing else is known.
     """
@@ -96,6 +97,7 @@ class Exit:
     log: str = ""
     reason: str = ""
     oom_kills: int = 0
+    pids_max: int | None = None
     waited_s: float = 0.0
     invalid: str = ""
     is_stopped: bool = False

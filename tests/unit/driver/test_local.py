@@ -244,6 +244,8 @@ def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> Non
     reason = "LLVM ERROR: pthread_create failed"
     aborted = failed(-signal.SIGABRT, reason=reason).message
     assert aborted == f"the worker died of SIGABRT while measuring a case: {reason}"
+    refused = failed(-signal.SIGABRT, reason=reason, pids_max=30).message
+    assert f"; pids.max (30 processes and threads) was reached: {reason}" in refused
     killed = failed(-signal.SIGKILL, reason=reason).message
     assert killed == "the worker was killed (SIGKILL) while measuring a case"
 

@@ -1,0 +1,46 @@
+"""Limits of processes and threads, as control groups of both versions show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.driver import pids
+
+ONE = "9:name=systemd:/a\n8:cpu,cpuacct:/other\n7:pids:/pod/job\n"
+TWO = "0::/pod/job\n"
+
+
+def machine(root: Path, groups: str, mount: str) -> Path:
+    """Write the files of a group of 30 tasks, in one of 100 that refused once, in one of all."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(groups)
+    job = root / "sys/fs/cgroup" / mount / "pod/job"
+    job.mkdir(parents=True)
+    (job / "pids.max").write_text("30\n")
+    (job / "pids.events").write_text("max 2\n")
+    (job.parent / "pids.max").write_text("100\n")
+    (job.parent / "pids.events").write_text("max 1\n")
+    (job.parents[1] / "pids.max").write_text("max\n")
+    return root
+
+
+@pytest.mark.parametrize(("groups", "mount"), [(ONE, "pids"), (TWO, "")])
+def test_the_least_limit_counts_and_each_refusal(tmp_path: Path, groups: str, mount: str) -> None:
+    root = machine(tmp_path, groups, mount)
+    assert pids.refused_count(root) == 3
+    assert pids.least_limit(root) == 30
+
+
+def test_in_a_container_that_sees_only_its_own_group_that_one_counts(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/kubepods/pod1\n")
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    (tmp_path / "sys/fs/cgroup/pids.max").write_text("64\n")
+    (tmp_path / "sys/fs/cgroup/pids.events").write_text("max 5\n")
+    assert (pids.refused_count(tmp_path), pids.least_limit(tmp_path)) == (5, 64)
+
+
+def test_without_control_groups_nothing_is_known(tmp_path: Path) -> None:
+    assert (pids.refused_count(tmp_path), pids.least_limit(tmp_path)) == (0, None)
