@@ -51,7 +51,5 @@ def published_rates(ranks: int) -> dict[str, str]:
     """Return the all-reduce table of TPU v2 for one slice, by payload: GB/s, or `OOM`."""
     path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _TABLE
     entries: list[Any] = json.loads(path.read_text())["entries"]
-    return {
-        entry["payload"]: f"{entry['algbw_gb_per_s']:.4g}" if entry["status"] == "ok" else "OOM"
-        for entry in entries
-    }
+    rates = {entry["payload"]: entry["algbw_gb_per_s"] for entry in entries}
+    return {payload: "OOM" if rate is None else f"{rate:.4g}" for payload, rate in rates.items()}
