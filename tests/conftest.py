@@ -96,5 +96,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _turn(item: pytest.Item) -> int:
     names = ("framework", "sessions")
-    found = (turn for turn, name in enumerate(names) if item.get_closest_marker(name))
-    return next(found, len(names))
+    turns = (turn for turn, name in enumerate(names) if item.get_closest_marker(name))
+    return next(turns, len(names))

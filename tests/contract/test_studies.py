@@ -110,18 +110,18 @@ def test_payloads_are_multiples_of_a_row_of_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "code", "shown"),
+    ("members", "code", "output"),
     [
         ("Member(int, ['7']), Member(time.sleep, [600], is_server=True)", 0, "[7, None]"),
         ("Member(int, ['x']), Member(time.sleep, [600])", 1, "ValueError: invalid literal"),
     ],
 )
 @pytest.mark.usefixtures("mark")
-def test_a_group_ends_with_its_members(members: str, code: int, shown: str) -> None:
+def test_a_group_ends_with_its_members(members: str, code: int, output: str) -> None:
     program = f"import time; from studies.processes import *; print(run_group([{members}]))"
     done = _run("-c", program)
     assert done.returncode == code
-    assert shown in done.stdout + done.stderr
+    assert output in done.stdout + done.stderr
 
 
 @pytest.mark.framework("jax")
@@ -137,7 +137,7 @@ def test_all_reduce_in_training_reads_it_from_the_recording() -> None:
 @pytest.mark.framework("jax", "tensorflow")
 @pytest.mark.usefixtures("mark")
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "output"),
     [
         (["all_reduce_in_training", "--payloads=64K,1M"], "| 1M |"),
         (["parameter_servers", "--epochs=3"], "| 2 servers, 2 workers, synchronous |"),
@@ -146,8 +146,8 @@ def test_all_reduce_in_training_reads_it_from_the_recording() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_each_study_runs(arguments: list[str], shown: str) -> None:
-    assert [line for line in _study(*arguments) if shown in line] != []
+def test_each_study_runs(arguments: list[str], output: str) -> None:
+    assert [line for line in _study(*arguments) if output in line] != []
 
 
 @pytest.mark.exhaustive

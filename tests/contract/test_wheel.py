@@ -26,7 +26,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=NO_SOURCES)
     for name in ("pyproject.toml", "README.md", "CHANGELOG.md", ".gitignore"):
         shutil.copy(ROOT / name, folder)
-    left = (
+    ignored = (
         "baselines/amd-epyc-2c/4r/jax.all_reduce.psum.json",
         "baselines/acknowledged.toml",
         "busbw/__pycache__/grid.cpython-311.pyc",
@@ -34,7 +34,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "perf/.pytest_cache/README.md",
         "tests/unit/test_grid.py",
     )
-    for name in left:
+    for name in ignored:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
     return folder
@@ -81,10 +81,10 @@ def test_the_wheel_has_all_of_the_package_its_tests_that_measure_and_shipped_bas
     wheel: Path,
 ) -> None:
     assert re.fullmatch(r"busbw-[\d.]+-py3-none-any\.whl", wheel.name)
-    found = {name: text for name, text in contents(wheel).items() if ".dist-info/" not in name}
-    assert sorted(found) == sorted(expected())
-    assert found == expected()
-    assert "busbw/py.typed" in found and "busbw/extensions/page/page.html" in found
+    files = {name: text for name, text in contents(wheel).items() if ".dist-info/" not in name}
+    assert sorted(files) == sorted(expected())
+    assert files == expected()
+    assert "busbw/py.typed" in files and "busbw/extensions/page/page.html" in files
 
 
 def test_the_wheel_adds_a_command_and_no_plugin_to_other_sessions(wheel: Path) -> None:
@@ -112,8 +112,8 @@ def test_an_editable_install_is_a_path(checkout: Path, tmp_path: Path) -> None:
     build = f"from hatchling import build; build.build_editable({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", build], cwd=checkout, check=True, capture_output=True)
     (path,) = tmp_path.iterdir()
-    found = {name: text for name, text in contents(path).items() if ".dist-info/" not in name}
-    assert found == {"_busbw.pth": str(checkout).encode()}
+    files = {name: text for name, text in contents(path).items() if ".dist-info/" not in name}
+    assert files == {"_busbw.pth": str(checkout).encode()}
 
 
 def test_no_word_of_what_is_shipped_says_where_it_was_written() -> None:

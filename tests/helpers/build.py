@@ -101,16 +101,18 @@ def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: 
 def session(*times_s: float, **changes: Any) -> Record:
     """A session of these launch times; without any a case was out of memory in it."""
     times_us = tuple(float(f"{1e6 * time_s:.12g}") for time_s in times_s)
-    at = f"{changes.pop('date', DATE)}T03:00:00Z"
-    return replace(Record(moment=at, versions=VERSIONS, times_us=times_us), **changes)
+    moment = f"{changes.pop('date', DATE)}T03:00:00Z"
+    return replace(Record(moment=moment, versions=VERSIONS, times_us=times_us), **changes)
 
 
-def accepted(found: Measurement, at: Record | None = None, **changes: Any) -> Accepted:
+def accepted(measurement: Measurement, at: Record | None = None, **changes: Any) -> Accepted:
     """What was measured, in the session that began as the record `at` says."""
-    times_s = [one.samples_s[0] for one in found.runs]
-    versions = found.runs[0].versions if found.runs else {}
-    own = session(*times_s, moment=(at or session()).moment, commit=at.commit if at else "")
-    ordinary = Accepted(key=key(), measurement=found, record=replace(own, versions=versions))
+    times_s = [run.samples_s[0] for run in measurement.runs]
+    versions = measurement.runs[0].versions if measurement.runs else {}
+    usual = session(*times_s, moment=(at or session()).moment, commit=at.commit if at else "")
+    ordinary = Accepted(
+        key=key(), measurement=measurement, record=replace(usual, versions=versions)
+    )
     return replace(ordinary, **changes)
 
 

@@ -61,15 +61,17 @@ def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> Compi
     """Return a case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
     case = build.case(payload_bytes=payload_bytes, ranks=8)
     now = None if peak_bytes is None else compiled(peak_bytes=peak_bytes)
-    found = Program(release=RELEASE, now=now, baseline=baseline(now, case=case))
-    of_program = {one.name: changes.pop(one.name) for one in fields(found) if one.name in changes}
+    compared = Program(release=RELEASE, now=now, baseline=baseline(now, case=case))
+    of_program = {
+        field.name: changes.pop(field.name) for field in fields(compared) if field.name in changes
+    }
     ordinary = CompiledVerdict(
         spec=spec(changes.pop("topology", "v5e:2x4"), payload_bytes=payload_bytes),
         outcome=Outcome.OUT_OF_MEMORY if now is None else Outcome.PASS,
         failed=False,
         text="as before",
         case=case,
-        program=replace(found, **of_program),
+        program=replace(compared, **of_program),
     )
     return replace(ordinary, **changes)
 
@@ -93,6 +95,6 @@ def text(
 
 def session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSession:
     """Return the same, read back."""
-    found = read_results(text(*verdicts, **changes), "compiled.json")
-    assert isinstance(found, CompiledSession)
-    return found
+    document = read_results(text(*verdicts, **changes), "compiled.json")
+    assert isinstance(document, CompiledSession)
+    return document

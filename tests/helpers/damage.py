@@ -81,21 +81,21 @@ anything = st.recursive(
 
 def places(document: Any) -> list[tuple[Any, Any]]:
     """(list or object, index or key) of every value in `document`, outer ones first."""
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     waiting = [document]
     for holder in waiting:
         keys = list(holder) if isinstance(holder, dict) else range(len(holder))
-        found += [(holder, key) for key in keys]
+        pairs += [(holder, key) for key in keys]
         waiting += [holder[key] for key in keys if isinstance(holder[key], (dict, list))]
-    return found
+    return pairs
 
 
 def changed(document: Any, changes: list[tuple[str, int, int, Any]]) -> Any:
     """A copy of `document` after the changes."""
     held = [copy.deepcopy(document)]
     for kind, number, other, worth in changes:
-        there = places(held)
-        holder, key = there[number % len(there)]
+        all_places = places(held)
+        holder, key = all_places[number % len(all_places)]
         if kind == "replace":
             holder[key] = copy.deepcopy(worth)
         elif kind == "remove" and holder is not held:
@@ -105,7 +105,7 @@ def changed(document: Any, changes: list[tuple[str, int, int, Any]]) -> Any:
         elif kind == "add" and isinstance(holder, dict):
             holder[str(worth)] = copy.deepcopy(holder[key])
         elif kind == "swap":
-            source, name = there[other % len(there)]
+            source, name = all_places[other % len(all_places)]
             holder[key] = copy.deepcopy(source[name])
         elif kind == "cut" and isinstance(holder[key], (list, str)):
             holder[key] = holder[key][: other % (len(holder[key]) + 1)]
@@ -130,17 +130,19 @@ def damaged(content: bytes, damages: list[tuple[str, float, int, int]]) -> bytes
     """`content` with bytes flipped, removed, repeated, inserted, or cut off."""
     held = bytearray(content)
     for kind, where, byte, count in damages:
-        at = int(where * len(held))
+        start = int(where * len(held))
         if kind == "flip":
-            held[at : at + 1] = bytes(one ^ (byte or 1) for one in held[at : at + 1])
+            held[start : start + 1] = bytes(
+                flipped ^ (byte or 1) for flipped in held[start : start + 1]
+            )
         elif kind == "remove":
-            del held[at : at + count]
+            del held[start : start + count]
         elif kind == "repeat":
-            held[at:at] = held[at : at + 10 * count]
+            held[start:start] = held[start : start + 10 * count]
         elif kind == "insert":
-            held[at:at] = bytes([byte]) * count
+            held[start:start] = bytes([byte]) * count
         else:
-            del held[at:]
+            del held[start:]
     return bytes(held)
 
 
@@ -206,9 +208,9 @@ def _begun() -> int:
 def _most_bytes() -> int:
     """The highest resident size."""
     with contextlib.suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", (_PROCESS / "status").read_text())
-        if found is not None:
-            return 1024 * int(found[1])
+        match = re.search(r"VmHWM:\s+(\d+) kB", (_PROCESS / "status").read_text())
+        if match is not None:
+            return 1024 * int(match[1])
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

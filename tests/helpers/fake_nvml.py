@@ -24,8 +24,8 @@ class NVMLError(Exception):
     """As the library's."""
 
 
-def _does(what: str) -> bool:
-    return os.environ.get("FAKE_NVML") == what
+def _does(behaviour: str) -> bool:
+    return os.environ.get("FAKE_NVML") == behaviour
 
 
 def nvmlInit() -> None:

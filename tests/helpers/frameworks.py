@@ -70,8 +70,8 @@ def needs(module: str) -> pytest.MarkDecorator:
 def is_there(module: str) -> bool:
     """Whether a module can be imported here; it is not."""
     package, _, _ = module.rpartition(".")
-    found = not package or importlib.util.find_spec(package)
-    return bool(found and importlib.util.find_spec(module))
+    spec = not package or importlib.util.find_spec(package)
+    return bool(spec and importlib.util.find_spec(module))
 
 
 def starter(framework: str, ranks: int) -> Starter:
@@ -94,7 +94,9 @@ def prepare(
     process.prepare(device)
 
 
-def said(script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str) -> list[Any]:
+def run_script(
+    script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str
+) -> list[Any]:
     """What `script` hands to `say`, in a process of its own: it alone imports a framework."""
     done = subprocess.run(
         [sys.executable, "-c", _BEGIN + script, *arguments],
@@ -127,15 +129,17 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     framework = specs[0].framework
     stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
     keys = keys_of(specs, ranks)
-    found: dict[Case, Run | Failure] = {}
+    results: dict[Case, Run | Failure] = {}
     with _executor() as executor:
         for _ in range(3):
-            again = {case: key for case, key in keys.items() if _is_open(found.get(case))}
+            again = {case: key for case, key in keys.items() if _is_open(results.get(case))}
             if again:
                 passes = Schedule(executor, again, plan, stacks)
                 passes.run()
-                found |= {one.case: _only(one) for one in passes.measurements()}
-    return [found[case] for case in keys]
+                results |= {
+                    measurement.case: _only(measurement) for measurement in passes.measurements()
+                }
+    return [results[case] for case in keys]
 
 
 def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
@@ -175,9 +179,9 @@ def run_of(results: Mapping[str, Run | Failure], name: str) -> Run:
     return run
 
 
-def refused(found: object, kind: FailureKind, said: str) -> None:
-    assert isinstance(found, Failure), found
-    assert (found.kind, said in found.message) == (kind, True), found.message
+def refused(result: object, kind: FailureKind, message: str) -> None:
+    assert isinstance(result, Failure), result
+    assert (result.kind, message in result.message) == (kind, True), result.message
 
 
 def check_clock(run: Run, clock: str) -> None:
@@ -255,13 +259,13 @@ def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
     usual = {"framework": framework, "strategy": "psum" if framework == "jax" else "ring"}
     jobs = [
         {
-            "code": textwrap.dedent(one.code),
-            "case": wire.to_json(build.case(**{**usual, **one.case})),
-            "injection": wire.to_json(one.injection),
+            "code": textwrap.dedent(sabotage.code),
+            "case": wire.to_json(build.case(**{**usual, **sabotage.case})),
+            "injection": wire.to_json(sabotage.injection),
         }
-        for one in sabotages.values()
+        for sabotage in sabotages.values()
     ]
-    replies = said(_SABOTAGED, framework, json.dumps(jobs))
+    replies = run_script(_SABOTAGED, framework, json.dumps(jobs))
     kinds: dict[str, Any] = {"Run": Run, "Failure": Failure}
     assert len(replies) == len(jobs)
     return {
@@ -285,8 +289,8 @@ def compiling() -> Iterator[Parallel]:
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
     """What the compiler is for each of the topologies."""
     with compiling() as parallel:
-        found = parallel.describe("", [topology_of(name) for name in topologies])
-    return {one.topology: one for one in found}
+        described = parallel.describe("", [topology_of(name) for name in topologies])
+    return {compiler.topology: compiler for compiler in described}
 
 
 def compiled(
@@ -328,5 +332,5 @@ except MeasuringError as error:
 def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
     """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
     arguments = topology, mesh, collective
-    (answer,) = said(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
+    (answer,) = run_script(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
     return str(answer)

@@ -57,12 +57,12 @@ def probe_reply(**changes: Any) -> bytes:
 
 def garbled(folder: Folder, launch: str, reply: str, raw: bytes) -> str:
     """The path of such an interpreter; `raw` stands for `reply`, such as ``Run``, of `launch`."""
-    said = {"launch": launch, "reply": reply, "raw": str(folder.path / "raw")}
+    settings = {"launch": launch, "reply": reply, "raw": str(folder.path / "raw")}
     (folder.path / "raw").write_bytes(raw)
-    folder.environment.setenv("BUSBW_GARBLED", json.dumps(said))
+    folder.environment.setenv("BUSBW_GARBLED", json.dumps(settings))
     program = folder.path / "garbling.py"
     program.write_text(_PROGRAM)
-    found = folder.path / "garbled"
-    found.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
-    found.chmod(0o755)
-    return str(found)
+    interpreter = folder.path / "garbled"
+    interpreter.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
+    interpreter.chmod(0o755)
+    return str(interpreter)

@@ -46,7 +46,7 @@ def session(name: str, cases: int = 2) -> list[Line]:
 
 def documents(name: str, cases: int = 2, **changes: Any) -> list[dict[str, Any]]:
     """Return the lines of a session as JSON documents, with other values for some keys."""
-    return [{**json.loads(one.text), **changes} for one in session(name, cases)]
+    return [{**json.loads(row.text), **changes} for row in session(name, cases)]
 
 
 def write(root: Path, machine: str, lines: Iterable[Mapping[str, Any]]) -> None:

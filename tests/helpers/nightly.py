@@ -34,12 +34,12 @@ def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:
         (shared,) = document["sessions"].values()
         nights = {days_ago(days): factor for days, factor in factors.items()}
         document["sessions"] = dict.fromkeys(nights, shared)
-        for entry in document["entries"]:
-            (first,) = entry["times_us"].values()
-            entry["times_us"] = {
-                at: [factor * time_us for time_us in first] for at, factor in nights.items()
+        for row in document["entries"]:
+            (first,) = row["times_us"].values()
+            row["times_us"] = {
+                moment: [factor * time_us for time_us in first] for moment, factor in nights.items()
             }
-            entry["pinned_date"] = min(nights)[:10]
+            row["pinned_date"] = min(nights)[:10]
         path.write_text(json.dumps(document))
 
 
@@ -55,18 +55,18 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
             EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
         )
         stored = read(path).baselines
-        for at, factor in enumerate(factors):
-            own = {k: v[at] if isinstance(v, list) else v for k, v in changes.items()}
-            began = days_ago(len(factors) - 1 - at + until)
-            common = {"session": new_session(), "moment": began, **own}
-            lines = [_line(one, factor, noise, common) for one in stored]
+        for number, factor in enumerate(factors):
+            of_night = {k: v[number] if isinstance(v, list) else v for k, v in changes.items()}
+            began = days_ago(len(factors) - 1 - number + until)
+            common = {"session": new_session(), "moment": began, **of_night}
+            lines = [_line(baseline, factor, noise, common) for baseline in stored]
             append(folder.path / "history", key, lines)
 
 
-def _line(one: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:
-    by = factor if isinstance(factor, float) else factor(one.case)
+def _line(baseline: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:
+    by = factor if isinstance(factor, float) else factor(baseline.case)
     by *= 1 + noise.gauss(0, 1e-3)
     ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.FINE}
-    times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in one.times_s)
-    device = Device.CPU if one.case.clock is Clock.HOST else Device.TPU
-    return Line(device=device, case=one.case, times_us=times_us, **(ordinary | common))
+    times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in baseline.times_s)
+    device = Device.CPU if baseline.case.clock is Clock.HOST else Device.TPU
+    return Line(device=device, case=baseline.case, times_us=times_us, **(ordinary | common))

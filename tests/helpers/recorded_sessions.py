@@ -36,12 +36,12 @@ class Recorded:
 
 def sessions() -> tuple[Recorded, ...]:
     """Every recorded session."""
-    return tuple(Recorded(**one) for one in _lines("sessions"))
+    return tuple(Recorded(**document) for document in _lines("sessions"))
 
 
 def baseline_files() -> tuple[tuple[str, str], ...]:
     """Of every recorded file its path below the folder, and its text."""
-    return tuple((one["path"], one["text"]) for one in _lines("baselines"))
+    return tuple((document["path"], document["text"]) for document in _lines("baselines"))
 
 
 def _lines(name: str) -> list[dict[str, Any]]:

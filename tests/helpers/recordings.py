@@ -72,8 +72,8 @@ def plane(name: str, lines: Sequence[Line]) -> bytes:
         body += sized(3, sized(2, line.name) + events)
     for place, metadata in ((4, kinds), (5, names)):
         for text, number_of_text in metadata.items():
-            entry = numbered(1, number_of_text)
-            body += sized(place, entry + sized(2, entry + sized(2, text)))
+            named = numbered(1, number_of_text)
+            body += sized(place, named + sized(2, named + sized(2, text)))
     return sized(2, name) + body
 
 

@@ -24,18 +24,18 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
 
     Without a rate it is out of memory. Fields of the case and of the verdict may be changed.
     """
-    own = ("mesh", "axes", "collective", "reduce_op")
-    ours = ("framework", "strategy", "dtype", "ranks", "program", *own)
+    of_workload = ("mesh", "axes", "collective", "reduce_op")
+    ours = ("framework", "strategy", "dtype", "ranks", "program", *of_workload)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
     spec = converted(Spec, case, ranks=None, mesh="", clock="default")
-    now = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
+    summary = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
     ordinary = build.verdict(
-        Outcome.PASS if now else Outcome.OUT_OF_MEMORY,
+        Outcome.PASS if summary else Outcome.OUT_OF_MEMORY,
         spec=spec,
         case=case,
-        now=now,
-        baseline=now and build.summary(busbw_gb_per_s=2 * now.busbw_gb_per_s),
+        now=summary,
+        baseline=summary and build.summary(busbw_gb_per_s=2 * summary.busbw_gb_per_s),
         limit=1.25,
         ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
         published=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
@@ -43,12 +43,12 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     return replace(ordinary, **changes)
 
 
-def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
+def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
     """What a session that measured writes, as plain data.
 
     `own` has fields of it, and by Spec the `measurements`, and the `references` in turn with them.
     """
-    measured, theirs = own.pop("measurements", {}), own.pop("references", {})
+    measured, theirs = changes.pop("measurements", {}), changes.pop("references", {})
     ordinary: dict[str, Any] = {
         "busbw": __version__,
         "began": moment_text(build.BEGAN),
@@ -61,11 +61,11 @@ def results(*verdicts: Verdict, **own: Any) -> dict[str, Any]:
         "session": None,
     }
     cases = []
-    for one in verdicts:
-        now = measured.get(one.spec)
-        cases.append(case_result(one, now, theirs.get(one.spec)))
-    found: dict[str, Any] = wire.to_json(Results(**ordinary | own, cases=tuple(cases)))
-    return found
+    for row in verdicts:
+        measurement = measured.get(row.spec)
+        cases.append(case_result(row, measurement, theirs.get(row.spec)))
+    document: dict[str, Any] = wire.to_json(Results(**ordinary | changes, cases=tuple(cases)))
+    return document
 
 
 def document(
@@ -80,6 +80,6 @@ def document(
 
 def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Session:
     """The same, read back."""
-    found = read_results(json.dumps(document(*verdicts, **changes)), name)
-    assert isinstance(found, Session)
-    return found
+    results = read_results(json.dumps(document(*verdicts, **changes)), name)
+    assert isinstance(results, Session)
+    return results

@@ -15,9 +15,9 @@ from tests.helpers.workers import processes, wait_until
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
     """What this process of tests forks its sessions from."""
-    found = Forked("pytest", tmp_path_factory.mktemp("forked"))
-    yield found
-    found.end()
+    server = Forked("pytest", tmp_path_factory.mktemp("forked"))
+    yield server
+    server.end()
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +31,8 @@ def folder(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: Forked, written: Written
 ) -> Iterator[Folder]:
     """A folder of its own; at the end no worker runs and no bundle lies there any more."""
-    found = Folder(pytester, monkeypatch, forked=forked, written=written)
-    yield found
-    found.end()
-    assert wait_until(lambda: not processes(found.temporary), 5), "a worker is left"
-    assert not found.left_over()
+    private = Folder(pytester, monkeypatch, forked=forked, written=written)
+    yield private
+    private.end()
+    assert wait_until(lambda: not processes(private.temporary), 5), "a worker is left"
+    assert not private.left_over()

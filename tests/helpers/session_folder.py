@@ -86,8 +86,8 @@ class Ran:
 
     @property
     def cases(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.document["cases"]
-        return found
+        cases: list[dict[str, Any]] = self.document["cases"]
+        return cases
 
     @property
     def ids(self) -> dict[str, str]:
@@ -120,12 +120,14 @@ class Ran:
     def properties(self, payload: str = "1M") -> dict[str, str]:
         """The JUnit properties of one case."""
         (case,) = (case for name, case in self.tests.items() if name.endswith(f"-{payload}]"))
-        return {one.get("name", ""): one.get("value", "") for one in case.iter("property")}
+        return {
+            element.get("name", ""): element.get("value", "") for element in case.iter("property")
+        }
 
     def case(self, payload: str = "1M") -> dict[str, Any]:
         """What --results says of the only case with `payload`."""
-        (found,) = (case for case in self.cases if case["id"].endswith(f"-{payload}"))
-        return found
+        (match,) = (case for case in self.cases if case["id"].endswith(f"-{payload}"))
+        return match
 
 
 def _words(failure: ElementTree.Element) -> str:
@@ -180,8 +182,8 @@ class Folder:
 
     def run(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """One small session with the fake back end and no cache; its exit code is checked."""
-        given = (*FAKE, *WITHOUT_CACHE, *options)
-        return self.pytest(*given, exit_code=exit_code, reports=reports)
+        words = (*FAKE, *WITHOUT_CACHE, *options)
+        return self.pytest(*words, exit_code=exit_code, reports=reports)
 
     def pytest(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """A session with these options and no others but those of the reports."""
@@ -210,7 +212,7 @@ class Folder:
         folder, out, err = os.getcwd(), self.path / "stdout", self.path / "stderr"
         # As pytester does.
         path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
-        asked = Session(
+        session = Session(
             options=self._options(*options),
             folder=folder,
             environment={**os.environ, "PYTHONPATH": path},
@@ -218,7 +220,7 @@ class Folder:
             err=str(err),
             timeout_s=TIMEOUT_S,
         )
-        status = self._forked.run(asked)
+        status = self._forked.run(session)
         lines = [line for path in (out, err) for line in path.read_text().splitlines()]
         return status, "\n".join(lines)
 
@@ -262,14 +264,14 @@ class Folder:
     @property
     def baseline_file(self) -> Path:
         """The only one."""
-        (found,) = self.baseline_files
-        return found
+        (path,) = self.baseline_files
+        return path
 
     @property
     def stored(self) -> dict[str, Any]:
         """What the only file of baselines says."""
-        found: dict[str, Any] = json.loads(self.baseline_file.read_text())
-        return found
+        document: dict[str, Any] = json.loads(self.baseline_file.read_text())
+        return document
 
     @property
     def history_file(self) -> Path:

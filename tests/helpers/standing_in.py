@@ -41,10 +41,10 @@ def interpreter(folder: Folder, name: str = "standing-in") -> str:
     """The path of such an interpreter; all of them load the same files."""
     program = folder.path / "standing_in.py"
     program.write_text(_PROGRAM)
-    found = folder.path / name
-    found.write_text(f'#!/bin/sh\n{_ASKED}exec {sys.executable} {program} "$@"\n')
-    found.chmod(0o755)
-    return str(found)
+    path = folder.path / name
+    path.write_text(f'#!/bin/sh\n{_ASKED}exec {sys.executable} {program} "$@"\n')
+    path.chmod(0o755)
+    return str(path)
 
 
 def script(folder: Folder, framework: str, **fields: object) -> None:

@@ -53,9 +53,9 @@ def _put(files: dict[str, bytes], baselines: Path) -> None:
 
 def _digest(folder: Path, options: Sequence[str], without: str = "") -> str:
     """Of everything that a session in `folder` reads, wherever that lies."""
-    said = [os.getcwd(), *options]
-    said += [f"{n}={t}" for n, t in sorted(os.environ.items()) if not n.startswith(_VOLATILE)]
-    parts = [text.encode() for text in said]
+    texts = [os.getcwd(), *options]
+    texts += [f"{n}={t}" for n, t in sorted(os.environ.items()) if not n.startswith(_VOLATILE)]
+    parts = [text.encode() for text in texts]
     parts += _parts(folder, _NEVER_READ | {without})
     name = str(folder).encode()
     whole = hashlib.sha256()

@@ -16,8 +16,8 @@ def sweep(cases: Iterable[Any], *, in_gate: int = 1) -> list[Any]:
 
     A tuple has a value for each name.
     """
-    there = list(cases)
-    return [*there[:in_gate], *map(_marked, there[in_gate:])]
+    all_cases = list(cases)
+    return [*all_cases[:in_gate], *map(_marked, all_cases[in_gate:])]
 
 
 def _marked(case: Any) -> Any:

@@ -76,7 +76,7 @@ def wheel(
     module, about = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
     metadata += [f"Provides-Extra: {extra}" for extra in extras]
-    metadata += [f"Requires-Dist: {one}" for one in requires]
+    metadata += [f"Requires-Dist: {requirement}" for requirement in requires]
     contents = {
         **(files or {f"{module}.py": f"VERSION = {version!r}\n"}),
         f"{about}/METADATA": "\n".join(metadata) + "\n",
@@ -103,7 +103,7 @@ def venv(folder: Path, *wheels: Path) -> str:
     if wheels:
         pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
         # By name, and not as files, of which pip would keep the paths.
-        pip += [f"--find-links={one.parent}" for one in wheels]
-        pip += ["==".join(one.name.split("-")[:2]) for one in wheels]
+        pip += [f"--find-links={path.parent}" for path in wheels]
+        pip += ["==".join(path.name.split("-")[:2]) for path in wheels]
         subprocess.run(pip, check=True)
     return python

@@ -76,21 +76,21 @@ def test_pre_commit_installs_the_versions_that_lint_does() -> None:
 @each_workflow
 def test_no_machine_of_the_repository_runs_the_code_of_a_pull_request(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    own = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
+    runners = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
     started = re.findall(
         r"^  (?:pull_request\w*|push|issue_comment|workflow_run):", text, re.MULTILINE
     )
-    assert not (own and started)
-    assert own or "--against" not in text
+    assert not (runners and started)
+    assert runners or "--against" not in text
 
 
 def test_the_nightly_workflow_measures_by_its_schedule_or_by_hand_alone() -> None:
     text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
-    asked = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
+    events = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
     (condition,) = re.findall(
         r"^    if: (.*)\n    runs-on: \$\{\{ vars\.BUSBW_TPU_RUNNER", text, re.MULTILINE
     )
-    assert condition == f"vars.BUSBW_TPU_RUNNER != '' && {asked}"
+    assert condition == f"vars.BUSBW_TPU_RUNNER != '' && {events}"
 
 
 def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
@@ -191,8 +191,8 @@ def test_every_push_is_tested_with_each_python_from_the_oldest_that_is_allowed()
 @pytest.mark.parametrize("path", [*GATE, ROOT / "tox.ini"], ids=lambda path: path.name)
 def test_nothing_hides_a_failure(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    found = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
-    assert found == []
+    hiding = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
+    assert hiding == []
 
 
 NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
@@ -218,18 +218,20 @@ if [ "$1" = summary ]; then echo "## summary"; fi
 def script_of(path: Path, step: str) -> str:
     """What the step runs."""
     text = path.read_text(encoding="utf-8")
-    found = re.search(
+    match = re.search(
         rf"^      - name: {step}\n(?:        .*\n)*?        run: \|\n((?: {{10}}.*\n)+)",
         text,
         re.MULTILINE,
     )
-    assert found is not None, step
-    return textwrap.dedent(found[1])
+    assert match is not None, step
+    return textwrap.dedent(match[1])
 
 
-def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, Mapping[str, str]]:
+def _ran(
+    folder: Path, workflow: tuple[Path, str, str, str], fail: str
+) -> tuple[str, Mapping[str, str]]:
     """What the step says, as the runner starts it, and the files that it wrote."""
-    path, step, program, report = of
+    path, step, program, report = workflow
     (folder / report).mkdir()
     (folder / report / "results.json").write_text("{}")
     if fail != "no busbw":
@@ -251,26 +253,26 @@ def _ran(folder: Path, of: tuple[Path, str, str, str], fail: str) -> tuple[str, 
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    below = (one for one in folder.rglob("*") if one.is_file() and "venv" not in one.parts)
-    return done.stdout, {one.relative_to(folder).as_posix(): one.read_text() for one in below}
+    below = (file for file in folder.rglob("*") if file.is_file() and "venv" not in file.parts)
+    return done.stdout, {file.relative_to(folder).as_posix(): file.read_text() for file in below}
 
 
-@pytest.mark.parametrize("of", [NIGHT, INIT], ids=["nightly", "init"])
+@pytest.mark.parametrize("workflow", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", PROBLEMS)
 def test_a_summary_or_page_that_fails_is_a_warning_and_no_failure_of_the_job(
-    fail: str, of: tuple[Path, str, str, str], tmp_path: Path
+    fail: str, workflow: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
-    said, files = _ran(tmp_path, of, fail)
+    output, files = _ran(tmp_path, workflow, fail)
     no_history = fail in ("history", "page history", "summary", "no busbw")
     no_page = fail in ("page", "page history", "no busbw")
     no_summary = fail in ("summary", "no busbw")
-    assert ("::warning title=No history::" in said) == no_history
-    assert ("::warning title=No page::" in said) == no_page
-    report = of[3]
+    assert ("::warning title=No history::" in output) == no_history
+    assert ("::warning title=No page::" in output) == no_page
+    report = workflow[3]
     assert (files.get(f"{report}/busbw.html") == "page\n") != no_page
     assert ("There is no summary: the log says why." in files["shown"]) == no_summary
     assert files["shown"] == files[f"{report}/summary.md"]
-    if of is NIGHT:
+    if workflow is NIGHT:
         assert files.get("output", "") == ("" if no_page else "made=true\n")
     if fail in ("", "history"):
         commands = files["asked"].splitlines()
@@ -311,8 +313,8 @@ def test_a_failure_opens_an_issue_or_writes_into_the_open_one(
     )
     listed, done = (tmp_path / "asked").read_text().splitlines()
     assert listed.startswith("issue list --state open ")
-    wanted = "issue create --title busbw: the night is red --body-file body.md"
-    assert done == (f"issue edit {number} --body-file body.md" if number else wanted)
+    created = "issue create --title busbw: the night is red --body-file body.md"
+    assert done == (f"issue edit {number} --body-file body.md" if number else created)
     body = (tmp_path / "body.md").read_text()
     assert len(body) < 65_536 and body.endswith("\n\nhttps://host/o/r/actions/runs/1\n")
 
@@ -373,13 +375,15 @@ def test_a_page_is_published_only_where_the_repository_requests_it_and_it_was_wr
 def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
     path: Path, tmp_path: Path
 ) -> None:
-    found = re.findall(r"^ +(GIT_CONFIG_\w+): (.*)$", path.read_text(), re.MULTILINE)
+    settings = re.findall(r"^ +(GIT_CONFIG_\w+): (.*)$", path.read_text(), re.MULTILINE)
     # The steps that fetch and push say the same.
-    assert len(found) == 6 and found[:3] == found[3:]
-    given = {name: text.strip("'\"") for name, text in found}
-    given = {k: v.replace("${{ github.server_url }}", "https://h.org") for k, v in given.items()}
+    assert len(settings) == 6 and settings[:3] == settings[3:]
+    variables = {name: text.strip("'\"") for name, text in settings}
+    variables = {
+        k: v.replace("${{ github.server_url }}", "https://h.org") for k, v in variables.items()
+    }
 
-    def asked(protocol: str, host: str) -> str:
+    def fill(protocol: str, host: str) -> str:
         """What git would log in with there."""
         done = subprocess.run(
             ["git", "credential", "fill"],
@@ -390,7 +394,7 @@ def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
                 "GH_TOKEN": "secret",
                 "GIT_TERMINAL_PROMPT": "0",
                 "GIT_CONFIG_NOSYSTEM": "1",
-                **given,
+                **variables,
             },
             cwd=tmp_path,
             capture_output=True,
@@ -400,5 +404,5 @@ def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
         return done.stdout
 
     login = "username=x-access-token\npassword=secret\n"
-    assert asked("https", "h.org") == f"protocol=https\nhost=h.org\n{login}"
-    assert (asked("http", "h.org"), asked("https", "other.org")) == ("", "")
+    assert fill("https", "h.org") == f"protocol=https\nhost=h.org\n{login}"
+    assert (fill("http", "h.org"), fill("https", "other.org")) == ("", "")

@@ -33,9 +33,9 @@ class Attack:
     codes: tuple[int, ...] = (1, 2, 4, 5)
 
 
-def options(*given: str, codes: tuple[int, ...] = (1, 4, 5)) -> Attack:
+def options(*words: str, codes: tuple[int, ...] = (1, 4, 5)) -> Attack:
     """Options alone."""
-    return Attack(options=given, codes=codes)
+    return Attack(options=words, codes=codes)
 
 
 def hook(text: str, codes: tuple[int, ...] = (1, 2, 4, 5)) -> Attack:
@@ -45,7 +45,7 @@ def hook(text: str, codes: tuple[int, ...] = (1, 2, 4, 5)) -> Attack:
 
 def written(folder: Folder, name: str) -> Path:
     """The only file below `name`."""
-    (path,) = (one for one in (folder.path / name).rglob("*.json*") if one.is_file())
+    (path,) = (file for file in (folder.path / name).rglob("*.json*") if file.is_file())
     return path
 
 
@@ -64,13 +64,13 @@ def worker(**script: object) -> Attack:
     return Attack(script=script, codes=(1,))
 
 
-def _then(what: str) -> Attack:
-    return worker(cases=[{"then": what}])
+def _then(event: str) -> Attack:
+    return worker(cases=[{"then": event}])
 
 
 WORKERS = {
-    **{f"a case ends in {what}": _then(what) for what in ("kill", "segfault", "exit")},
-    **{f"a case gives {what}": _then(what) for what in ("wrong_result", "not_a_collective")},
+    **{f"a case ends in {event}": _then(event) for event in ("kill", "segfault", "exit")},
+    **{f"a case gives {event}": _then(event) for event in ("wrong_result", "not_a_collective")},
     "a case runs out of memory": _then("out_of_memory"),
     "a case replies and hangs": Attack(
         script={"cases": [{"then": "reply_then_hang", "slower": 5}]},

@@ -27,15 +27,17 @@ GROUPS = {
     "worker": WORKERS,
 }
 ATTACKS = {
-    f"{group}, {name}": one for group, those in GROUPS.items() for name, one in those.items()
+    f"{group}, {name}": attack
+    for group, attacks in GROUPS.items()
+    for name, attack in attacks.items()
 }
 
 
 def stored(folder: Folder) -> bytes:
     """Every line of baselines and history, with what was put beside them."""
-    found = (path for name in ("baselines", "history") for path in (folder.path / name).rglob("*"))
+    paths = (path for name in ("baselines", "history") for path in (folder.path / name).rglob("*"))
     # A link may lead to what has no end.
-    files = (path for path in found if path.is_file() and not path.is_symlink())
+    files = (path for path in paths if path.is_file() and not path.is_symlink())
     return b"".join(path.read_bytes() for path in files)
 
 
@@ -100,9 +102,9 @@ def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
         timeout=TIMEOUT_S,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode in (1, 2) and said.strip()
-    assert b"\x1b" not in said and b"Traceback" not in said
+    output = done.stdout + done.stderr
+    assert done.returncode in (1, 2) and output.strip()
+    assert b"\x1b" not in output and b"Traceback" not in output
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.8, 1.1])
@@ -117,7 +119,7 @@ def test_a_session_that_is_killed_loses_no_line(folder: Folder, after_s: float) 
     session.send_signal(signal.SIGKILL)
     session.wait(TIMEOUT_S)
     after = b"".join(path.read_bytes() for path in before)
-    kept = [line for line in lines if b'"launch' in line or b'"case"' in line]
-    assert all(line in after for line in kept)
+    stored_lines = [line for line in lines if b'"launch' in line or b'"case"' in line]
+    assert all(line in after for line in stored_lines)
     folder.script(**SLOW, cases=[{"slower": 5}])
     folder.run("--history=history", exit_code=1)

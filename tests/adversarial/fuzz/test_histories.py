@@ -70,9 +70,9 @@ def _draw(figure: Figure) -> None:
 
 @fuzzed
 @given(st.lists(lines(), min_size=1, max_size=12))
-def test_any_history_is_drawn(found: list[Line]) -> None:
+def test_any_history_is_drawn(history: list[Line]) -> None:
     with bounded():
-        machine = _read(found)
+        machine = _read(history)
         _draw(heat_map(machine))
         assert list(change_texts(machine)) and len(changed_cases(machine)) <= len(machine.cases)
         assert len(cases_table(machine).rows) == len(machine.cases)

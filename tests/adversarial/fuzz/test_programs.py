@@ -43,14 +43,14 @@ _WORDS = (
 def _read(text: str, mesh: dict[str, int]) -> tuple[Use, ...]:
     with bounded():
         try:
-            found = uses_of(text, mesh)
+            uses = uses_of(text, mesh)
         except ProgramError as error:
             assert str(error)
             return ()
-    for one in found:
-        assert one.name and one.where and one.times_text(one.times)
-        assert 0 <= one.payload_bytes <= 10**15 and one.hidden_by >= 0
-    return found
+    for use in uses:
+        assert use.name and use.where and use.times_text(use.times)
+        assert 0 <= use.payload_bytes <= 10**15 and use.hidden_by >= 0
+    return uses
 
 
 @fuzzed
@@ -75,17 +75,17 @@ def test_lines_of_a_program_in_any_order_are_read_or_refused(
     changes: list[tuple[float, float, str]], words: list[str], text: str
 ) -> None:
     lines = text.splitlines()
-    for here, there, kind in changes:
-        at, to = int(here * (len(lines) - 1)), int(there * (len(lines) - 1))
+    for begin, end, kind in changes:
+        source, to = int(begin * (len(lines) - 1)), int(end * (len(lines) - 1))
         if kind == "swap":
-            lines[at], lines[to] = lines[to], lines[at]
+            lines[source], lines[to] = lines[to], lines[source]
         elif kind == "copy":
-            lines.insert(at, lines[to])
+            lines.insert(source, lines[to])
         elif kind == "drop":
-            del lines[at]
+            del lines[source]
         else:
-            parts = lines[at].split(" ")
-            lines[at] = " ".join([*parts[: to % (len(parts) + 1)], *words, *parts[to % 5 :]])
+            parts = lines[source].split(" ")
+            lines[source] = " ".join([*parts[: to % (len(parts) + 1)], *words, *parts[to % 5 :]])
         lines = lines or [""]
     _read("\n".join(lines), {"data": 8})
 

@@ -26,10 +26,10 @@ def _rows() -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     for pid, name in ((1, "/device:TPU:0"), (2, "/device:TPU:1"), (3, "/host:CPU")):
         rows += process(pid, name, {1: "XLA Modules", 2: "XLA Ops"})
-        for at in range(3):
-            rows.append(complete(f"jit_f({at})", pid=pid, tid=1, ts=100 * at, dur=90))
-            row = complete("all-reduce.3", pid=pid, tid=2, ts=100 * at + 9, dur=5)
-            stats = {"long_name": TEXT, "run_id": str(at), "device_duration_ps": "1250000"}
+        for step in range(3):
+            rows.append(complete(f"jit_f({step})", pid=pid, tid=1, ts=100 * step, dur=90))
+            row = complete("all-reduce.3", pid=pid, tid=2, ts=100 * step + 9, dur=5)
+            stats = {"long_name": TEXT, "run_id": str(step), "device_duration_ps": "1250000"}
             rows.append({**row, "args": stats})
     on_host = {"device_ordinal": "1", "hlo_op": "all-reduce.1"}
     rows.append(complete("all-reduce.1", pid=3, tid=2, ts=1, dur=2, **on_host))
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def _shown(path: Path) -> None:
+def _show(path: Path) -> None:
     """Read a recording for the command: it gives figures or problems."""
     options = Namespace(
         collective=tuple(COLLECTIVES),
@@ -69,8 +69,8 @@ def _shown(path: Path) -> None:
 def test_an_undamaged_recording_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes(PACKED)
-    _shown(path)
-    assert {one.kind for one in collectives(read(path, 2**28), "a")} == {"all_reduce"}
+    _show(path)
+    assert {collective.kind for collective in collectives(read(path, 2**28), "a")} == {"all_reduce"}
 
 
 @fuzzed
@@ -78,7 +78,7 @@ def test_an_undamaged_recording_is_shown(tmp_path: Path) -> None:
 def test_any_trace_json_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
     path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(content, 1, mtime=0))
-    _shown(path)
+    _show(path)
 
 
 PACKED = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
@@ -89,7 +89,7 @@ PACKED = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
 def test_any_gzip_of_a_trace_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
     path = folder / "a.trace.json.gz"
     path.write_bytes(content)
-    _shown(path)
+    _show(path)
 
 
 LONG = (
@@ -115,7 +115,7 @@ def test_a_long_text_in_a_recording_is_read_in_time(text: str, folder: Path) -> 
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, **named))
     path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
-    _shown(path)
+    _show(path)
 
 
 def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
@@ -125,4 +125,4 @@ def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, instance_key="1"))
     path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
-    _shown(path)
+    _show(path)

@@ -41,18 +41,18 @@ def test_any_results_are_drawn_or_refused(content: bytes) -> None:
 
 
 # The shortest of each kind that has launches, or programs.
-_RECORDED = sorted(sessions(), key=lambda one: len(str(one.results)))
+_RECORDED = sorted(sessions(), key=lambda recorded: len(str(recorded.results)))
 _OF_KINDS = [
-    next(one for one in _RECORDED if not one.is_compiled and one.results["cases"][0]["launches"]),
-    next(one for one in _RECORDED if one.is_compiled and one.results["cases"][0]["program"]),
+    next(row for row in _RECORDED if not row.is_compiled and row.results["cases"][0]["launches"]),
+    next(row for row in _RECORDED if row.is_compiled and row.results["cases"][0]["program"]),
 ]
 
 
-@pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda one: one.name)
+@pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda recorded: recorded.name)
 def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
     @fuzzed
     @given(content=documents(recorded.results))
-    def shown(content: bytes) -> None:
+    def show(content: bytes) -> None:
         with bounded():
             try:
                 session = read_results(content, "night.json")
@@ -64,4 +64,4 @@ def test_any_results_have_a_page_or_are_refused(recorded: Recorded) -> None:
                 for figure in section.figures:
                     assert figure.table.rows and figure.chart(altair).to_dict()
 
-    shown()
+    show()

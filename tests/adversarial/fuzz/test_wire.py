@@ -50,15 +50,15 @@ def _reply(value: object) -> dict[str, Any]:
     return {"reply": type(value).__name__, "value": wire.to_json(value)}
 
 
-def _taken(found: object) -> None:
+def _taken(reply: object) -> None:
     """Whatever was let in is made use of without an error."""
-    if isinstance(found, Run | Failure):
-        _judged(found)
+    if isinstance(reply, Run | Failure):
+        _judged(reply)
 
 
-def _judged(found: Run | Failure) -> None:
-    runs = (found,) if isinstance(found, Run) else ()
-    failures = (found,) if isinstance(found, Failure) else ()
+def _judged(reply: Run | Failure) -> None:
+    runs = (reply,) if isinstance(reply, Run) else ()
+    failures = (reply,) if isinstance(reply, Failure) else ()
     measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
     for baseline in (None, build.baseline(1e-3, 1.1e-3), build.baseline()):
         limit = limit_of(baseline, measured, TERMS.policy)

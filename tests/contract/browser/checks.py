@@ -30,66 +30,68 @@ LEAST_OVERLAP = 0.3
 SHEET_PX = 717
 
 
-def requests(found: Opened) -> list[str]:
+def requests(view: Opened) -> list[str]:
     """What the page asks for beside its own file; data within the page are no request."""
-    found.settle()
-    others = [one for one in found.requests if one.partition("#")[0] != found.address]
-    return [one for one in others if not one.startswith("data:")]
+    view.settle()
+    others = [address for address in view.requests if address.partition("#")[0] != view.address]
+    return [address for address in others if not address.startswith("data:")]
 
 
-def said(found: Opened) -> list[str]:
+def messages(view: Opened) -> list[str]:
     """Errors, warnings and dialogs."""
-    found.settle()
-    return list(found.said)
+    view.settle()
+    return list(view.messages)
 
 
-def too_wide(found: Opened) -> list[str]:
+def too_wide(view: Opened) -> list[str]:
     """What is wider than the window, folded and unfolded."""
-    folded = found.measure("tooWide")
-    found.measure("unfold")
-    return [*folded, *found.measure("tooWide")]
+    folded = view.measure("tooWide")
+    view.measure("unfold")
+    return [*folded, *view.measure("tooWide")]
 
 
-def too_small(found: Opened) -> list[str]:
+def too_small(view: Opened) -> list[str]:
     """Texts that are too small to be read, folded ones too."""
-    found.measure("unfold")
-    return list(found.measure("tooSmall", LEAST_PX - 0.05))
+    view.measure("unfold")
+    return list(view.measure("tooSmall", LEAST_PX - 0.05))
 
 
-def themes(found: Opened) -> list[str]:
+def themes(view: Opened) -> list[str]:
     """Colours that do not follow what the reader prefers."""
-    light, dark = (_colours(found, theme) for theme in ("light", "dark"))
-    wrong = []
+    light, dark = (_colours(view, theme) for theme in ("light", "dark"))
+    faults = []
     if not _luminance(light["background"]) > 0.5 > _luminance(light["text"]):
-        wrong.append(f"light: {light['text']} on {light['background']}")
+        faults.append(f"light: {light['text']} on {light['background']}")
     if not _luminance(dark["background"]) < 0.2 < _luminance(dark["text"]):
-        wrong.append(f"dark: {dark['text']} on {dark['background']}")
+        faults.append(f"dark: {dark['text']} on {dark['background']}")
     if _luminance(dark["canvas"]) > 0.2:
-        wrong.append(f"dark: the browser's own parts are {dark['canvas']}; see color-scheme")
+        faults.append(f"dark: the browser's own parts are {dark['canvas']}; see color-scheme")
     same = set(light["pictures"]) & set(dark["pictures"])
-    return wrong + [f"texts of pictures are {one} in both themes" for one in sorted(same)]
+    return faults + [f"texts of pictures are {kind} in both themes" for kind in sorted(same)]
 
 
-def _colours(found: Opened, theme: str) -> Any:
-    with found.seen_as(color_scheme=theme):
-        return found.measure("colours")
+def _colours(view: Opened, theme: str) -> Any:
+    with view.seen_as(color_scheme=theme):
+        return view.measure("colours")
 
 
-def faint(found: Opened) -> list[str]:
+def faint(view: Opened) -> list[str]:
     """Texts in pictures with too little contrast, which axe does not look at."""
-    found.measure("unfold")
+    view.measure("unfold")
     best: dict[tuple[object, ...], tuple[float, str]] = {}
-    for one in found.measure("pictureTexts"):
-        contrast = _contrast(one["fill"], one["opacity"], one["behind"])
-        place = (one["text"], *map(round, one["box"]))
-        best[place] = max(best.get(place, (0.0, "")), (contrast, one["name"]))
-    return [f"{one:.2f}: {name}" for one, name in best.values() if one < LEAST_CONTRAST]
+    for text in view.measure("pictureTexts"):
+        contrast = _contrast(text["fill"], text["opacity"], text["behind"])
+        place = (text["text"], *map(round, text["box"]))
+        best[place] = max(best.get(place, (0.0, "")), (contrast, text["name"]))
+    return [
+        f"{contrast:.2f}: {name}" for contrast, name in best.values() if contrast < LEAST_CONTRAST
+    ]
 
 
-def colliding(found: Opened) -> list[str]:
+def colliding(view: Opened) -> list[str]:
     """Texts of a picture of which one covers another."""
-    found.measure("unfold")
-    texts = [one for one in found.measure("pictureTexts") if one["text"].strip()]
+    view.measure("unfold")
+    texts = [text for text in view.measure("pictureTexts") if text["text"].strip()]
     pairs = itertools.combinations(texts, 2)
     return [f"{a['text']!r} and {b['text']!r}" for a, b in pairs if _collide(a, b)]
 
@@ -105,49 +107,49 @@ def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return bool(min(wide, high) > LEAST_OVERLAP * line)
 
 
-def violations(found: Opened) -> list[str]:
+def violations(view: Opened) -> list[str]:
     """What axe-core objects to, with all that a click opens.
 
     Of long tables it reads the first rows, which the others are like: all of a year take a minute.
     """
     from axe_playwright_python.sync_playwright import Axe
 
-    found.measure("unfold")
-    found.measure("shorten", MOST_ROWS)
+    view.measure("unfold")
+    view.measure("shorten", MOST_ROWS)
     options = {"runOnly": {"type": "tag", "values": list(WCAG)}, "resultTypes": ["violations"]}
-    response: dict[str, Any] = Axe().run(found.page, options=options).response
+    response: dict[str, Any] = Axe().run(view.page, options=options).response
     return [
-        f"{one['id']}: {node['html'][:100]}: {node['failureSummary']}"
-        for one in response["violations"]
-        for node in one["nodes"]
+        f"{violation['id']}: {node['html'][:100]}: {node['failureSummary']}"
+        for violation in response["violations"]
+        for node in violation["nodes"]
     ]
 
 
-def printed(found: Opened) -> list[str]:
+def printed(view: Opened) -> list[str]:
     """What is folded on the screen and hidden in print or not in the PDF, too wide or too small.
 
     Chromium makes a page smaller until its widest part fits on a sheet.
     """
     from pypdf import PdfReader
 
-    with found.seen_as(media="print", width=SHEET_PX):
-        folded = found.measure("folded")
-        wrong = list(found.measure("tooWide"))
-        sheets = PdfReader(io.BytesIO(found.pdf())).pages
-    wrong += [f"hidden: {text}" for text, is_seen in folded if text and not is_seen]
-    words = "".join(_text(sheet, wrong) for sheet in sheets)
+    with view.seen_as(media="print", width=SHEET_PX):
+        folded = view.measure("folded")
+        faults = list(view.measure("tooWide"))
+        sheets = PdfReader(io.BytesIO(view.pdf())).pages
+    faults += [f"hidden: {text}" for text, is_seen in folded if text and not is_seen]
+    words = "".join(_text(sheet, faults) for sheet in sheets)
     texts = dict.fromkeys(text for text, _ in folded)
-    return wrong + [f"not printed: {text}" for text in texts if _solid(text) not in words]
+    return faults + [f"not printed: {text}" for text in texts if _solid(text) not in words]
 
 
-def _text(sheet: Any, wrong: list[str]) -> str:
+def _text(sheet: Any, faults: list[str]) -> str:
     """The sheet's text without spaces; what is too small is added to `wrong`."""
 
     def look(text: str, matrix: Sequence[float], of_text: Sequence[float], *font: Any) -> None:
         scale = math.sqrt(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2]))
         points = font[1] * abs(of_text[3]) * scale
         if text.strip() and points < LEAST_POINTS:
-            wrong.append(f"{points:.1f} pt: {text.strip()[:40]}")
+            faults.append(f"{points:.1f} pt: {text.strip()[:40]}")
 
     return _solid(sheet.extract_text(visitor_text=look))
 
@@ -159,10 +161,10 @@ def _solid(text: str) -> str:
 
 def _rgb(colour: str) -> list[float]:
     """Of ``rgb(1, 2, 3)``, each from 0 to 1. Raises ValueError for another form."""
-    found = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, 1)?\)", colour)
-    if found is None:
+    match = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, 1)?\)", colour)
+    if match is None:
         raise ValueError(f"{colour!r} is no opaque rgb(...)")
-    return [int(one) / 255 for one in found.groups()]
+    return [int(share) / 255 for share in match.groups()]
 
 
 def _luminance(colour: str) -> float:
@@ -187,7 +189,7 @@ def _contrast(fill: str, opacity: float, behind: str) -> float:
 
 CHECKS: Mapping[str, Callable[[Opened], list[str]]] = {
     "requests": requests,
-    "said": said,
+    "messages": messages,
     # What could run a script; headings and tables; pictures without a name; links to nowhere.
     **{
         name: partial(Opened.measure, name=name)
@@ -205,6 +207,6 @@ CHECKS: Mapping[str, Callable[[Opened], list[str]]] = {
 OF_WIDTH = ("too_wide", "too_small", "faint", "colliding", "violations")
 
 
-def problems(found: Opened, names: Iterable[str] = CHECKS) -> Iterator[str]:
+def problems(view: Opened, names: Iterable[str] = CHECKS) -> Iterator[str]:
     for name in names:
-        yield from (f"{name}: {one}" for one in CHECKS[name](found))
+        yield from (f"{name}: {problem}" for problem in CHECKS[name](view))

@@ -75,14 +75,14 @@ _MOST_PIXELS = 15_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opened:
-    """A page in a browser. `requests` and `said` grow while it is open."""
+    """A page in a browser. `requests` and `messages` grow while it is open."""
 
     page: BrowserPage
     address: str
     theme: Any
     width: int
     requests: list[str] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def measure(self, name: str, *arguments: object) -> Any:
         """What the function of that name in measures.js returns."""
@@ -137,17 +137,17 @@ def opened(
     )
     try:
         page = context.new_page()
-        found = Opened(page=page, address=path.absolute().as_uri(), theme=theme, width=width)
+        view = Opened(page=page, address=path.absolute().as_uri(), theme=theme, width=width)
 
         def dismiss(dialog: Dialog) -> None:
-            found.said.append(f"dialog: {dialog.message}")
+            view.messages.append(f"dialog: {dialog.message}")
             dialog.dismiss()
 
-        page.on("request", lambda one: found.requests.append(one.url))
-        page.on("console", lambda one: found.said.append(f"{one.type}: {one.text}"))
-        page.on("pageerror", lambda one: found.said.append(f"error: {one}"))
+        page.on("request", lambda request: view.requests.append(request.url))
+        page.on("console", lambda line: view.messages.append(f"{line.type}: {line.text}"))
+        page.on("pageerror", lambda error: view.messages.append(f"error: {error}"))
         page.on("dialog", dismiss)
-        page.goto(found.address)
-        yield found
+        page.goto(view.address)
+        yield view
     finally:
         context.close()

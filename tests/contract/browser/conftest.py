@@ -24,8 +24,8 @@ def browser() -> Iterator[Browser]:
     """The browser; where it was asked for and is missing, tests fail and do not skip."""
     if reason := chromium.not_asked():
         pytest.skip(reason)
-    with chromium.started() as found:
-        yield found
+    with chromium.started() as started:
+        yield started
 
 
 @pytest.fixture

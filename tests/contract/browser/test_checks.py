@@ -39,9 +39,9 @@ IMAGE = '<img alt="x" src="x.png"><p>'
 FAULTS = [
     ("requests", "<p>", IMAGE, "x.png"),
     ("requests", "<style>", "<style>@import 'more.css';", "more.css"),
-    ("said", "<p>", IMAGE, "error: Failed to load"),
-    ("said", "<p>", "<script>alert('dialog here')</script><p>", "dialog: dialog here"),
-    ("said", "<p>", "<script>throw Error('broken')</script><p>", "error: broken"),
+    ("messages", "<p>", IMAGE, "error: Failed to load"),
+    ("messages", "<p>", "<script>alert('dialog here')</script><p>", "dialog: dialog here"),
+    ("messages", "<p>", "<script>throw Error('broken')</script><p>", "error: broken"),
     ("active", "<p>", "<script></script><p>", "<script>"),
     ("active", "<p>", "<p onclick='1'>", "onclick of <p>"),
     ("active", 'href="#a"', 'href="javascript:1"', "href of <a>"),
@@ -86,16 +86,16 @@ def _written(folder: Path, text: str) -> Path:
 def test_no_check_objects_to_a_page_that_is_fine(
     tmp_path: Path, look: Open, how: dict[str, object]
 ) -> None:
-    with look(_written(tmp_path, FINE), **how) as found:
-        assert list(checks.problems(found)) == []
+    with look(_written(tmp_path, FINE), **how) as view:
+        assert list(checks.problems(view)) == []
 
 
 def test_a_fault_of_every_kind_is_found(tmp_path: Path, look: Open) -> None:
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
-    for name, before, after, said in FAULTS:
+    for name, before, after, message in FAULTS:
         assert before in FINE
-        with look(_written(tmp_path, FINE.replace(before, after, 1))) as found:
-            assert said in "\n".join(checks.problems(found, [name])), (name, after)
+        with look(_written(tmp_path, FINE.replace(before, after, 1))) as view:
+            assert message in "\n".join(checks.problems(view, [name])), (name, after)
 
 
 class _StyleSheet(http.server.BaseHTTPRequestHandler):

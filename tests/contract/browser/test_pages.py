@@ -19,9 +19,9 @@ each_page = pytest.mark.parametrize("kind", written.KINDS)
 def test_nothing_is_wrong_with_a_page(
     kind: str, pages: Mapping[str, Path], look: Open, theme: str, width: int
 ) -> None:
-    with look(pages[kind], theme=theme, width=width) as found:
+    with look(pages[kind], theme=theme, width=width) as view:
         names = checks.OF_WIDTH if width == 400 else checks.CHECKS
-        assert list(checks.problems(found, names)) == []
+        assert list(checks.problems(view, names)) == []
 
 
 @each_page
@@ -38,8 +38,8 @@ def test_the_page_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) ->
 
 
 def test_markup_in_names_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:
-    with look(pages["hostile"]) as found:
-        found.measure("unfold")
-        text = found.measure("text")
-        assert [one for one in written.HOSTILE if one not in text] == []
-        assert found.measure("count", ".injected") == 0
+    with look(pages["hostile"]) as view:
+        view.measure("unfold")
+        text = view.measure("text")
+        assert [markup for markup in written.HOSTILE if markup not in text] == []
+        assert view.measure("count", ".injected") == 0

@@ -32,17 +32,20 @@ HOSTILE = (
 
 def _recorded() -> Page:
     """Return the page of the recorded session with the most outcomes, then cases."""
-    found = max(
-        (one.results for one in recorded_sessions.sessions() if not one.is_compiled),
-        key=lambda one: (len({case["outcome"] for case in one["cases"]}), len(one["cases"])),
+    longest = max(
+        (recorded.results for recorded in recorded_sessions.sessions() if not recorded.is_compiled),
+        key=lambda recorded: (
+            len({case["outcome"] for case in recorded["cases"]}),
+            len(recorded["cases"]),
+        ),
     )
-    return page([read_results(json.dumps(found), "recorded.json")])
+    return page([read_results(json.dumps(longest), "recorded.json")])
 
 
 def _hostile() -> Page:
     """Return a page whose hosts, versions, flags and reasons hold markup."""
     host, version, package, text, flag, note, kind = HOSTILE
-    found = session(
+    night = session(
         verdict(4096, 6.0, notes=(note,), outcome=Outcome.NOISY, text=text),
         verdict(8192, None, notes=(note,), text=text),
         host=host,
@@ -57,9 +60,11 @@ def _hostile() -> Page:
         "surroundings": {"XLA_FLAGS": flag},
         "times_us": (30.0, 30.1, 30.2),
     }
-    sessions = [made.session_line(at, **(after if at >= 8 else before)) for at in range(16)]
-    known = Acknowledged(since="2026-01-09", reason=text)
-    return page([found], [machine_history("tpu/4r", sessions, acknowledged=[known])])
+    sessions = [
+        made.session_line(number, **(after if number >= 8 else before)) for number in range(16)
+    ]
+    acknowledged = Acknowledged(since="2026-01-09", reason=text)
+    return page([night], [machine_history("tpu/4r", sessions, acknowledged=[acknowledged])])
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {
@@ -74,7 +79,7 @@ KINDS: Mapping[str, Callable[[], Page]] = {
 
 def pages(folder: Path) -> Mapping[str, Path]:
     """Each kind of page, in files below the folder."""
-    found = {kind: folder / f"{kind}.html" for kind in KINDS}
-    for kind, path in found.items():
+    paths = {kind: folder / f"{kind}.html" for kind in KINDS}
+    for kind, path in paths.items():
         path.write_text(html(KINDS[kind]()), encoding="utf-8")
-    return found
+    return paths

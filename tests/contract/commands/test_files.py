@@ -89,22 +89,22 @@ def named(path: Path, how: str) -> Path | str:
 
 
 @pytest.mark.parametrize(
-    ("read", "how"), [*((one, "path") for one in READ), *((READ[1], how) for how in NAMES)]
+    ("read", "how"), [*((source, "path") for source in READ), *((READ[1], how) for how in NAMES)]
 )
 def test_an_input_is_not_overwritten(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
 ) -> None:
-    made, asked, option = read
+    made, template, option = read
     path = made(tmp_path)
     before = path.read_bytes()
-    words = asked.format(folder=tmp_path, path=path).split()
+    words = template.format(folder=tmp_path, path=path).split()
     command(*words, f"{option}={named(path, how)}").refuses(
         f"{option}: ", "is also an input and would be lost"
     )
     assert path.read_bytes() == before
 
 
-ASKED = {
+WRITING = {
     "figure": "figure --published=tpu-v2 --output={folder}/out.svg",
     "page": "page {folder}/night.svg --output={output}",
     "png": "figure --published=tpu-v2 --output={folder}/out.png",
@@ -114,11 +114,11 @@ LIBRARIES = {
     "png": ["vl_convert"],
     "page": ["altair", "jinja2", "vl_convert"],
 }
-OPTIONS = {name: asked.split()[-1].partition("=")[0] for name, asked in ASKED.items()}
-each_command = pytest.mark.parametrize("name", ASKED)
+OPTIONS = {name: words.split()[-1].partition("=")[0] for name, words in WRITING.items()}
+each_command = pytest.mark.parametrize("name", WRITING)
 
 
-def asked(name: str, folder: Path, output: Path) -> Answer:
+def run_writing(name: str, folder: Path, output: Path) -> Answer:
     """The command that writes `output`; one that draws needs a name of it with its suffix."""
     for library in LIBRARIES.get(name, ()):
         pytest.importorskip(library)
@@ -126,27 +126,27 @@ def asked(name: str, folder: Path, output: Path) -> Answer:
         _results(folder)
         for link in ("out.svg", "out.png"):
             (folder / link).symlink_to(output)
-    return command(*ASKED[name].format(folder=folder, output=output).split())
+    return command(*WRITING[name].format(folder=folder, output=output).split())
 
 
 @each_command
 def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, name: str) -> None:
     output = tmp_path / "notes"
     output.write_text("# My notes\n\nkeep them\n")
-    asked(name, tmp_path, output).refuses(
+    run_writing(name, tmp_path, output).refuses(
         f"{OPTIONS[name]}: ", " is not ", "or a new or empty file"
     )
     assert output.read_text() == "# My notes\n\nkeep them\n"
 
 
-@pytest.mark.parametrize("name", sweep(ASKED))
+@pytest.mark.parametrize("name", sweep(WRITING))
 def test_an_earlier_output_is_overwritten(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BUSBW_FAKE", raising=False)
     output = tmp_path / "output"
     for _ in range(2):
-        answer = asked(name, tmp_path, output)
+        answer = run_writing(name, tmp_path, output)
         assert (answer.code, answer.err) == (0, "")
         assert output.stat().st_size
 
@@ -154,14 +154,16 @@ def test_an_earlier_output_is_overwritten(
 @each_command
 def test_an_output_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "fifo")
-    asked(name, tmp_path, tmp_path / "fifo").refuses(f"{OPTIONS[name]}: ", "is not a regular file")
+    run_writing(name, tmp_path, tmp_path / "fifo").refuses(
+        f"{OPTIONS[name]}: ", "is not a regular file"
+    )
 
 
 @pytest.mark.exhaustive
 def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
     path, output = _results(tmp_path), tmp_path / "page.html"
-    assert asked("page", tmp_path, output).code == 0
-    before, there = output.read_bytes(), sorted(tmp_path.iterdir())
+    assert run_writing("page", tmp_path, output).code == 0
+    before, names = output.read_bytes(), sorted(tmp_path.iterdir())
     limited = (
         "import resource, sys; from busbw.__main__ import main; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); sys.exit(main())"
@@ -176,4 +178,4 @@ def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> No
     error = f"busbw page: --output: {output}: File too large\n"
     assert (done.returncode, done.stderr) == (1, error)
     assert output.read_bytes() == before
-    assert sorted(tmp_path.iterdir()) == there
+    assert sorted(tmp_path.iterdir()) == names

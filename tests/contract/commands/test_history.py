@@ -34,8 +34,8 @@ def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
 
 
 def test_a_wrong_value_is_shown_with_how_often_and_when_last(root: Path) -> None:
-    wrong = {"outcome": "FAILED", "failure": "WRONG_RESULT", "times_us": []}
-    write(root, TPU, documents("f" * 16, cases=1, moment="2026-02-01T03:00:00Z", **wrong))
+    failed = {"outcome": "FAILED", "failure": "WRONG_RESULT", "times_us": []}
+    write(root, TPU, documents("f" * 16, cases=1, moment="2026-02-01T03:00:00Z", **failed))
     assert "    wrong in 1 of 4 sessions, last on 2026-02-01" in asked_here("history", root).out
 
 

@@ -35,10 +35,10 @@ def test_every_file_is_written_and_named(tmp_path: Path) -> None:
 
 
 def test_init_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
-    found = steps(tmp_path / "cpu")
-    assert [step[:2] for step in found] == ["1.", "2.", "3."]
-    assert "BUSBW_REQUIREMENT" in found[1] and "busbw[jax,page] @ git+https://" in found[1]
-    assert "with 'record'" in found[-1]
+    lines = steps(tmp_path / "cpu")
+    assert [step[:2] for step in lines] == ["1.", "2.", "3."]
+    assert "BUSBW_REQUIREMENT" in lines[1] and "busbw[jax,page] @ git+https://" in lines[1]
+    assert "with 'record'" in lines[-1]
     assert steps(tmp_path / "cpu") == []
 
 
@@ -46,9 +46,9 @@ def test_existing_files_are_left_unchanged_and_named(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    first, *rest, note = reported(answer)
+    first, *others, note = reported(answer)
     assert first == f"exists, left unchanged: {tmp_path / 'conftest.py'}"
-    assert rest == [f"wrote {tmp_path / name}" for name in FILES[1:]]
+    assert others == [f"wrote {tmp_path / name}" for name in FILES[1:]]
     assert note.startswith(f'note: {tmp_path / "conftest.py"} does not name "busbw.plugin"')
     assert (tmp_path / "conftest.py").read_text() == "theirs = 1\n"
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
@@ -216,19 +216,19 @@ def pytest_addoption(parser):
 
 
 def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_path: Path) -> None:
-    own = tmp_path / "tests" / "conftest.py"
-    own.parent.mkdir()
-    own.write_text(OWN_DEVICE)
+    conftest = tmp_path / "tests" / "conftest.py"
+    conftest.parent.mkdir()
+    conftest.write_text(OWN_DEVICE)
     answer = asked_here("init", tmp_path)
     assert (answer.code, answer.err) == (0, "")
     *wrote, note = reported(answer)
     assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
-    assert note.startswith(f"note: {own}:5 has --device, and busbw has one, too: ")
+    assert note.startswith(f"note: {conftest}:5 has --device, and busbw has one, too: ")
     assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "said"),
+    ("file", "text", "message"),
     [
         ("my_plugin.py", "parser.addoption('--where', dest='ranks')", "has --ranks"),
         ("conftest.py", "@pytest.fixture\ndef busbw_verdict(): ...", "has fixture busbw_verdict"),
@@ -238,11 +238,11 @@ def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_pa
     ],
 )
 def test_options_and_fixtures_of_the_repository_with_names_of_busbw_are_found(
-    file: str, text: str, said: str, tmp_path: Path
+    file: str, text: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(text)
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
-    assert ("and busbw has one, too" in answer.out) == bool(said)
-    assert said in answer.out
+    assert ("and busbw has one, too" in answer.out) == bool(message)
+    assert message in answer.out

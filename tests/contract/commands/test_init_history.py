@@ -69,8 +69,8 @@ def _measured(checkout: Path, number: int) -> str:
     write(folder / "history", MACHINE, documents(f"{number:016x}"))
     # The artifact has no hidden files.
     ignored = shutil.ignore_patterns(".*")
-    kept = checkout.parent / f"keep{number}" / "history"
-    shutil.copytree(folder / "history", kept, ignore=ignored)
+    artifact = checkout.parent / f"keep{number}" / "history"
+    shutil.copytree(folder / "history", artifact, ignore=ignored)
     output = folder / "output"
     return output.read_text().strip().removeprefix("base=") if output.exists() else ""
 

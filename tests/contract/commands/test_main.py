@@ -18,7 +18,7 @@ from tests.helpers.command_line import asked_here, command
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
         (["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
@@ -35,10 +35,10 @@ from tests.helpers.command_line import asked_here, command
         ([], "the following arguments are required: COMMAND"),
     ],
 )
-def test_a_mistyped_word_is_a_usage_error(arguments: list[str], said: str) -> None:
+def test_a_mistyped_word_is_a_usage_error(arguments: list[str], message: str) -> None:
     ran = command(*arguments)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_version_is_that_of_the_installed_package() -> None:
@@ -73,8 +73,10 @@ def test_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: s
     parser = busbw_parsers()[name]
     assert "{}" not in parser.format_help()
     assert _verb(parser.description or "") in _VERBS
-    explained = [one for one in parser._actions if one.help != argparse.SUPPRESS]
-    unclear = [one.dest for one in explained if not re.match("[A-Z]|[a-z]+:", one.help or "")]
+    explained = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    unclear = [
+        action.dest for action in explained if not re.match("[A-Z]|[a-z]+:", action.help or "")
+    ]
     assert unclear == ["help"] * (name != "run")
 
 

@@ -21,7 +21,7 @@ BASE = ("--frameworks=fake", "--topology=v5e:2x4", "--payloads=1K", "--compile-c
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class Output:
     """How it ended, and what it wrote."""
 
     code: int
@@ -38,7 +38,7 @@ def bare(folder: Folder) -> Folder:
     return folder
 
 
-def run(*options: str, package: Path = ROOT) -> Said:
+def run(*options: str, package: Path = ROOT) -> Output:
     """`busbw run` of the busbw below `package`, in the current folder."""
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "run", "-p", "no:hypothesispytest", *options],
@@ -49,7 +49,7 @@ def run(*options: str, package: Path = ROOT) -> Said:
         timeout=TIMEOUT_S,
         check=False,
     )
-    return Said(code=done.returncode, text=done.stdout)
+    return Output(code=done.returncode, text=done.stdout)
 
 
 def _path(package: Path) -> str:
@@ -90,9 +90,9 @@ def test_run_measures_stores_and_compares_in_an_empty_folder(bare: Folder, insta
 
 def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
     (bare.path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
-    said = run(*SMALL)
-    assert said.code == 4
-    assert said.text.count("ERROR") == 1 and "expected -n0" in said.text
+    answer = run(*SMALL)
+    assert answer.code == 4
+    assert answer.text.count("ERROR") == 1 and "expected -n0" in answer.text
 
 
 @pytest.mark.exhaustive
@@ -113,12 +113,12 @@ def test_run_uses_root_directory_and_settings_of_the_current_folder(bare: Folder
     (bare.path / "conftest.py").write_text("pytest_plugins = ['busbw.plugin']\n")
     (bare.path / "below").mkdir()
     bare.environment.chdir(bare.path / "below")
-    said = run()
-    assert said.code == 0, said.text
-    assert f"rootdir: {bare.path}\nconfigfile: pytest.ini\n" in said.text
-    assert "1 payload (2K)" in said.text
-    assert f"busbw baselines: {bare.path / 'levels'}" in said.text
-    assert "= 1 without baseline in " in said.text
+    answer = run()
+    assert answer.code == 0, answer.text
+    assert f"rootdir: {bare.path}\nconfigfile: pytest.ini\n" in answer.text
+    assert "1 payload (2K)" in answer.text
+    assert f"busbw baselines: {bare.path / 'levels'}" in answer.text
+    assert "= 1 without baseline in " in answer.text
     named = "../busbw/perf/test_collectives.py::test_collective[fake-default-float32-2K]"
     again = run(named, "-v")
     assert again.code == 0 and f"{named} NO_BASELINE" in again.text
@@ -127,26 +127,26 @@ def test_run_uses_root_directory_and_settings_of_the_current_folder(bare: Folder
 @pytest.mark.exhaustive
 def test_named_tests_are_run_in_place_of_shipped_tests(folder: Folder) -> None:
     folder.environment.chdir(folder.path)
-    said = run("perf/", *SMALL, "-v")
-    assert said.code == 0, said.text
-    assert "\nperf/test_collectives.py::test_collective[fake" in said.text
-    assert "busbw/perf" not in said.text
+    answer = run("perf/", *SMALL, "-v")
+    assert answer.code == 0, answer.text
+    assert "\nperf/test_collectives.py::test_collective[fake" in answer.text
+    assert "busbw/perf" not in answer.text
     (folder.path / "test_theirs.py").write_text("def test_theirs(): pass\n")
-    said = run("test_theirs.py")
-    assert said.code == 1 and "1 passed" in said.text
-    assert said.text.endswith("ERROR: busbw: no test that was run reads a verdict of busbw\n")
+    answer = run("test_theirs.py")
+    assert answer.code == 1 and "1 passed" in answer.text
+    assert answer.text.endswith("ERROR: busbw: no test that was run reads a verdict of busbw\n")
 
 
 @pytest.mark.parametrize("options", sweep([["--version"], ["--", "--", "nowhere.py"], ["--help"]]))
 def test_options_of_pytest_are_options_of_run(bare: Folder, options: list[str]) -> None:
-    said = run(*options)
-    wanted = {
+    answer = run(*options)
+    expected = {
         "--version": (0, "pytest "),
         "--help": (0, "--update-baselines"),
         "--": (4, "file or directory not found: "),
     }
-    code, text = wanted[options[0]]
-    assert said.code == code and text in said.text
+    code, text = expected[options[0]]
+    assert answer.code == code and text in answer.text
 
 
 def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest.Pytester) -> None:
@@ -161,22 +161,22 @@ def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest
 def test_compiled_baselines_of_the_user_come_before_shipped_ones(
     bare: Folder, installed: Path
 ) -> None:
-    own, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"
+    baselines, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"
     shutil.copytree(installed, package)
     shipped = package / "busbw" / "shipped_baselines" / "compiled"
     assert run(*BASE, "--update-baselines", package=package).code == 0
-    (path,) = own.rglob("fake.*.json")
-    there = shipped / path.relative_to(own)
-    there.parent.mkdir(parents=True, exist_ok=True)
-    path.rename(there)
+    (path,) = baselines.rglob("fake.*.json")
+    target = shipped / path.relative_to(baselines)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
     before = files(package)
-    said = run(*BASE, "--require-baselines", package=package)
-    assert said.code == 0 and "PASS" in said.text, said.text
+    answer = run(*BASE, "--require-baselines", package=package)
+    assert answer.code == 0 and "PASS" in answer.text, answer.text
     assert run(*BASE, "--update-baselines=new", package=package).code == 0
-    assert not list(own.rglob("*.json"))
-    said = run(*BASE, "--update-baselines=all", package=package)
-    assert said.code == 0 and path.exists(), said.text
+    assert not list(baselines.rglob("*.json"))
+    answer = run(*BASE, "--update-baselines=all", package=package)
+    assert answer.code == 0 and path.exists(), answer.text
     assert files(package) == before
     path.write_text(path.read_text().replace("FakeRing", "FakeTree"))
-    said = run(*BASE, package=package)
-    assert said.code == 1 and "CHANGED" in said.text, said.text
+    answer = run(*BASE, package=package)
+    assert answer.code == 1 and "CHANGED" in answer.text, answer.text

@@ -16,11 +16,13 @@ def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
 
 def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
     """A small session with the fake compiler."""
-    own = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
-    own += [] if any(option.startswith("--program") for option in options) else ["--payloads=1K,1M"]
+    usual = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
+    usual += (
+        [] if any(option.startswith("--program") for option in options) else ["--payloads=1K,1M"]
+    )
     return folder.pytest(
         *("perf", "--frameworks=fake", "-p", "no:cacheprovider"),
-        *own,
+        *usual,
         *options,
         exit_code=exit_code,
     )
@@ -28,7 +30,7 @@ def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
 
 def outcomes(ran: Ran) -> dict[str, str]:
     assert ran.results is not None, ran.text
-    return {one["id"]: one["outcome"] for one in ran.results["cases"]}
+    return {case["id"]: case["outcome"] for case in ran.results["cases"]}
 
 
 def stored(folder: Folder) -> Folder:

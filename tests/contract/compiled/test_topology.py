@@ -94,7 +94,7 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
 
 
 @pytest.mark.parametrize(
-    ("then", "outcome", "said"),
+    ("then", "outcome", "message"),
     sweep(
         [
             ("error", "COMPILE_ERROR", "INTERNAL: made up: this compiler refuses the program"),
@@ -109,25 +109,25 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
     ),
 )
 def test_a_compiler_that_dies_costs_one_case_which_is_not_stored(
-    folder: Folder, then: str, outcome: str, said: str
+    folder: Folder, then: str, outcome: str, message: str
 ) -> None:
     script(folder, {"payload_bytes": 1024, "then": then})
     ran = compiled(folder, "--case-timeout=2", "--update-baselines=all", exit_code=1)
     assert list(outcomes(ran).values()) == [outcome, "NO_BASELINE"]
-    assert said in ran.text
-    assert [entry["payload"] for entry in folder.stored["entries"]] == ["1M"]
+    assert message in ran.text
+    assert [row["payload"] for row in folder.stored["entries"]] == ["1M"]
 
 
 @pytest.mark.exhaustive
 def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
     cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
     compiled(folder, *cache, exit_code=0)
-    kept = sorted((folder.path / "cache").rglob("*.json.gz"))
-    assert len(kept) == 2
-    kept[0].write_bytes(b"cut")
+    files = sorted((folder.path / "cache").rglob("*.json.gz"))
+    assert len(files) == 2
+    files[0].write_bytes(b"cut")
     compiled(folder, *cache, exit_code=0)
-    assert sorted((folder.path / "cache").rglob("*.json.gz")) == kept
-    assert all(path.stat().st_size > 100 for path in kept)
+    assert sorted((folder.path / "cache").rglob("*.json.gz")) == files
+    assert all(path.stat().st_size > 100 for path in files)
 
 
 @pytest.mark.exhaustive
@@ -143,7 +143,7 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     sweep(
         [
             (
@@ -170,9 +170,9 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
     ),
 )
 def test_invalid_options_of_compiling_are_usage_errors(
-    folder: Folder, options: tuple[str, ...], said: str
+    folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
-    assert said in compiled(folder, *options, exit_code=4).sentence
+    assert message in compiled(folder, *options, exit_code=4).sentence
 
 
 @pytest.mark.exhaustive
@@ -199,7 +199,7 @@ def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
         *("--topology=v5e:2x4", "--compile-cache=none", "--mesh=2x4", "--axes=y", "--payloads=1K"),
         exit_code=0,
     )
-    assert [one["program"]["now"]["groups"] for one in ran.cases] == ["2x4"]
+    assert [case["program"]["now"]["groups"] for case in ran.cases] == ["2x4"]
 
 
 ALL = ("--topology=all", "--compile-cache=none")
@@ -215,11 +215,11 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
     before = {path: path.read_bytes() for path in folder.baseline_files}
     ran = compiled(folder, *ALL, "--update-baselines=all", exit_code=1)
     assert "1 failed, 10 passed, 14 skipped" in ran.text
-    said = (
+    message = (
         "NO_VERDICT: topologies that have a baseline were not compiled: v2:2x2, v3:2x2, v4:2x2x2, "
         "v5e:2x4, v5p:2x2x2, v6e:2x4, tpu7x:2x2x1: libtpu.so: file too short"
     )
-    assert said in ran.text
+    assert message in ran.text
     assert {path: path.read_bytes() for path in folder.baseline_files} == before
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from tests.contract.docs import programs
 from tests.contract.docs.collecting import INTERPRETERS, objections
 from tests.contract.docs.pages import PAGES, ROOT, Command, commands, name_of
-from tests.contract.docs.shown import shown, unprinted
+from tests.contract.docs.shown import read_outputs, unprinted
 
 # Of options that take long; compiling takes none of those that say how hard to measure.
 _SHORT = "--payloads=1K,64K"
@@ -100,33 +100,33 @@ class _Ground:
 
     def checkout(self, page: Path) -> Path:
         """A new copy of what git lists, with a remote of its own and all that is given."""
-        found = self.folder / name_of(page).replace("/", "-")
+        checkout = self.folder / name_of(page).replace("/", "-")
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
         )
         for name in filter(None, listed.stdout.decode().split("\0")):
-            (found / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, found / name)
-        origin = f"{found}.git"
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, checkout / name)
+        origin = f"{checkout}.git"
         for words in (
             ["init", "-q", "--bare", origin],
             ["init", "-q"],
             ["remote", "add", "origin", origin],
         ):
-            subprocess.run(["git", *words], cwd=found, check=True)
-        _record(found / "recordings")
+            subprocess.run(["git", *words], cwd=checkout, check=True)
+        _record(checkout / "recordings")
         for name, options in _WRITTEN:
-            self._write(found, name, options)
-        return found
+            self._write(checkout, name, options)
+        return checkout
 
     def _write(self, checkout: Path, name: str, options: str) -> None:
         """What a session writes, once for all pages."""
-        kept = self.folder / "given" / name
-        if not kept.exists():
+        copy = self.folder / "given" / name
+        if not copy.exists():
             self.bash(f"python -m pytest perf/ {options}", checkout, limit_s=600)
-            kept.parent.mkdir(exist_ok=True)
-            _copied(checkout / name, kept)
-        _copied(kept, checkout / name)
+            copy.parent.mkdir(exist_ok=True)
+            _copied(checkout / name, copy)
+        _copied(copy, checkout / name)
 
     def _addopts(self, text: str) -> Mapping[str, str]:
         # A program has its own collectives, and -k chooses among all payloads.
@@ -149,14 +149,14 @@ class _Ground:
             start_new_session=True,
         ) as process:
             try:
-                said, _ = process.communicate(timeout=limit_s)
+                output, _ = process.communicate(timeout=limit_s)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return None, process.communicate()[0]
             except KeyboardInterrupt:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
-            return process.returncode, said
+            return process.returncode, output
 
 
 def _copied(source: Path, target: Path) -> None:
@@ -180,10 +180,10 @@ def _record(folder: Path) -> None:
 def _interpreter(folder: Path) -> None:
     """An environment with the packages of this one, in files of its own: links to them."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    found = importlib.util.find_spec("pytest")
-    assert found is not None and found.origin is not None
+    spec = importlib.util.find_spec("pytest")
+    assert spec is not None and spec.origin is not None
     (into,) = folder.glob("lib/python*/site-packages")
-    packages = Path(found.origin).parents[1]
+    packages = Path(spec.origin).parents[1]
     shutil.copytree(packages, into, copy_function=_linked, dirs_exist_ok=True)
 
 
@@ -217,11 +217,11 @@ def _parsed(command: Command, reason: str, folder: Path) -> Ran:
 
     def of_pytest(words: object) -> str:
         assert isinstance(words, list)
-        found = programs.session(words)
-        return objections([found], home)[0] if found else ""
+        session = programs.session(words)
+        return objections([session], home)[0] if session else ""
 
-    found = [programs.problem(words, of_pytest) for words in command.calls]
-    problem = "; ".join(one for one in found if one)
+    problems = [programs.problem(words, of_pytest) for words in command.calls]
+    problem = "; ".join(text for text in problems if text)
     return Ran(command=command, result=f"parsed: {reason}", failed=bool(problem), text=problem)
 
 
@@ -230,16 +230,20 @@ def _all(options: argparse.Namespace) -> Iterator[Ran]:
     with tempfile.TemporaryDirectory(prefix="busbw-docs.") as name:
         ground = _Ground(Path(name), short=options.short)
         for page in PAGES:
-            wanted = [one for one in commands(page) if one.is_block and one.text not in done]
-            done |= {one.text for one in wanted}
+            new = [
+                command
+                for command in commands(page)
+                if command.is_block and command.text not in done
+            ]
+            done |= {command.text for command in new}
             if re.search(options.pages, name_of(page)):
-                yield from _of_page(page, wanted, ground, options)
+                yield from _of_page(page, new, ground, options)
 
 
 def _of_page(
-    page: Path, wanted: Sequence[Command], ground: _Ground, options: argparse.Namespace
+    page: Path, new: Sequence[Command], ground: _Ground, options: argparse.Namespace
 ) -> Iterator[Ran]:
-    reasons = [("--parse" if options.parse else _unrun(command), command) for command in wanted]
+    reasons = [("--parse" if options.parse else _unrun(command), command) for command in new]
     checkout = ROOT if all(reason for reason, _ in reasons) else ground.checkout(page)
     for reason, command in reasons:
         if reason:
@@ -251,7 +255,7 @@ def _of_page(
 def _compared(ran: Ran, page: Path) -> Ran:
     """Fail a command whose page shows words that it did not print."""
     # What is slowed down on purpose is not found in each session.
-    lines = [] if "--inject" in ran.command.text else shown(page).get(ran.command.text, [])
+    lines = [] if "--inject" in ran.command.text else read_outputs(page).get(ran.command.text, [])
     missing = unprinted(lines, ran.text)
     if not missing:
         return ran

@@ -41,25 +41,24 @@ def objections(calls: Sequence[Sequence[str]], home: Path) -> list[str]:
         text=True,
         check=True,
     )
-    found = json.loads(done.stdout)
-    assert isinstance(found, list) and len(found) == len(calls)
-    return found
+    answers = json.loads(done.stdout)
+    assert isinstance(answers, list) and len(answers) == len(calls)
+    return answers
 
 
 def _environment(home: Path) -> Mapping[str, str]:
-    there = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
-    path = os.pathsep.join(filter(None, [str(ROOT), there.get("PYTHONPATH")]))
-    return {**there, "HOME": str(home), "PYTHONPATH": path}
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE}
+    path = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+    return {**environment, "HOME": str(home), "PYTHONPATH": path}
 
 
 def _objection(words: Sequence[str]) -> str:
-    said = io.StringIO()
+    output = io.StringIO()
     options = ("-p", "no:cacheprovider", "--collect-only", "-q")
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         code = pytest.main([*options, *map(os.path.expandvars, words)])
-    return "" if code == 0 else f"exit code {int(code)}: {said.getvalue()}"
+    return "" if code == 0 else f"exit code {int(code)}: {output.getvalue()}"
 
 
 if __name__ == "__main__":
-    found = [_objection(words) for words in json.load(sys.stdin)]
-    print(json.dumps(found))
+    print(json.dumps([_objection(words) for words in json.load(sys.stdin)]))

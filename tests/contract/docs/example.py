@@ -36,7 +36,7 @@ _FORM = "in turn on a CPU 1"
 def example() -> Session:
     """Return the recorded session as it is judged today."""
     recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
-    (form,) = (one for one in sessions() if one.name == _FORM)
+    (form,) = (recorded for recorded in sessions() if recorded.name == _FORM)
     with tempfile.TemporaryDirectory() as folder:
         document = results(_filled(form, recording), Path(folder))
     session = session_of({**document, "began": recording["recorded"]}, "README")
@@ -46,25 +46,27 @@ def example() -> Session:
 
 def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     """Return `form` with the payloads and the times of `recording`."""
-    given, document = copy.deepcopy(form.given), copy.deepcopy(form.results)
+    inputs, document = copy.deepcopy(form.given), copy.deepcopy(form.results)
     count = len(_PAYLOADS)
     for name in ("specs", "keys", "slice_keys", "cases"):
-        given[name][:] = [dict(given[name][0]) for _ in range(count)]
+        inputs[name][:] = [dict(inputs[name][0]) for _ in range(count)]
     document["cases"][:] = [copy.deepcopy(document["cases"][0]) for _ in range(count)]
-    for row in (document["environment"]["key"], *given["keys"], *given["slice_keys"]):
+    for row in (document["environment"]["key"], *inputs["keys"], *inputs["slice_keys"]):
         row["device_kind"] = "AMD EPYC"
     document["environment"]["versions"] = {"jax": recording["versions"]}
     for index, payload_bytes in enumerate(_PAYLOADS):
         case = document["cases"][index]
-        for row in (given["specs"][index], given["cases"][index], case["case"], case["spec"]):
+        for row in (inputs["specs"][index], inputs["cases"][index], case["case"], case["spec"]):
             row["payload_bytes"] = payload_bytes
-        pairs = [one for one in recording["launches"] if one["payload_bytes"] == payload_bytes]
+        pairs = [
+            launch for launch in recording["launches"] if launch["payload_bytes"] == payload_bytes
+        ]
         for name, side in (("launches", "candidate"), ("reference_launches", "reference")):
             case[name] = [
                 {**case[name][0], "launch": f"{number}.jax.{side}", "samples_s": pair[side]}
                 for number, pair in enumerate(pairs, 1)
             ]
-    return replace(form, given=given, results=document)
+    return replace(form, given=inputs, results=document)
 
 
 def lines(session: Session) -> list[str]:

@@ -64,10 +64,10 @@ def commands(page: Path) -> list[Command]:
 
 def _in_blocks(page: str, text: str) -> Iterator[Command]:
     for block in blocks(text):
-        shown = [line for line in block if line[1].startswith("$ ")]
+        prompts = [line for line in block if line[1].startswith("$ ")]
         joined = ""
         for number, line in block:
-            begins = line.startswith("$ ") if shown else _BEGINS.match(line)
+            begins = line.startswith("$ ") if prompts else _BEGINS.match(line)
             if not (joined or begins):
                 continue
             joined += line.removeprefix("$ ").strip()
@@ -81,20 +81,22 @@ def _in_blocks(page: str, text: str) -> Iterator[Command]:
 def blocks(text: str) -> Iterator[list[tuple[int, str]]]:
     """The numbered lines of each block, indented by four or between fences, without the indent."""
     fenced = False
-    found: list[tuple[int, str]] = []
+    numbered: list[tuple[int, str]] = []
     before = ""
     for number, line in enumerate([*text.splitlines(), ""], start=1):
         if _FENCE.fullmatch(line):
             fenced = not fenced
         elif fenced:
-            found.append((number, line))
+            numbered.append((number, line))
             continue
-        elif line.startswith("    ") and (found or not before.strip() or before.startswith("<!--")):
-            found.append((number, line.removeprefix("    ")))
+        elif line.startswith("    ") and (
+            numbered or not before.strip() or before.startswith("<!--")
+        ):
+            numbered.append((number, line.removeprefix("    ")))
             continue
-        if found:
-            yield found
-            found = []
+        if numbered:
+            yield numbered
+            numbered = []
         before = line
 
 

@@ -41,8 +41,8 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
         return pytest_problem(module)
     if program.startswith("tests."):
         return _of_module(program, module)
-    known = {"busbw": _of_busbw, "bench": _of_bench, "tox": _of_tox, "pip": _of_pip}
-    return known[program](module) if program in known else f"no program {program}"
+    checks = {"busbw": _of_busbw, "bench": _of_bench, "tox": _of_tox, "pip": _of_pip}
+    return checks[program](module) if program in checks else f"no program {program}"
 
 
 def session(words: Sequence[str]) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def _of_busbw(words: Sequence[str]) -> str:
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
     command = next(iter(cli.find_commands(words[0].replace("-", "_"))), None)
-    own = cli.split_passed(command, words)[0] if command else words
-    return _parsed(busbw_parsers(), own)
+    arguments = cli.split_passed(command, words)[0] if command else words
+    return _parsed(busbw_parsers(), arguments)
 
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
@@ -112,27 +112,27 @@ def _of_tox(words: Sequence[str]) -> str:
     """The environments that it names, and its flags."""
     ini = configparser.ConfigParser()
     ini.read(ROOT / "tox.ini", encoding="utf-8")
-    there = {name.removeprefix("testenv:") for name in ini.sections() if ":" in name}
+    environments = {name.removeprefix("testenv:") for name in ini.sections() if ":" in name}
     if list(words) in (["-p", "-o"], ["list"]):
         return ""
     if words[:1] == ["-e"]:
-        return "" if words[1] in there else f"no environment {words[1]}"
+        return "" if words[1] in environments else f"no environment {words[1]}"
     return f"not known of tox: {words}"
 
 
 def _of_pip(words: Sequence[str]) -> str:
     """The extras of ours that it installs."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    there = set(tomllib.loads(text)["project"]["optional-dependencies"])
-    asked = {
+    extras = set(tomllib.loads(text)["project"]["optional-dependencies"])
+    named = {
         extra
         for word in words
-        if (found := re.fullmatch(r"(?:\.|busbw)\[(.*)\]", word))
-        for extra in found[1].split(",")
+        if (match := re.fullmatch(r"(?:\.|busbw)\[(.*)\]", word))
+        for extra in match[1].split(",")
     }
     if words[:1] != ["install"]:
         return f"not known of pip: {words}"
-    return "" if asked <= there else f"no extra {', '.join(sorted(asked - there))}"
+    return "" if named <= extras else f"no extra {', '.join(sorted(named - extras))}"
 
 
 def _of_module(module: str, words: Sequence[str]) -> str:

@@ -16,17 +16,17 @@ _OF_MACHINE = ("busbw device: ",)
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:[KMG]|s)?")
 
 
-def shown(page: Path) -> dict[str, list[str]]:
+def read_outputs(page: Path) -> dict[str, list[str]]:
     """Return the lines below each command of a page that shows its output, without cut ones."""
-    found: dict[str, list[str]] = {}
+    outputs: dict[str, list[str]] = {}
     for block in blocks(page.read_text(encoding="utf-8")):
         lines: list[str] = []
         for _, line in block:
             if line.startswith("$ "):
-                lines = found[line.removeprefix("$ ")] = []
+                lines = outputs[line.removeprefix("$ ")] = []
             elif line.strip() != CUT:
                 lines.append(line)
-    return {command: lines for command, lines in found.items() if lines}
+    return {command: lines for command, lines in outputs.items() if lines}
 
 
 def unprinted(lines: list[str], printed: str) -> list[str]:

@@ -19,7 +19,11 @@ from tests.contract.docs.collecting import objections
 from tests.contract.docs.pages import PAGES, ROOT, Command, commands, name_of, spans
 
 # Each text once: pages repeat some.
-_COMMANDS = {one.text.partition("  #")[0].rstrip(): one for page in PAGES for one in commands(page)}
+_COMMANDS = {
+    command.text.partition("  #")[0].rstrip(): command
+    for page in PAGES
+    for command in commands(page)
+}
 # Options of other programs.
 _OF_OTHERS = re.compile(
     r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|(cpus|gpus)-per-task|bind-to|"
@@ -40,21 +44,21 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, ..
         for words in command.calls
         if programs.session(words)
     }
-    asked = [*sorted(calls), *(("perf/", option) for option in _WRONG)]
-    return dict(zip(asked, objections(asked, tmp_path_factory.mktemp("home")), strict=True))
+    sessions = [*sorted(calls), *(("perf/", option) for option in _WRONG)]
+    return dict(zip(sessions, objections(sessions, tmp_path_factory.mktemp("home")), strict=True))
 
 
 def _paths(words: list[str]) -> str:
     """What is wrong with a call of pytest that measures nothing: a path that is not there."""
-    missing = [one for one in words if "/" in one and not (ROOT / one).exists()]
+    missing = [path for path in words if "/" in path and not (ROOT / path).exists()]
     return f"no {', '.join(missing)}" if missing else ""
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
 def test_a_command_names_only_what_exists(command: Command) -> None:
     calls = [words for words in command.calls if not programs.session(words)]
-    found = [programs.problem(words, lambda words: _paths(list(words))) for words in calls]
-    assert [one for one in found if one] == [], command.place
+    problems = [programs.problem(words, lambda words: _paths(list(words))) for words in calls]
+    assert [text for text in problems if text] == [], command.place
 
 
 @pytest.mark.exhaustive
@@ -80,10 +84,12 @@ _BAD = {(option,) for option in _WRONG}
 
 def test_an_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:
     helped = pytester.runpytest("-p", "busbw.plugin", "--help").stdout.str()
-    parsers = [one.format_help() for one in programs.busbw_parsers().values()]
-    known = set(re.findall(r"--[a-z][a-z-]*", "".join([helped, *parsers])))
-    named = [(name_of(page), *one) for page in PAGES for one in _options(page)]
-    assert [one for one in named if one[2] not in known and not _OF_OTHERS.match(one[2])] == []
+    parsers = [parser.format_help() for parser in programs.busbw_parsers().values()]
+    options = set(re.findall(r"--[a-z][a-z-]*", "".join([helped, *parsers])))
+    named = [(name_of(page), *place) for page in PAGES for place in _options(page)]
+    assert [
+        place for place in named if place[2] not in options and not _OF_OTHERS.match(place[2])
+    ] == []
 
 
 def _options(page: Path) -> list[tuple[int, str]]:

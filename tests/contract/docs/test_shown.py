@@ -8,11 +8,11 @@ import pytest
 
 from tests.contract.docs import example
 from tests.contract.docs.pages import ROOT
-from tests.contract.docs.shown import shown, unprinted
+from tests.contract.docs.shown import read_outputs, unprinted
 from tests.contract.page.test_figure_and_page import texts
 from tests.helpers.session_folder import Folder
 
-_SHOWN = shown(ROOT / "README.md")
+_SHOWN = read_outputs(ROOT / "README.md")
 _FIRST, _REGRESSED = (_SHOWN[command] for command in _SHOWN)
 
 

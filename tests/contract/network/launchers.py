@@ -114,7 +114,7 @@ def _munge(host: Host, folder: Path) -> Iterator[None]:
     key, name = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
-    files = [f"--{each}-file={folder}/munge.{each}" for each in ("key", "pid", "seed")]
+    files = [f"--{suffix}-file={folder}/munge.{suffix}" for suffix in ("key", "pid", "seed")]
     # --force: it runs as root, and its folder is a test's.
     command = ["munged", "--foreground", "--force", f"--socket={name}", *files]
     with server(host, command, folder / "munge.log", name.is_socket):

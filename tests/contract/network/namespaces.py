@@ -154,7 +154,7 @@ def hosts(count: int) -> Iterator[list[Host]]:
 def _make(host: Host, all_hosts: Sequence[Host]) -> None:
     folder = ETC / host.namespace
     folder.mkdir(parents=True)
-    lines = ["127.0.0.1 localhost", *(f"{each.address} {each.name}" for each in all_hosts)]
+    lines = ["127.0.0.1 localhost", *(f"{member.address} {member.name}" for member in all_hosts)]
     (folder / "hosts").write_text("\n".join(lines) + "\n")
     (folder / "hostname").write_text(f"{host.name}\n")
     run(["ip", "netns", "add", host.namespace])

@@ -61,7 +61,9 @@ class Network:
 
     def programs(self) -> set[str]:
         names = set()
-        for path in (f"/proc/{each}/comm" for host in self.hosts for each in host.processes()):
+        for path in (
+            f"/proc/{process}/comm" for host in self.hosts for process in host.processes()
+        ):
             with contextlib.suppress(OSError):
                 names.add(Path(path).read_text().strip())
         return names

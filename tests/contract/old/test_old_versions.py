@@ -24,7 +24,7 @@ pytestmark = pytest.mark.framework
 ROOT = Path(__file__).parents[3]
 PAYLOADS = ("4K", "1M", "16M")
 TIMEOUT_S = 600
-ASKED = os.environ["BUSBW_OLD"].split()
+INTERPRETERS = os.environ["BUSBW_OLD"].split()
 
 # What a framework measures, beside its default: a name, then options.
 GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -56,16 +56,20 @@ class Session:
 
 
 SESSIONS = [
-    pytest.param((asked, grid), id=f"{Path(asked).parents[1].name}-{grid}")
-    for asked in ASKED
-    for grid in GRIDS[asked.partition("=")[0]]
+    pytest.param((interpreter, grid), id=f"{Path(interpreter).parents[1].name}-{grid}")
+    for interpreter in INTERPRETERS
+    for grid in GRIDS[interpreter.partition("=")[0]]
 ]
 
 
-def measured(asked: str, results: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def measured(interpreter: str, results: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """One launch of a grid; our own packages are on the user's path, to lead the worker astray."""
     command = [sys.executable, "-m", "pytest", "perf/", "-p", "no:cacheprovider", "--device=cpu"]
-    command += [f"--frameworks={asked.partition('=')[0]}", f"--python={asked}", "--launches=1"]
+    command += [
+        f"--frameworks={interpreter.partition('=')[0]}",
+        f"--python={interpreter}",
+        "--launches=1",
+    ]
     command += [f"--payloads={','.join(PAYLOADS)}", f"--results={results}", *options]
     environment = {name: text for name, text in os.environ.items() if name != "CI"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
@@ -83,10 +87,10 @@ def measured(asked: str, results: Path, *options: str) -> subprocess.CompletedPr
 @pytest.fixture(scope="module", params=SESSIONS)
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A session that has measured one of the grids."""
-    asked, grid = request.param
-    framework, _, python = asked.partition("=")
+    interpreter, grid = request.param
+    framework, _, python = interpreter.partition("=")
     results = tmp_path_factory.mktemp("old") / "results.json"
-    done = measured(asked, results, *GRIDS[framework][grid])
+    done = measured(interpreter, results, *GRIDS[framework][grid])
     assert done.returncode == 0, done.stdout + done.stderr
     return Session(framework=framework, python=python, results=json.loads(results.read_text()))
 
@@ -112,8 +116,8 @@ def test_a_case_takes_the_memory_that_was_predicted(session: Session) -> None:
 
 def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> None:
     environment = Path(session.python).parents[1]
-    asked = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"
-    command = [session.python, "-c", f"{asked}; print(platform.python_version())"]
+    code = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"
+    command = [session.python, "-c", f"{code}; print(platform.python_version())"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     version, file, python = done.stdout.split()
     assert Path(file).is_relative_to(environment)
@@ -124,8 +128,8 @@ def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> Non
         assert run["versions"]["python"] == python
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_the_device_s_clock_is_read_or_not_offered(asked: str, tmp_path: Path) -> None:
-    done = measured(asked, tmp_path / "results.json", "--clock=device", "--payloads=1M")
+@pytest.mark.parametrize("interpreter", INTERPRETERS)
+def test_the_device_s_clock_is_read_or_not_offered(interpreter: str, tmp_path: Path) -> None:
+    done = measured(interpreter, tmp_path / "results.json", "--clock=device", "--payloads=1M")
     refused = done.returncode == 4 and "has no clock device on the CPU" in done.stderr
     assert done.returncode == 0 or refused, done.stdout + done.stderr

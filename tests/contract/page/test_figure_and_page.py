@@ -70,7 +70,7 @@ def texts(picture: str) -> list[str]:
     """Return the words of a picture, and last its text for screen readers."""
     elements = Tree.fromstring(picture).iter()
     kinds = ("style", "text", "tspan")
-    texts = [one.text or "" for one in elements if one.tag.rpartition("}")[2] in kinds]
+    texts = [element.text or "" for element in elements if element.tag.rpartition("}")[2] in kinds]
     return [*texts, Tree.fromstring(picture).get("aria-label", "")]
 
 
@@ -95,14 +95,14 @@ def test_without_a_library_the_error_says_what_to_install(
 
 
 @pytest.mark.parametrize("command", ["figure", "page"])
-@pytest.mark.parametrize(("content", "said"), [(None, "No such file"), ("", "not JSON")])
+@pytest.mark.parametrize(("content", "message"), [(None, "No such file"), ("", "not JSON")])
 def test_results_that_cannot_be_read_are_named(
-    tmp_path: Path, command: str, content: str | None, said: str
+    tmp_path: Path, command: str, content: str | None, message: str
 ) -> None:
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
-    asked_here(command, path, "-o", tmp_path / "a.svg").refuses(f"{path}: ", said)
+    asked_here(command, path, "-o", tmp_path / "a.svg").refuses(f"{path}: ", message)
     assert not (tmp_path / "a.svg").exists()
 
 
@@ -118,13 +118,13 @@ def nights(tmp_path: Path) -> Path:
 
 
 def test_a_history_has_a_heat_map_and_a_case_its_sessions(nights: Path, tmp_path: Path) -> None:
-    asked = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
-    _drawn(*asked, "-o", tmp_path / "a.svg")
+    machine = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
+    _drawn(*machine, "-o", tmp_path / "a.svg")
     assert (
         "tpu-v5-lite/4r: time over that of the first 20 sessions"
         in (tmp_path / "a.svg").read_text()
     )
-    _drawn(*asked, "--case=jax.all_reduce.psum.float32.1K", "-o", tmp_path / "b.svg")
+    _drawn(*machine, "--case=jax.all_reduce.psum.float32.1K", "-o", tmp_path / "b.svg")
     assert "jax all_reduce (psum), 1K: time by session" in (tmp_path / "b.svg").read_text()
 
 
@@ -160,12 +160,12 @@ def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_
     assert "tpu-v5-lite/4r" in text and "amd-epyc" not in text
 
 
-@pytest.mark.parametrize("what", ["missing", "empty", "damaged"])
-def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, what: str) -> None:
-    root = tmp_path / what
-    if what == "empty":
+@pytest.mark.parametrize("fault", ["missing", "empty", "damaged"])
+def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, fault: str) -> None:
+    root = tmp_path / fault
+    if fault == "empty":
         root.mkdir()
-    if what == "damaged":
+    if fault == "damaged":
         (root / "a" / "4r").mkdir(parents=True)
         (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
     answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
@@ -173,7 +173,7 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("command", "words"),
     [
         ("figure -o a.svg", ["expected files of --results, --published=DEVICE or --history"]),
         ("figure x.json --published=tpu-v2 -o a.svg", ["expected files of --results"]),
@@ -205,11 +205,11 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, wh
     ],
 )
 def test_options_that_cannot_be_drawn_are_usage_errors(
-    asked: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _written(tmp_path / "x.json", verdict(4096, 6.0))
     _written(tmp_path / "untimed.json", verdict(4096, None))
     before = sorted(tmp_path.iterdir())
-    asked_here(*asked.split()).refuses(*words)
+    asked_here(*command.split()).refuses(*words)
     assert sorted(tmp_path.iterdir()) == before

@@ -16,10 +16,10 @@ from tests.helpers.session_folder import SLOW, TPU, Folder
 def stored(folder: Folder) -> dict[str, list[float] | str]:
     """The times of each payload in microseconds, or that it was out of memory."""
     return {
-        entry["payload"]: [time_us for times in entry["times_us"].values() for time_us in times]
-        if "times_us" in entry
+        row["payload"]: [time_us for times in row["times_us"].values() for time_us in times]
+        if "times_us" in row
         else "oom"
-        for entry in folder.stored["entries"]
+        for row in folder.stored["entries"]
     }
 
 
@@ -58,9 +58,9 @@ def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
         folder.script(**TPU, cases=[{"slower": 1.02**turn}])
         code, text = folder.ended("--update-baselines")
         codes.append(code)
-    (entry,) = folder.stored["entries"]
-    level = statistics.median(map(statistics.median, entry["times_us"].values()))
-    assert level <= 1.1 * entry["pinned_us"]
+    (row,) = folder.stored["entries"]
+    level = statistics.median(map(statistics.median, row["times_us"].values()))
+    assert level <= 1.1 * row["pinned_us"]
     assert (codes[0], codes[-1]) == (0, 1)
     assert sorted(codes) == codes
     assert "the budget is 10 %" in text
@@ -159,8 +159,8 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert last.endswith(f"; accepted as a loss: {name} 3.00 x its accepted time")
     assert ran.document["session"]["text"] == last.removeprefix("FINE: ")
     after = folder.stored
-    (entry,) = after["entries"]
-    assert entry["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
+    (row,) = after["entries"]
+    assert row["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
     assert after["history"][-1]["reason"] == "a slower switch"
     assert after["history"][-1]["accepted_regression"] is True
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
@@ -171,7 +171,7 @@ ALL_SLOWER = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, **SLOW}
 
 
 def _sessions(folder: Folder) -> dict[str, int]:
-    return {entry["payload"]: len(entry["times_us"]) for entry in folder.stored["entries"]}
+    return {row["payload"]: len(row["times_us"]) for row in folder.stored["entries"]}
 
 
 @pytest.mark.exhaustive
@@ -195,7 +195,7 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
     assert (ran.outcomes["4K"], ran.outcomes["64K"]) == ("REGRESSED", "NOISY")
     assert "REGRESSED, accepted again" in ran.text
     assert "64K: the baseline was not written: NOISY" in ran.text
-    pins = {entry["payload"]: entry["pinned_us"] for entry in folder.stored["entries"]}
+    pins = {row["payload"]: row["pinned_us"] for row in folder.stored["entries"]}
     assert pins["4K"] == pytest.approx(3 * pins["2K"], rel=0.01)
     assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)
 
@@ -228,7 +228,7 @@ def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
 def payloads(folder: Folder) -> list[str]:
     """The payloads that have a baseline, over all files."""
     documents = (json.loads(path.read_text()) for path in folder.baseline_files)
-    return [entry["payload"] for document in documents for entry in document["entries"]]
+    return [row["payload"] for document in documents for row in document["entries"]]
 
 
 @pytest.mark.exhaustive

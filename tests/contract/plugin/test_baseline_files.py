@@ -90,7 +90,7 @@ def test_two_sessions_that_store_baselines_at_once_lose_none(folder: Folder) -> 
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
     ]
     assert [session.wait(60) for session in sessions] == [0, 0]
-    payloads = [entry["payload"] for entry in folder.stored["entries"]]
+    payloads = [row["payload"] for row in folder.stored["entries"]]
     assert payloads == ["1K", "2K", "4K", "8K"]
 
 
@@ -175,17 +175,19 @@ def test_the_file_of_a_killed_writer_is_removed_with_the_next_write_and_no_other
     before = conftest.read_text()
     conftest.write_text(before + _KILLED)
     assert folder.start("--update-baselines").wait(60) == -signal.SIGKILL
-    (left,) = folder.baseline_files
-    assert left.name.startswith("fake.all_reduce.fake.json.") and left.suffix == ".new"
+    (leftover,) = folder.baseline_files
+    assert leftover.name.startswith("fake.all_reduce.fake.json.") and leftover.suffix == ".new"
     other = folder.path / "baselines" / "another-machine" / "4r"
     other.mkdir(parents=True)
     for name in ("jax.all_reduce.psum.json.0123abcd.new", "pylock.jax.toml.01234567.new"):
         (other / name).write_text("{}")
-    kept = [other / "jax.all_reduce.psum.json.new", other / "notes.0123abcd.old"]
-    for path in kept:
+    foreign = [other / "jax.all_reduce.psum.json.new", other / "notes.0123abcd.old"]
+    for path in foreign:
         path.write_text("mine")
     conftest.write_text(before)
     folder.run(exit_code=0)
-    assert left.exists()
+    assert leftover.exists()
     folder.updated()
-    assert folder.baseline_files == sorted([*kept, left.with_name("fake.all_reduce.fake.json")])
+    assert folder.baseline_files == sorted(
+        [*foreign, leftover.with_name("fake.all_reduce.fake.json")]
+    )

@@ -49,8 +49,8 @@ def refused(folder: Folder, *options: str) -> str:
 def test_a_named_folder_of_baselines_that_is_missing_is_a_usage_error(
     folder: Folder, also: str
 ) -> None:
-    said = refused(folder, "--baselines=nowhere", *([also] if also else []))
-    assert said.endswith(
+    message = refused(folder, "--baselines=nowhere", *([also] if also else []))
+    assert message.endswith(
         f"--baselines: there is no folder {folder.path / 'nowhere'}; --update-baselines makes it"
     )
     assert not (folder.path / "nowhere").exists()
@@ -73,32 +73,32 @@ def test_baselines_that_are_no_folder_are_a_usage_error_before_measuring(
     (folder.path / "file").write_text("kept")
     os.mkfifo(folder.path / "fifo")
     (folder.path / "loop").symlink_to("loop")
-    said = refused(folder, f"--baselines={name}", *also)
-    assert "--baselines: " in said and WRONG[name] in said
+    message = refused(folder, f"--baselines={name}", *also)
+    assert "--baselines: " in message and WRONG[name] in message
     assert (folder.path / "file").read_text() == "kept"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("asked", sweep(["--update-baselines", "--prune-baselines"]))
+@pytest.mark.parametrize("option", sweep(["--update-baselines", "--prune-baselines"]))
 def test_a_read_only_folder_of_baselines_is_a_usage_error_where_it_is_to_be_written(
-    folder: Folder, asked: str
+    folder: Folder, option: str
 ) -> None:
     folder.with_baselines("--baselines=theirs")
     folder.without_root()
     (folder.path / "theirs").chmod(0o500)
-    said = refused(folder, "--baselines=theirs", asked)
-    assert f"{folder.path / 'theirs'} is not a folder in which you may write" in said
+    message = refused(folder, "--baselines=theirs", option)
+    assert f"{folder.path / 'theirs'} is not a folder in which you may write" in message
     assert folder.run("--baselines=theirs", exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "theirs").chmod(0o700)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("what", sweep(["folder", "file"]))
-def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, what: str) -> None:
+@pytest.mark.parametrize("kind", sweep(["folder", "file"]))
+def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, kind: str) -> None:
     folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
-    closed = path if what == "file" else path.parent
+    closed = path if kind == "file" else path.parent
     closed.chmod(0o500)
     ran = folder.run("--update-baselines", exit_code=4)
     assert f"{closed} " in ran.sentence and "writ" in ran.sentence
@@ -106,19 +106,19 @@ def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, 
     closed.chmod(0o700)
 
 
-@pytest.mark.parametrize("what", sweep(["folder", "file", "no folder"]))
+@pytest.mark.parametrize("kind", sweep(["folder", "file", "no folder"]))
 def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
-    folder: Folder, what: str
+    folder: Folder, kind: str
 ) -> None:
     folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
-    if what == "no folder":
+    if kind == "no folder":
         path.unlink()
         path.parent.rmdir()
         path.parent.touch()
     else:
-        (path if what == "file" else path.parent).chmod(0)
+        (path if kind == "file" else path.parent).chmod(0)
     ran = folder.run(exit_code=4)
     assert str(path) in ran.sentence
     assert "busbw: pass" not in ran.text

@@ -13,8 +13,8 @@ from tests.helpers.session_folder import Folder
 def rows(folder: Folder) -> list[dict[str, Any]]:
     """The benchmarks of the session's --benchmark-json."""
     document = json.loads((folder.path / "benchmark.json").read_text())
-    found: list[dict[str, Any]] = document["benchmarks"]
-    return found
+    benchmarks: list[dict[str, Any]] = document["benchmarks"]
+    return benchmarks
 
 
 def test_the_json_of_pytest_benchmark_has_every_sample_as_measured_and_no_objects(

@@ -27,8 +27,8 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     folder.script(**A100, gb_per_s=POSSIBLE)
     ran = folder.run("--payloads=1M,2M", exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE", "2M": "NO_BASELINE"}
-    found = ran.case()["ceiling"]
-    assert (found["bytes_per_s"], found["text"]) == (300e9, "links: 12 of 25.0 GB/s")
+    ceiling = ran.case()["ceiling"]
+    assert (ceiling["bytes_per_s"], ceiling["text"]) == (300e9, "links: 12 of 25.0 GB/s")
     share = ran.case()["figures"]["ceiling_share"]
     assert share == pytest.approx(175 / 300, rel=0.04)
     assert float(ran.properties()["ceiling_share"]) == share
@@ -76,13 +76,13 @@ def test_a_rate_above_the_ceiling_fails_and_is_no_number(folder: Folder) -> None
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("wanted", sweep(["all", "new", "improved"]))
-def test_a_rate_above_the_ceiling_is_never_stored(folder: Folder, wanted: str) -> None:
+@pytest.mark.parametrize("update", sweep(["all", "new", "improved"]))
+def test_a_rate_above_the_ceiling_is_never_stored(folder: Folder, update: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
     before = folder.baseline_file.read_bytes()
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
-    ran = folder.run(f"--update-baselines={wanted}", "--payloads=1M,2M", exit_code=1)
+    ran = folder.run(f"--update-baselines={update}", "--payloads=1M,2M", exit_code=1)
     assert ran.outcomes == {"1M": "FAILED", "2M": "FAILED"}
     assert folder.baseline_file.read_bytes() == before
 

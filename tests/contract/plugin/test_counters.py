@@ -30,8 +30,8 @@ def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str)
     _with_nvml(folder, "link")
     folder.script(**COUNTS)
     ran = folder.pytest("perf", "--frameworks=fake", "--payloads=1K,1M", option, exit_code=0)
-    noted = [one for one in ran.cases if one["notes"]]
-    assert [one["notes"] for one in noted] == [["gpu 0 link 1 NVLink replays 0 -> 9"]]
+    noted = [case for case in ran.cases if case["notes"]]
+    assert [case["notes"] for case in noted] == [["gpu 0 link 1 NVLink replays 0 -> 9"]]
     first, last = ran.document["extra"]["health"]["readings"]
     assert first["values"]["gpu 0 temperature C"] == 41
     assert last["errors"]["gpu 0 link 1 NVLink replays"] == 9
@@ -53,7 +53,7 @@ def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("does", "why"),
+    ("does", "reason"),
     sweep(
         [
             ("raises", "NVMLError: Driver Not Loaded"),
@@ -62,10 +62,10 @@ def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
     ),
 )
 def test_a_library_that_fails_is_told_once_and_costs_nothing_else(
-    folder: Folder, does: str, why: str
+    folder: Folder, does: str, reason: str
 ) -> None:
     _with_nvml(folder, does)
     folder.script(**COUNTS)
     ran = folder.run(*WORST, exit_code=0)
-    assert ran.text.count(f"health counters of devices are not read: {why}") == 1
+    assert ran.text.count(f"health counters of devices are not read: {reason}") == 1
     assert "health" not in ran.document["extra"]

@@ -36,7 +36,7 @@ def test_the_measured_delay_is_reported_beside_the_requested_delay(folder: Folde
     assert ratios == pytest.approx([1.2] * len(ratios), rel=0.03)
     others = [*ran.case("1K")["launches"], *ran.case()["reference_launches"]]
     assert {launch["injected_ratio"] for launch in others} == {None}
-    assert not any("injected" in one for one in ran.case("1K")["notes"])
+    assert not any("injected" in text for text in ran.case("1K")["notes"])
 
 
 def test_a_case_that_the_delay_did_not_slow_down_has_failed(folder: Folder) -> None:
@@ -148,14 +148,14 @@ def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_t
     folder: Folder,
 ) -> None:
     ran = folder.run("--memory-limit=1M", exit_code=4)
-    said = re.search(
+    match = re.search(
         r"--memory-limit: 1M: a worker of fake takes ([\d.]+) MiB before it measures anything; "
         "accepted is more than that$",
         ran.sentence,
     )
-    assert said is not None, ran.sentence
+    assert match is not None, ran.sentence
     assert ran.results is None
-    limit = f"--memory-limit={math.ceil(float(said[1])) + 5}M"
+    limit = f"--memory-limit={math.ceil(float(match[1])) + 5}M"
     assert folder.run("--payloads=1K", limit, exit_code=0).outcomes == {"1K": "NO_BASELINE"}
 
 

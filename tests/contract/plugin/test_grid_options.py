@@ -74,7 +74,7 @@ def test_every_reduce_op_is_a_case_of_its_own_and_the_id_does_not_name_the_sum(
         ("fake-max-default-float32-1M", "max"),
         ("fake-min-default-float32-1M", "min"),
     ]
-    stored = [entry.get("reduce_op", "sum") for entry in folder.stored["entries"]]
+    stored = [row.get("reduce_op", "sum") for row in folder.stored["entries"]]
     assert sorted(stored) == ["max", "min", "sum"]
     again = folder.run("--reduce-ops=max", exit_code=0)
     assert again.outcomes == {"1M": "PASS"}
@@ -102,8 +102,8 @@ def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Fold
 def test_tensorflow_s_strategies_for_gpus_are_known_where_none_is_attached(folder: Folder) -> None:
     options = ("perf", "--frameworks=tensorflow", "--payloads=1M", *WITHOUT_CACHE)
     for strategy in ("nccl", "collective_nccl"):
-        asked = f"--strategies={strategy}"
-        ran = folder.pytest(*options, asked, "--collect-only", "-q", exit_code=0, reports=False)
+        option = f"--strategies={strategy}"
+        ran = folder.pytest(*options, option, "--collect-only", "-q", exit_code=0, reports=False)
         assert f"tensorflow-{strategy}-float32-1M" in ran.text
     ran = folder.pytest(*options, "--device=cpu", "--strategies=collective_nccl", exit_code=4)
     assert "tensorflow has no strategy collective_nccl for all_reduce on the CPU" in ran.sentence
@@ -154,8 +154,8 @@ def test_a_collective_along_an_axis_has_the_bus_factor_of_its_group(
     case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
     assert case["id"] == f"fake-2x4-{axes}-default-float32-1M"
     assert (case["case"]["ranks"], case["case"]["axes"]) == (8, axes)
-    found = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
-    assert found == pytest.approx(ratio)
+    factor = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
+    assert factor == pytest.approx(ratio)
 
 
 @pytest.mark.exhaustive

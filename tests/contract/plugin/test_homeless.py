@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("option", "exit_code", "said"),
+    ("option", "exit_code", "message"),
     sweep(
         [
             ("--launches=1", 0, "NOTHING_COMPARED: 1 case measured"),
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
     ),
 )
 def test_only_an_option_that_needs_a_home_asks_for_one(
-    folder: Folder, option: str, exit_code: int, said: str
+    folder: Folder, option: str, exit_code: int, message: str
 ) -> None:
     folder.environment.delenv("HOME")
     folder.environment.delenv("XDG_CACHE_HOME", raising=False)
     command = folder.command("perf", "--frameworks=fake", "--payloads=1M", *WITHOUT_CACHE, option)
     done = folder.pytester.run("unshare", *HOMELESS, *command)
     text = f"{done.stdout}\n{done.stderr}"
-    assert said in text
+    assert message in text
     assert "Traceback" not in text
     assert done.ret == exit_code

@@ -149,7 +149,7 @@ def test_a_worker_that_was_stopped_at_its_start_ends_with_pytest(
     stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
     python = interpreter(folder, stop)
     session = folder.begin(*options, f"--python=fake={python}")
-    assert wait_until(lambda: "T" in [state(one) for one in processes(folder.temporary)])
+    assert wait_until(lambda: "T" in [state(process) for process in processes(folder.temporary)])
     session.kill()
     session.wait()
     assert no_worker_soon(folder)
@@ -189,12 +189,12 @@ def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     (bundle,) = folder.temporary.iterdir()
-    there = sorted(bundle.rglob("*"))
+    paths = sorted(bundle.rglob("*"))
     folder.script()
     folder.environment.setenv("BUSBW_MACHINE", str(folder.path / "another"))
     apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
     assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
-    assert there == sorted(bundle.rglob("*"))
+    assert paths == sorted(bundle.rglob("*"))
     session.send_signal(signal.SIGINT)
     assert session.wait(30) == 2
     assert not folder.left_over()

@@ -18,19 +18,19 @@ def _loaded(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
     ran = pytester.runpytest_subprocess(
         "-s", "-p", "busbw.plugin", "-p", "no:hypothesispytest", *options
     )
-    (line,) = (one for one in ran.outlines if "LOADED" in one)
+    (line,) = (row for row in ran.outlines if "LOADED" in row)
     return set(line.partition("LOADED ")[2].split())
 
 
 def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     pytester: pytest.Pytester,
 ) -> None:
-    found = _loaded(pytester, "def test_mine(tmp_path): pass")
-    rooms = {name.split(".")[1] for name in found}
+    modules = _loaded(pytester, "def test_mine(tmp_path): pass")
+    rooms = {name.split(".")[1] for name in modules}
     assert rooms.isdisjoint({"judge", "driver", "baselines", "history", "report", "stacks"})
-    of_extensions = {name for name in found if name.count(".") > 2}
+    of_extensions = {name for name in modules if name.count(".") > 2}
     assert {name.rpartition(".")[2] for name in of_extensions} == {"options"}
-    assert "busbw.plugin.collection" not in found
+    assert "busbw.plugin.collection" not in modules
 
 
 @pytest.mark.exhaustive
@@ -45,7 +45,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
 def test_tests_that_read_a_verdict_load_neither_pages_nor_hosts(
     pytester: pytest.Pytester, test: str
 ) -> None:
-    found = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
-    assert "busbw.session.phases" in found
+    modules = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
+    assert "busbw.session.phases" in modules
     late = {"busbw.extensions.page.page", "busbw.extensions.cluster.transport"}
-    assert found.isdisjoint(late)
+    assert modules.isdisjoint(late)

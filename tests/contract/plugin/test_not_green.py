@@ -15,13 +15,13 @@ from tests.helpers.sweep import sweep
 BOTH = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
 
 
-def assert_not_green(folder: Folder, *options: str, said: str) -> Ran:
+def assert_not_green(folder: Folder, *options: str, message: str) -> Ran:
     """The session fails with these words, and the update that it was asked for is refused."""
     before = {path: path.read_bytes() for path in folder.baseline_files}
     ran = folder.pytest(*BOTH, "--update-baselines", *options, exit_code=1)
-    assert said in ran.session_failure, ran.text
-    assert ran.document["session"]["outcomes"][0] == said.split(":")[0]
-    assert f"note: no baseline was written: {said}" in ran.text
+    assert message in ran.session_failure, ran.text
+    assert ran.document["session"]["outcomes"][0] == message.split(":")[0]
+    assert f"note: no baseline was written: {message}" in ran.text
     assert {path: path.read_bytes() for path in folder.baseline_files} == before
     return ran
 
@@ -33,10 +33,10 @@ def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
     odd = [{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)]
     folder.script(**SLOW, cases=odd)
     folder.with_baselines("--launches=8")
-    said = (
+    message = (
         "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
     )
-    ran = assert_not_green(folder, "--frameworks=fake", "--launches=8", said=said)
+    ran = assert_not_green(folder, "--frameworks=fake", "--launches=8", message=message)
     assert ran.outcomes == {"1M": "NOISY"}
     assert "the expected time cannot be ruled out" in ran.text
 
@@ -48,8 +48,8 @@ def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_req
     folder.script(**SLOW, clocks=["device", "host"])
     folder.with_baselines()
     folder.script(**SLOW, clocks=["host"])
-    said = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
-    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    message = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
+    ran = assert_not_green(folder, "--frameworks=fake", message=message)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
     assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "INCOMPARABLE"}
 
@@ -63,8 +63,8 @@ def test_a_session_with_another_default_strategy_has_no_verdict_unless_it_is_req
     text = path.read_text().replace('"strategy": "fake"', '"strategy": "ring"')
     path.with_name("fake.all_reduce.ring.json").write_text(text)
     path.unlink()
-    said = "NO_VERDICT: fake: the default is fake now, the baseline is of ring"
-    ran = assert_not_green(folder, "--frameworks=fake", said=said)
+    message = "NO_VERDICT: fake: the default is fake now, the baseline is of ring"
+    ran = assert_not_green(folder, "--frameworks=fake", message=message)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     assert folder.run("--strategies=fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
@@ -79,8 +79,8 @@ def test_a_session_without_the_device_of_a_framework_that_has_baselines_has_no_v
     folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
-    said = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
-    ran = assert_not_green(folder, *both, said=said)
+    message = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
+    ran = assert_not_green(folder, *both, message=message)
     outcomes = [case["outcome"] for case in ran.cases]
     assert sorted(outcomes) == ["PASS", "SKIPPED"]
 
@@ -99,8 +99,8 @@ def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) 
     """Beyond two and a half times the time and the noise, by less than any single case can show."""
     folder.slower(2.6, SEVEN)
     ran = folder.run(SEVEN, exit_code=1)
-    said = "SLOWER: fake: all 7 cases together take 2.600 x the expected time (limit 2.5"
-    assert said in ran.session_failure
+    message = "SLOWER: fake: all 7 cases together take 2.600 x the expected time (limit 2.5"
+    assert message in ran.session_failure
     assert ran.session_failure.count("stack or machine: unknown") >= 1
     assert ran.document["session"]["outcomes"][0] == "SLOWER"
     assert "1 failed, 7 passed" in ran.last_line
@@ -142,10 +142,10 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
 def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
-    said = (
+    message = (
         "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not installed here"
     )
-    ran = assert_not_green(folder, *without_tensorflow, said=said)
+    ran = assert_not_green(folder, *without_tensorflow, message=message)
     outcomes = ran.ids
     assert outcomes == {
         "jax-default-float32-1M": "PASS",
@@ -191,8 +191,8 @@ def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
     )
     ran = folder.run("--payloads=1K,1M,2M,4M", "--require-baselines", exit_code=1)
     assert "FINE" not in ran.text
-    said = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
-    assert f"FAILED: {said}; 2 cases measured in " in ran.text
+    message = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
+    assert f"FAILED: {message}; 2 cases measured in " in ran.text
 
 
 @pytest.mark.exhaustive
@@ -201,12 +201,12 @@ def test_fewer_ranks_than_yesterday_are_reported_and_fail_where_baselines_are_re
 ) -> None:
     folder.script(**TPU)
     folder.with_baselines()
-    (at,) = json.loads(folder.baseline_files[0].read_text())["sessions"]
-    day = at[: len("2026-01-31")]
+    (moment,) = json.loads(folder.baseline_files[0].read_text())["sessions"]
+    day = moment[: len("2026-01-31")]
     folder.script(**{**TPU, "ranks": 7})
-    said = f"8 ranks here until {day}, 7 today"
-    assert f"; {said}" in folder.run(exit_code=0).text
-    assert said not in folder.run("--ranks=7", exit_code=0).text
+    message = f"8 ranks here until {day}, 7 today"
+    assert f"; {message}" in folder.run(exit_code=0).text
+    assert message not in folder.run("--ranks=7", exit_code=0).text
     ran = folder.run("--require-baselines", exit_code=1)
     assert ran.document["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
-    assert said in ran.session_failure
+    assert message in ran.session_failure

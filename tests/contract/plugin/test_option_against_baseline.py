@@ -63,7 +63,9 @@ def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) 
     ran = night.run("--update-baselines", *TWO, exit_code=0)
     assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
     lock = tomllib.loads(night.lock.read_text())
-    assert [(one["name"], one["version"]) for one in lock["packages"]] == [("busbw-fake", "1.0")]
+    assert [(package["name"], package["version"]) for package in lock["packages"]] == [
+        ("busbw-fake", "1.0")
+    ]
     before = night.lock.read_bytes()
     again = night.run("--update-baselines", *TWO, exit_code=0)
     assert "is the reference now" not in again.text
@@ -96,9 +98,9 @@ def test_a_newer_stack_is_locked_only_when_its_times_are_stored(night: Night) ->
 def test_a_session_without_a_locked_stack_is_a_usage_error(night: Night, tmp_path: Path) -> None:
     locked = night.accept().rename(tmp_path / "lock")
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    said = "--update-baselines locks the stack that it accepts"
+    remedy = "--update-baselines locks the stack that it accepts"
     below = night.folder.path / "baselines"
-    assert f"--against=baseline: fake: no stack is locked below {below}; {said}" in ran.sentence
+    assert f"--against=baseline: fake: no stack is locked below {below}; {remedy}" in ran.sentence
     # Of another machine.
     lock = below / "other-cpu" / "4r" / "pylock.fake.toml"
     lock.parent.mkdir(parents=True)
@@ -127,8 +129,8 @@ def test_a_session_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
     text = path.read_text()
     path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
     ran = night.run("--against=baseline", *TWO, exit_code=4)
-    said = "--against=baseline: fake: busbw-fake has other files than those that were measured; "
-    assert said in ran.sentence
+    message = "--against=baseline: fake: busbw-fake has other files than those that were measured; "
+    assert message in ran.sentence
 
 
 @pytest.mark.exhaustive
@@ -150,7 +152,7 @@ def test_the_locked_stack_runs_with_the_flags_of_its_lock_and_no_others(
     monkeypatch.setenv("XLA_FLAGS", "--xla_tonight=1")
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     ran = night.run("--against=baseline", *TWO, exit_code=0)
-    (line,) = [one for one in ran.text.splitlines() if one.startswith("busbw reference fake: ")]
+    (line,) = [row for row in ran.text.splitlines() if row.startswith("busbw reference fake: ")]
     assert line.endswith(", without NCCL_ALGO, XLA_FLAGS=--xla_locked=1")
     changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
     assert f"the stack ({changed}): nothing slower" in ran.text

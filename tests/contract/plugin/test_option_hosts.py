@@ -14,8 +14,8 @@ from tests.helpers.sweep import sweep
 @pytest.fixture
 def folder(folder: Folder) -> Folder:
     """With the program in the place of ssh."""
-    there = ssh.written(folder.path / "programs")
-    folder.environment.setenv("PATH", f"{there}:{os.environ['PATH']}")
+    programs = ssh.written(folder.path / "programs")
+    folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return folder
 
 
@@ -70,12 +70,12 @@ def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_h
     folder.run("--hosts=one,two", PYTHON, "--update-baselines", exit_code=0)
     folder.script(latency_s=4e-3)
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
-    said = "note: which host or link is slow: busbw find-slow --hosts=one,two"
-    assert f"{said} {PYTHON} --framework=fake" in ran.text.splitlines()
+    note = "note: which host or link is slow: busbw find-slow --hosts=one,two"
+    assert f"{note} {PYTHON} --framework=fake" in ran.text.splitlines()
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "message"),
     [
         (("--hosts=one,,two",), "--hosts: '' is no host; accepted is what ssh connects to"),
         (("--hosts=-oProxyCommand=x",), "--hosts: '-oProxyCommand=x' is no host"),
@@ -94,8 +94,8 @@ def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_h
     ],
 )
 def test_a_value_that_names_no_hosts_is_a_usage_error(
-    folder: Folder, options: tuple[str, ...], why: str
+    folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     (folder.path / "empty").write_text("# nobody\n")
     (folder.path / "binary").write_bytes(b"\xff")
-    assert why in folder.run(*options, exit_code=4).sentence
+    assert message in folder.run(*options, exit_code=4).sentence

@@ -70,12 +70,12 @@ def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder)
     folder.script(latency_s=1e-3, cases=_flips())
     folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
     (line,) = (folder.path / "history").rglob("*.jsonl")
-    (kept,) = map(json.loads, line.read_text().splitlines())
-    assert (kept["failure"], kept["outcome"]) == ("WRONG_RESULT", "FAILED")
+    (record,) = map(json.loads, line.read_text().splitlines())
+    assert (record["failure"], record["outcome"]) == ("WRONG_RESULT", "FAILED")
     folder.script(latency_s=1e-3)
     ran = folder.pytest(*SOAKED, HISTORY, "--launches=2", exit_code=0)
     assert [len(case["launches"]) for case in ran.cases] == [4, 2]
-    assert f"1K: wrong on {kept['moment'][:10]}, and twice as often as others" in ran.text
+    assert f"1K: wrong on {record['moment'][:10]}, and twice as often as others" in ran.text
 
 
 @pytest.mark.exhaustive

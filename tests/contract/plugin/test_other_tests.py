@@ -51,18 +51,18 @@ def beside(folder: Folder) -> Folder:
     return folder
 
 
-def said(folder: Folder, *options: str) -> str:
+def output_of(folder: Folder, *options: str) -> str:
     """What a session of the other tests says, without times and the names of folders."""
     ran = folder.pytest("tests", "-v", *options, exit_code=0, reports=False)
     return re.sub(r"\d+\.\d+s|^rootdir: .*$", "", ran.text, flags=re.MULTILINE)
 
 
 def test_a_session_of_other_tests_is_as_it_is_without_the_plugin(beside: Folder) -> None:
-    with_plugin = said(beside)
+    with_plugin = output_of(beside)
     assert f"{OF_OTHER} passed" in with_plugin
     assert "busbw" not in with_plugin and "session" not in with_plugin.split("collected")[1]
     (beside.path / "conftest.py").write_text("")
-    assert said(beside, "-p", "no:busbw.plugin") == with_plugin
+    assert output_of(beside, "-p", "no:busbw.plugin") == with_plugin
 
 
 @pytest.mark.exhaustive
@@ -73,7 +73,7 @@ def test_a_wrong_ini_setting_is_a_usage_error_only_where_busbw_measures(
     beside: Folder, setting: dict[str, str]
 ) -> None:
     beside.ini(setting)
-    assert "busbw" not in said(beside)
+    assert "busbw" not in output_of(beside)
     ran = beside.pytest("tests", "perf", exit_code=4, reports=False)
     assert ran.sentence.startswith("ERROR: busbw: --")
 
@@ -81,7 +81,7 @@ def test_a_wrong_ini_setting_is_a_usage_error_only_where_busbw_measures(
 def test_a_wrong_option_is_a_usage_error_where_the_tests_that_measure_are_deselected_too(
     beside: Folder,
 ) -> None:
-    assert "busbw" not in said(beside, "--launches=0")
+    assert "busbw" not in output_of(beside, "--launches=0")
     ran = beside.run("-k", "no_such_test", "--launches=0", exit_code=4)
     assert "--launches: '0'" in ran.sentence
 

@@ -32,27 +32,29 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
 def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run("-v", exit_code=1)
-    found = ran.properties()
+    properties = ran.properties()
     case = ran.case()
-    assert found["outcome"] == case["outcome"] == "REGRESSED"
-    assert abs(float(found["ratio"]) - 3) < 0.01
-    assert float(found["ratio"]) == case["ratio"]
-    assert float(found["limit"]) == case["limit"]
-    assert float(found["median_s"]) == case["now"]["median_s"]
-    assert float(found["best_s"]) == case["now"]["best_s"]
-    assert float(found["busbw_gb_per_s"]) == case["now"]["busbw_gb_per_s"]
-    assert float(found["algbw_gb_per_s"]) == case["now"]["algbw_gb_per_s"]
-    assert float(found["baseline_median_s"]) == case["baseline"]["median_s"]
-    assert found["payload_bytes"] == str(2**20)
-    assert found["ranks"] == "4"
-    assert float(found["spread"]) == case["now"]["spread"]
-    assert found["provisional"] == str(case["provisional"])
+    assert properties["outcome"] == case["outcome"] == "REGRESSED"
+    assert abs(float(properties["ratio"]) - 3) < 0.01
+    assert float(properties["ratio"]) == case["ratio"]
+    assert float(properties["limit"]) == case["limit"]
+    assert float(properties["median_s"]) == case["now"]["median_s"]
+    assert float(properties["best_s"]) == case["now"]["best_s"]
+    assert float(properties["busbw_gb_per_s"]) == case["now"]["busbw_gb_per_s"]
+    assert float(properties["algbw_gb_per_s"]) == case["now"]["algbw_gb_per_s"]
+    assert float(properties["baseline_median_s"]) == case["baseline"]["median_s"]
+    assert properties["payload_bytes"] == str(2**20)
+    assert properties["ranks"] == "4"
+    assert float(properties["spread"]) == case["now"]["spread"]
+    assert properties["provisional"] == str(case["provisional"])
     kinds = {"framework": "fake", "collective": "all_reduce", "dtype": "float32"}
-    assert {name: found[name] for name in kinds} == kinds
+    assert {name: properties[name] for name in kinds} == kinds
     environment = ran.document["environment"]
-    assert found["device"] == environment["key"]["device_kind"]
+    assert properties["device"] == environment["key"]["device_kind"]
     versions = environment["versions"]["fake"]
-    assert found["versions"] == ", ".join(f"{name} {one}" for name, one in versions.items())
+    assert properties["versions"] == ", ".join(
+        f"{name} {version}" for name, version in versions.items()
+    )
     assert "test_collective[fake-default-float32-1M] REGRESSED" in ran.text
 
 
@@ -173,7 +175,7 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "said"),
+    ("world", "message"),
     sweep(
         [
             ({"ranks": 2}, "2 ranks of Fake CPU in 1 processes, expected 4 of Fake CPU in 1"),
@@ -185,14 +187,14 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
     ),
 )
 def test_a_world_other_than_that_of_the_probe_fails_and_gives_no_number(
-    folder: Folder, world: dict[str, object], said: str
+    folder: Folder, world: dict[str, object], message: str
 ) -> None:
     folder.script(world=world)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
     case = ran.case()
     assert case["failure"]["kind"] == "WRONG_WORLD"
-    assert case["failure"]["message"].startswith(said)
+    assert case["failure"]["message"].startswith(message)
     assert (case["now"], case["launches"]) == (None, [])
     assert "1 failed" in ran.last_line
     assert (

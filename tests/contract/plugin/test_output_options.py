@@ -77,7 +77,7 @@ def test_sessions_since_the_acceptance_give_the_expected_time(folder: Folder) ->
     nightly.nights(folder, [0.93] * 14)
     folder.script(**TPU, cases=[{"payload_bytes": 4096}, {"slower": 0.93}])
     ran = folder.run(SEVEN, HISTORY, exit_code=1)
-    assert [payload for payload, found in ran.outcomes.items() if found != "PASS"] == ["4K"]
+    assert [payload for payload, outcome in ran.outcomes.items() if outcome != "PASS"] == ["4K"]
     assert ran.outcomes["4K"] == "REGRESSED"
     case = ran.case("4K")
     assert case["ratio"] == pytest.approx(1 / 0.93, rel=0.01)
@@ -146,11 +146,11 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.document["session"]["outcomes"][0] == "DRIFT"
     night = nightly.days_ago(3)[:10]
-    said = (
+    message = (
         rf"DRIFT: all cases of fake are [23]\.\d+ % slower than expected over the last 4 sessions, "
         rf"since {night}; what changed then: fake 0\.9 -> 1"
     )
-    assert re.search(said, ran.text), ran.text
+    assert re.search(message, ran.text), ran.text
     assert "1 failed, 7 passed" in ran.last_line
     assert {line["session_outcome"] for line in folder.history_lines[-7:]} == {"DRIFT"}
     assert set(folder.run(SEVEN, exit_code=0).outcomes.values()) == {"PASS"}
@@ -175,7 +175,7 @@ def test_an_update_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> Non
     assert "FINE: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are " in ran.text
     entries = folder.stored["entries"]
-    assert {len(entry["times_us"]) for entry in entries} == {1}
+    assert {len(row["times_us"]) for row in entries} == {1}
     after = folder.run(SEVEN, HISTORY, exit_code=0)
     assert after.case("4K")["ratio"] == pytest.approx(1.0, rel=1e-3)
     assert "accepted" not in after.text

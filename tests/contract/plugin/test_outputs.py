@@ -15,8 +15,8 @@ def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--results=night.csv", "--payloads=1K,2K,4K", exit_code=1)
     rows = list(csv.DictReader((folder.path / "night.csv").read_text().splitlines()))
-    assert [one["case"] for one in rows] == [f"fake-default-float32-{n}K" for n in (1, 2, 4)]
-    assert [one["outcome"] for one in rows] == ["NO_BASELINE", "FAILED", "NO_BASELINE"]
+    assert [row["case"] for row in rows] == [f"fake-default-float32-{n}K" for n in (1, 2, 4)]
+    assert [row["outcome"] for row in rows] == ["NO_BASELINE", "FAILED", "NO_BASELINE"]
     first, failed, _ = rows
     assert (first["payload_bytes"], first["ranks"], first["dtype"]) == ("1024", "4", "float32")
     assert float(first["median_s"]) > 0
@@ -45,15 +45,17 @@ def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 3}])
     ran = folder.run("--metrics=m.prom", "--payloads=1K,1M", exit_code=1)
     text = (folder.path / "m.prom").read_text()
-    found = {one.name: one.samples for one in parser.text_string_to_metric_families(text)}
-    (failed,) = found["busbw_session_failed"]
+    samples = {
+        sample.name: sample.samples for sample in parser.text_string_to_metric_families(text)
+    }
+    (failed,) = samples["busbw_session_failed"]
     assert failed.value == 1
     outcomes = {
-        (one.labels["payload_bytes"], one.labels["outcome"]): one.value
-        for one in found["busbw_case_outcome"]
+        (sample.labels["payload_bytes"], sample.labels["outcome"]): sample.value
+        for sample in samples["busbw_case_outcome"]
     }
     assert outcomes == {("1024", "PASS"): 1, ("1048576", "REGRESSED"): 1}
-    labels = found["busbw_case_time_seconds"][1].labels
+    labels = samples["busbw_case_time_seconds"][1].labels
     assert labels == {
         "case": "fake-default-float32-1M",
         "framework": "fake",
@@ -65,8 +67,8 @@ def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None
     }
     case = ran.case("1M")
     for name, metric in (("median_s", "time_seconds"), ("busbw_gb_per_s", "busbw_gb_per_second")):
-        assert found[f"busbw_case_{metric}"][1].value == pytest.approx(case["figures"][name])
-    assert found["busbw_case_ratio"][1].value == pytest.approx(case["ratio"])
+        assert samples[f"busbw_case_{metric}"][1].value == pytest.approx(case["figures"][name])
+    assert samples["busbw_case_ratio"][1].value == pytest.approx(case["ratio"])
 
 
 @pytest.mark.exhaustive

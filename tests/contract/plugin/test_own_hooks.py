@@ -184,7 +184,7 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
 
 
 @pytest.mark.parametrize(
-    ("conftest", "said"),
+    ("conftest", "message"),
     sweep(
         [
             (SETUP, f"2 errors in the tests of busbw; the first is {CASE} {FORK}"),
@@ -197,12 +197,12 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
     ),
 )
 def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
-    folder: Folder, conftest: str, said: str
+    folder: Folder, conftest: str, message: str
 ) -> None:
     _conftest(folder, conftest)
     ran = folder.run(HISTORY, exit_code=1)
     last = next(line for line in ran.text.splitlines() if line.startswith("NO_VERDICT: "))
-    assert said in last
+    assert message in last
     assert "FINE" not in ran.text
     assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]
     (line,) = (folder.path / "history").glob("*/*/*.jsonl")

@@ -33,8 +33,8 @@ def test_a_process_that_dies_fails_its_case_alone(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 def test_a_process_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
-    wrong = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
-    folder.script(processes={"1": wrong})
+    script = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
+    folder.script(processes={"1": script})
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
     assert "worker 1: " in ran.case("1K")["text"]

@@ -43,8 +43,8 @@ class Nights:
         """What --results says of one, with its exit code; then a day goes by."""
         self._folder.script(**QUIET, cases=list(self._cases(ratio)))
         path = self._folder.path / "night.json"
-        given = ("--payloads=1K:1024M", "--launches=3", "--history=history", f"--results={path}")
-        code, text = self._folder.ended(*given, *options)
+        usual = ("--payloads=1K:1024M", "--launches=3", "--history=history", f"--results={path}")
+        code, text = self._folder.ended(*usual, *options)
         assert code in (0, 1), text
         self._a_day_goes_by()
         return {**json.loads(path.read_text()), "exit_code": code}
@@ -61,7 +61,7 @@ class Nights:
     def _a_day_goes_by(self) -> None:
         for path in [*self._folder.baseline_files, *self._folder.path.glob("history/*/*/*.jsonl")]:
             if path.suffix in (".json", ".jsonl"):
-                lines = [_earlier(one) for one in path.read_text().splitlines()]
+                lines = [_earlier(row) for row in path.read_text().splitlines()]
                 path.write_text("\n".join(lines) + "\n")
 
 
@@ -107,8 +107,8 @@ def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
     accepted = nights.night(_bandwidth, "--update-baselines", "--accept-regression=known")
     assert accepted["exit_code"] == 0
     for _ in range(6):
-        found = nights.night(_faster)
-        assert found["session"]["outcomes"] == ["FINE"], found["session"]["text"]
+        night = nights.night(_faster)
+        assert night["session"]["outcomes"] == ["FINE"], night["session"]["text"]
 
 
 @pytest.mark.exhaustive
@@ -119,8 +119,8 @@ def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
     nights = Nights(folder, seed)
     nights.night(lambda _: 1.0, "--update-baselines")
     slow = SIZES[2 * seed + 3]
-    found = nights.night(lambda size: 1.1 if size == slow else 1.0)
-    assert _named(found, "REGRESSED") == {slow}
+    night = nights.night(lambda size: 1.1 if size == slow else 1.0)
+    assert _named(night, "REGRESSED") == {slow}
     assert nights.night(lambda _: 1.0)["session"]["outcomes"] == ["FINE"]
 
 
@@ -130,8 +130,8 @@ def test_a_loss_is_red_every_night_until_it_is_repaired(folder: Folder) -> None:
     nights.night(lambda _: 1.0, "--update-baselines")
     assert [nights.night(lambda _: 1.0)["exit_code"] for _ in range(3)] == [0] * 3
     slow = [nights.night(lambda size: 1.1 if size == MIB else 1.0) for _ in range(5)]
-    assert [one["exit_code"] for one in slow] == [1] * 5
-    assert all(MIB in _named(one, "REGRESSED") for one in slow)
+    assert [night["exit_code"] for night in slow] == [1] * 5
+    assert all(MIB in _named(night, "REGRESSED") for night in slow)
     repaired = [nights.night(lambda _: 1.0) for _ in range(4)]
-    assert [one["exit_code"] for one in repaired[2:]] == [0] * 2
-    assert any("repaired" in json.dumps(one) for one in repaired)
+    assert [night["exit_code"] for night in repaired[2:]] == [0] * 2
+    assert any("repaired" in json.dumps(night) for night in repaired)

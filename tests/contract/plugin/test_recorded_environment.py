@@ -62,8 +62,8 @@ def test_values_are_recorded_by_prefix_without_secrets_and_home_directories(full
 def test_values_recorded_with_compiled_programs_have_no_secrets_and_home_directories(
     full: Folder,
 ) -> None:
-    asked = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
-    ran = full.pytest("perf", *asked, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
+    options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
+    ran = full.pytest("perf", *options, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
     assert SECRET not in written(full, ran)
     assert "/home/somebody" not in written(full, ran)
     (compiler,) = ran.document["compilers"]
@@ -90,6 +90,6 @@ def test_a_newly_set_flag_is_named_by_the_header_and_the_last_lines(
     *_, failed, since, last, _ = ran.text.splitlines()
     assert failed.startswith("1 REGRESSED: fake 16K 2.00 x")
     assert since.startswith("fake.all_reduce.fake.float32.16K: REGRESSED since ")
-    there = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
-    assert since.endswith(f" (1 session); {there}")
+    change = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
+    assert since.endswith(f" (1 session); {change}")
     assert last.startswith("FAILED: ")

@@ -106,7 +106,7 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     sweep(
         [
             ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
@@ -119,10 +119,10 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
     ),
 )
 def test_a_reference_that_would_measure_something_else_is_refused(
-    folder: Folder, fields: dict[str, object], said: str
+    folder: Folder, fields: dict[str, object], message: str
 ) -> None:
     ran = folder.run(reference(**fields), exit_code=4)
-    assert said in ran.sentence
+    assert message in ran.sentence
     assert ran.results is None
 
 

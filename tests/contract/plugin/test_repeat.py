@@ -33,8 +33,8 @@ def by_shell(folder: Folder, command: str, exit_code: int = 0) -> dict[str, Any]
         timeout=TIMEOUT_S,
     )
     assert done.returncode == exit_code, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    results: dict[str, Any] = json.loads(path.read_text())
+    return results
 
 
 @pytest.mark.exhaustive
@@ -65,7 +65,9 @@ def test_the_printed_command_repeats_a_session(
     assert again["environment"]["changed"] == first["environment"]["changed"]
     assert again["environment"]["key"] == first["environment"]["key"]
     assert again["plan"]["launches"] == first["plan"]["launches"]
-    cases = [[(one["id"], one["outcome"]) for one in found["cases"]] for found in (first, again)]
+    cases = [
+        [(case["id"], case["outcome"]) for case in results["cases"]] for results in (first, again)
+    ]
     assert cases[0] == cases[1]
 
 

@@ -20,9 +20,9 @@ SHOWN = r"evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
 WITH_PAGE = ("--page=page.html", "--history=history")
 
 
-def says(folder: Folder, said: str) -> str:
+def says(folder: Folder, log: str) -> str:
     """The option for an interpreter whose measuring worker writes this, and ends."""
-    (folder.path / "said").write_text(said)
+    (folder.path / "said").write_text(log)
     path = folder.path / "interpreter"
     ends = f'case "$*" in *--launch=1*) cat {folder.path}/said >&2; exit 3;; esac'
     path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
@@ -44,10 +44,10 @@ def texts(folder: Folder, ran: Ran) -> dict[str, str]:
 
 def test_the_log_of_a_worker_moves_no_terminal_and_is_shown_escaped(folder: Folder) -> None:
     ran = folder.run(says(folder, f"\ttab\n{EVIL}\rback\n"), *WITH_PAGE, exit_code=1)
-    found = texts(folder, ran)
-    assert [name for name, text in found.items() if MOVES.search(text)] == []
+    places = texts(folder, ran)
+    assert [name for name, text in places.items() if MOVES.search(text)] == []
     for name in ("terminal", "JUnit", "results", "page"):
-        assert rf"{SHOWN}\rback" in found[name], name
+        assert rf"{SHOWN}\rback" in places[name], name
 
 
 @pytest.mark.exhaustive
@@ -66,9 +66,9 @@ def test_versions_and_devices_of_a_worker_move_no_terminal(
     folder: Folder, script: Mapping[str, object], exit_code: int
 ) -> None:
     folder.script(**SLOW, **script)
-    found = texts(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
-    assert not any(map(MOVES.search, found.values()))
-    assert SHOWN in found["terminal"]
+    places = texts(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
+    assert not any(map(MOVES.search, places.values()))
+    assert SHOWN in places["terminal"]
 
 
 TOKEN, SHORT = "hunter2-hunter2", "short77"
@@ -78,14 +78,14 @@ def test_a_worker_s_log_is_masked_alike_wherever_it_is_shown(folder: Folder) -> 
     folder.environment.setenv("MY_API_TOKEN", TOKEN)
     folder.environment.setenv("db_password", SHORT)
     folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
-    said = f"{TOKEN} {SHORT} https://me:pass@host/x {folder.path}/people/me/a /home/other/b"
-    ran = folder.run(says(folder, said), *WITH_PAGE, exit_code=1)
-    found = texts(folder, ran)
-    for name, text in found.items():
+    log = f"{TOKEN} {SHORT} https://me:pass@host/x {folder.path}/people/me/a /home/other/b"
+    ran = folder.run(says(folder, log), *WITH_PAGE, exit_code=1)
+    places = texts(folder, ran)
+    for name, text in places.items():
         for secret in (TOKEN, "me:pass", "people/me", "/home/other"):
             assert secret not in text, (name, secret)
     for name in ("terminal", "JUnit", "results", "page"):
-        assert f"*** {SHORT} https://***@host/x ~/a ~/b" in found[name], name
+        assert f"*** {SHORT} https://***@host/x ~/a ~/b" in places[name], name
 
 
 THREE = ("--payloads=64K,128K,256K", "--launches=3")
@@ -125,9 +125,9 @@ def test_the_summary_names_changes_and_the_command_that_repeats_the_session(fold
     folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
     lines = _summary(folder)
     assert lines[2].startswith("**FAILED")
-    assert any(re.match(r"- 1 REGRESSED: fake 1M 3\.0\d x \(limit ", one) for one in lines)
-    at = lines.index("1 case got faster:")
-    assert lines[at + 2].startswith("- fake all_reduce (fake) 2M: ")
+    assert any(re.match(r"- 1 REGRESSED: fake 1M 3\.0\d x \(limit ", row) for row in lines)
+    start = lines.index("1 case got faster:")
+    assert lines[start + 2].startswith("- fake all_reduce (fake) 2M: ")
     assert "--payloads=1K,1M,2M,4M --launches=2" in lines[-1]
     again = lines[-1].partition("busbw run ")[2].split()
     folder.run(*again, exit_code=1)
@@ -149,5 +149,5 @@ def test_a_changed_level_is_in_the_summary_with_its_session_and_what_changed_the
     assert "all cases of fake are " in lines[2] and "over the last 7 sessions" in lines[2]
     shared = lines.index("All cases of fake together:")
     night = nightly.days_ago(6)[:10]
-    said = rf"- \+[45]\.?\d* % since {night} \(7 sessions\); changed there: fake 0\.9 -> 1"
-    assert re.fullmatch(said, lines[shared + 2])
+    message = rf"- \+[45]\.?\d* % since {night} \(7 sessions\); changed there: fake 0\.9 -> 1"
+    assert re.fullmatch(message, lines[shared + 2])

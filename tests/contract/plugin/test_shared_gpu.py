@@ -51,7 +51,7 @@ def test_processes_share_gpus_with_share_devices(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("script", "options", "said"),
+    ("script", "options", "message"),
     [
         ({}, ["--processes=2"], "--share-devices: no GPU to share (fake: not in the script)"),
         (TWO, ["--processes=2"], "2 GPUs for 2 processes are enough; leave the option out"),
@@ -59,10 +59,10 @@ def test_processes_share_gpus_with_share_devices(folder: Folder) -> None:
     ],
 )
 def test_share_devices_is_a_usage_error_where_nothing_is_shared(
-    folder: Folder, script: dict[str, Any], options: list[str], said: str
+    folder: Folder, script: dict[str, Any], options: list[str], message: str
 ) -> None:
     folder.script(**script)
-    assert said in folder.run("--share-devices", *options, exit_code=4).sentence
+    assert message in folder.run("--share-devices", *options, exit_code=4).sentence
 
 
 @pytest.mark.exhaustive

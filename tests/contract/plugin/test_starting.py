@@ -77,8 +77,8 @@ def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: 
 def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
     ran = folder.run(hit(folder, "probe", 1), exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
-    said = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
-    assert f"{said}; it was started once more" in ran.text
+    note = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
+    assert f"{note}; it was started once more" in ran.text
 
 
 def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
@@ -102,7 +102,7 @@ def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_aga
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
+    ("name", "reason"),
     sweep(
         [
             ("pthread_create", "SIGABRT while starting: env.cc:93] Check failed: ret == 0 (11 vs"),
@@ -112,14 +112,14 @@ def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_aga
     ),
 )
 def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
-    folder: Folder, name: str, why: str
+    folder: Folder, name: str, reason: str
 ) -> None:
     log = Path(__file__).parents[2] / "unit" / "driver" / "logs" / f"{name}.txt"
     end = "exit 1" if name == "transfer_guard" else "kill -ABRT $$"
     ran = folder.run(hit(folder, "1.fake", 9, f"cat {log} >&2; {end}"), exit_code=1)
-    assert why in ran.case()["text"]
+    assert reason in ran.case()["text"]
     (answer,) = [line for line in ran.text.splitlines() if line.startswith("1 FAILED: fake 1M: ")]
-    assert why in answer
+    assert reason in answer
 
 
 @pytest.mark.exhaustive

@@ -61,8 +61,8 @@ def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Fol
 @pytest.mark.exhaustive
 def test_a_log_has_a_line_for_each_round(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
-    found = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
-    assert found == ["1", "2", "3"]
+    rounds = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
+    assert rounds == ["1", "2", "3"]
 
 
 @pytest.mark.exhaustive
@@ -72,13 +72,13 @@ def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
 ) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
     text = _on_a_terminal(folder, columns, "--payloads=1K,1M", "--launches=2")
-    shown = [re.sub(r"\x1b\[[0-9;]*[mK]", "", line) for line in text.split("\r\n")]
-    of_busbw = shown[next(i for i, line in enumerate(shown) if "= busbw =" in line) :]
+    rows = [re.sub(r"\x1b\[[0-9;]*[mK]", "", line) for line in text.split("\r\n")]
+    of_busbw = rows[next(i for i, line in enumerate(rows) if "= busbw =" in line) :]
     lines = [part for line in of_busbw for part in line.split("\r")]
     assert max(map(len, lines)) <= columns, lines
-    progress = [part for line in shown for part in line.split("\r") if "busbw: round " in part]
+    progress = [part for line in rows for part in line.split("\r") if "busbw: round " in part]
     assert len(progress) >= 2
-    assert sum("busbw: round " in line for line in shown) < len(progress)
+    assert sum("busbw: round " in line for line in rows) < len(progress)
 
 
 def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:
@@ -96,13 +96,13 @@ def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:
 
 
 def _read(leader: int, process: Path) -> str:
-    found = b""
+    output = b""
     while True:
         ready, _, _ = select.select([leader], [], [], 60)
-        assert ready, (found.decode(), process)
+        assert ready, (output.decode(), process)
         try:
             part = os.read(leader, 65536)
         except OSError:
             # The other side is closed.
-            return found.decode()
-        found += part
+            return output.decode()
+        output += part

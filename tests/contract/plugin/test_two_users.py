@@ -43,15 +43,15 @@ def shared() -> Iterator[Path]:
 
 
 def start(shared: Path, user: int, *options: str, **script: object) -> subprocess.Popen[str]:
-    own = shared / str(user)
+    folder = shared / str(user)
     return subprocess.Popen(
         [*AS_USER, f"--reuid={user}", sys.executable, "-m", "busbw", "run", *FAKE[1:], *options],
-        cwd=own,
+        cwd=folder,
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
-            "HOME": str(own),
-            "TMPDIR": str(own),
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
             "BUSBW_MACHINE": str(shared / "machine"),
             "BUSBW_FAKE": json.dumps(script),
         },

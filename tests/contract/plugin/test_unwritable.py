@@ -37,8 +37,8 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
     before = file.read_bytes()
     folder.fill_disk()
     ran = folder.run(f"--results={file}", "--junitxml=", exit_code=1)
-    said = said_at_the_end(ran)
-    assert said == f"ERROR: --results: no results were written: {file}: File too large"
+    message = said_at_the_end(ran)
+    assert message == f"ERROR: --results: no results were written: {file}: File too large"
     assert "1 without baseline" in ran.last_line
     assert file.read_bytes() == before
     assert not list(folder.path.glob("mine.json?*"))
@@ -63,8 +63,8 @@ def test_results_do_not_overwrite_a_file_that_holds_something_else(
 ) -> None:
     file = folder.path / "mine.py"
     file.write_text(text)
-    said = refused(folder, file)
-    assert f"--results: {file} is not earlier results of busbw; expected" in said
+    message = refused(folder, file)
+    assert f"--results: {file} is not earlier results of busbw; expected" in message
     assert file.read_text() == text
 
 
@@ -82,8 +82,8 @@ def test_results_do_not_overwrite_a_baseline_by_whichever_name(folder: Folder, h
         "relative": Path("perf", "..", baseline.relative_to(folder.path)),
         "new": baseline.with_name("new.json"),
     }
-    said = refused(folder, names.get(how, link))
-    assert "--results: " in said
+    message = refused(folder, names.get(how, link))
+    assert "--results: " in message
     assert baseline.read_bytes() == before
     assert folder.baseline_files == [baseline]
 
@@ -102,9 +102,9 @@ def test_results_without_permission_to_write_are_refused(folder: Folder) -> None
     file = folder.path / "mine.json"
     file.touch(mode=0o444)
     assert f"{file} cannot be written: no permission" in refused(folder, file)
-    there = folder.path / "there"
-    there.mkdir(mode=0o555)
-    assert "cannot be written: no permission" in refused(folder, there / "results.json")
+    target = folder.path / "there"
+    target.mkdir(mode=0o555)
+    assert "cannot be written: no permission" in refused(folder, target / "results.json")
 
 
 THREE = ("--collectives=all_reduce,all_gather,permute", "--payloads=1K", "--launches=2")

@@ -52,8 +52,8 @@ def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> No
     groups = [text.split("\n\n")[0] for text in ran.text.split("\nbusbw: ")[1:]]
     measured, compared, hosts, compiled = groups
     for name in (*NAMES, *WITHOUT_SETTING):
-        found = [re.findall(rf"^  {flag_of(name)}\b(?!-)", text, re.M) for text in groups]
-        assert sum(map(len, found)) == 1, name
+        lines = [re.findall(rf"^  {flag_of(name)}\b(?!-)", text, re.M) for text in groups]
+        assert sum(map(len, lines)) == 1, name
     assert "--payloads=" in measured and "--against=" in compared
     assert "--hosts=" in hosts and "--topology=" in compiled
     for name in NAMES:
@@ -63,7 +63,7 @@ def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "said"),
+    ("name", "setting", "message"),
     sweep(
         [
             ("device", "tpu", "--device=tpu: no TPU to measure on"),
@@ -107,11 +107,11 @@ def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> No
     ),
 )
 def test_nonsense_in_an_ini_setting_is_a_usage_error(
-    folder: Folder, name: str, setting: str, said: str
+    folder: Folder, name: str, setting: str, message: str
 ) -> None:
     folder.ini({"busbw_frameworks": "fake", "busbw_payloads": "1K", f"busbw_{name}": setting})
     ran = folder.pytest("perf", exit_code=4, reports=False)
-    assert said in ran.sentence
+    assert message in ran.sentence
 
 
 def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:

@@ -39,7 +39,7 @@ OF_TENSORFLOW = [
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     sweep(
         [
             (
@@ -57,35 +57,35 @@ OF_TENSORFLOW = [
     ),
 )
 def test_options_that_cannot_be_measured_are_a_usage_error(
-    folder: Folder, options: list[str], said: str
+    folder: Folder, options: list[str], message: str
 ) -> None:
     ran = folder.run(*options, exit_code=4)
-    assert said in ran.sentence
+    assert message in ran.sentence
     assert len(ran.sentence) <= 3 * 80
     assert ran.results is None
 
 
-@pytest.mark.parametrize(("script", "options", "said"), sweep(ATTACHED, in_gate=2))
+@pytest.mark.parametrize(("script", "options", "message"), sweep(ATTACHED, in_gate=2))
 def test_a_request_that_the_devices_cannot_fulfil_is_a_usage_error(
-    folder: Folder, script: dict[str, object], options: list[str], said: str
+    folder: Folder, script: dict[str, object], options: list[str], message: str
 ) -> None:
     folder.script(**script)
     ran = folder.run(*options, exit_code=4)
-    assert said in ran.sentence
+    assert message in ran.sentence
     assert ran.results is None
 
 
-@pytest.mark.parametrize(("option", "said"), sweep(OF_TENSORFLOW))
+@pytest.mark.parametrize(("option", "message"), sweep(OF_TENSORFLOW))
 def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importing_it(
-    folder: Folder, option: str, said: str
+    folder: Folder, option: str, message: str
 ) -> None:
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
     options = ("perf", "--frameworks=tensorflow", option, "--collect-only")
-    assert folder.pytest(*options, exit_code=4).sentence == f"ERROR: busbw: tensorflow {said}"
+    assert folder.pytest(*options, exit_code=4).sentence == f"ERROR: busbw: tensorflow {message}"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     sweep(
         [
             (
@@ -100,11 +100,11 @@ def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importi
     ),
 )
 def test_an_injection_that_cannot_be_timed_is_refused_before_devices_are_looked_for(
-    folder: Folder, options: tuple[str, ...], said: str
+    folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
     ran = folder.pytest(*usual, *options, exit_code=4)
-    assert said in ran.sentence
+    assert message in ran.sentence
     assert "busbw device" not in ran.text
 
 
@@ -130,4 +130,4 @@ def test_an_invalid_choice_is_refused_with_the_valid_choices(
     folder: Folder, option: str, choices: tuple[str, ...]
 ) -> None:
     ran = folder.run(option, exit_code=4)
-    assert [one for one in choices if one not in ran.text] == []
+    assert [choice for choice in choices if choice not in ran.text] == []

@@ -64,7 +64,7 @@ def _published(name: str) -> dict[str, float]:
     """Return the published algbw in GB/s of a slice, by payload."""
     (path,) = BASELINES.glob(f"{name.removeprefix('v2-')}r/published.*.json")
     entries = json.loads(path.read_text())["entries"]
-    rates = {entry["payload"]: entry["algbw_gb_per_s"] for entry in entries}
+    rates = {row["payload"]: row["algbw_gb_per_s"] for row in entries}
     return {payload: rate for payload, rate in rates.items() if rate is not None}
 
 
@@ -179,9 +179,9 @@ def test_each_collective_has_a_table(tmp_path: Path) -> None:
     rows = []
     for device in (0, 1):
         rows += process(device, f"/device:TPU:{device}", {1: "XLA Ops"})
-        for at in range(6):
-            name = ("all-reduce.1", "all-gather.1")[at % 2]
-            rows.append(complete(name, pid=device, tid=1, ts=1000 * at, dur=100))
+        for step in range(6):
+            name = ("all-reduce.1", "all-gather.1")[step % 2]
+            rows.append(complete(name, pid=device, tid=1, ts=1000 * step, dur=100))
     put(tmp_path, a_chrome=packed(rows))
     answer = trace(tmp_path, "--payload=1M", "--collective=all_gather,all_reduce", "--rate=busbw")
     assert [row[0] for row in answer.table] == ["payload", "1M"] * 2
@@ -197,11 +197,11 @@ def _of_pytorch(rank: int, *stats: tuple[str, Any]) -> bytes:
         **dict(stats),
     }
     rows = []
-    for at, dur in enumerate((900.0, 100.0 + rank)):
+    for step, dur in enumerate((900.0, 100.0 + rank)):
         # The annotation of the call is longer than the kernel and does not count.
-        annotation = complete("nccl:all_reduce", pid=9, tid=1, ts=1e4 * at, dur=dur + 50)
+        annotation = complete("nccl:all_reduce", pid=9, tid=1, ts=1e4 * step, dur=dur + 50)
         rows.append({**annotation, "cat": "user_annotation", "args": noted})
-        row = complete("ncclDevKernel_Generic(x)", pid=rank, tid=7, ts=1e4 * at, dur=dur)
+        row = complete("ncclDevKernel_Generic(x)", pid=rank, tid=7, ts=1e4 * step, dur=dur)
         rows.append({**row, "cat": "kernel", "args": {"device": rank, "Group size": 2, **noted}})
     return json.dumps({"schemaVersion": 1, "traceEvents": rows}).encode()
 
@@ -228,7 +228,9 @@ def _named(devices: Sequence[Sequence[float]], groups: str) -> bytes:
 
 def _with_idle(content: bytes, *idle: int) -> bytes:
     rows = json.loads(gzip.decompress(content))["traceEvents"]
-    return packed([*rows, *(row for one in idle for row in process(one, f"/device:TPU:{one}", {}))])
+    return packed(
+        [*rows, *(row for device in idle for row in process(device, f"/device:TPU:{device}", {}))]
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,12 +286,12 @@ def test_calls_are_told_apart_by_launches_and_each_has_a_warm_up(tmp_path: Path)
             # One device counts its launches from another number on.
             name = f"jit_f({call + 7 * device})"
             rows.append(complete(name, pid=device, tid=1, ts=1e4 * call, dur=9e3))
-            for at, dur in enumerate((900.0, 10.0 + call)):
-                row = {"pid": device, "tid": 2, "ts": 1e4 * call + 2e3 * at, "dur": dur}
+            for step, dur in enumerate((900.0, 10.0 + call)):
+                row = {"pid": device, "tid": 2, "ts": 1e4 * call + 2e3 * step, "dur": dur}
                 rows.append({"ph": "X", "name": "all-reduce.1", **row})
     put(tmp_path, a_chrome=packed(rows))
     cell = _only(tmp_path, "--payload=1M")
-    slowest = [max(one["durations_s"].values()) for one in cell["iterations"]]
+    slowest = [max(iteration["durations_s"].values()) for iteration in cell["iterations"]]
     assert slowest == pytest.approx([10e-6, 11e-6, 12e-6])
 
 
@@ -431,7 +433,7 @@ def test_an_xplane_file_says_the_same_as_json_and_is_read_first(tmp_path: Path) 
     as_json.write_bytes((DATA / as_json.name).read_bytes())
     options = ("--payload=1M", "--json")
     (first,), (second,) = (
-        command("trace", one, *options).document["cells"] for one in (path, as_json)
+        command("trace", recording, *options).document["cells"] for recording in (path, as_json)
     )
     assert first["slowest_rank"]["median_s"] == pytest.approx(second["slowest_rank"]["median_s"])
     assert len(first["iterations"]) == len(second["iterations"])
@@ -445,11 +447,11 @@ def test_the_own_clock_of_a_tpu_counts(tmp_path: Path) -> None:
     events = [
         Made(
             name=text,
-            offset_ps=10**9 * at,
+            offset_ps=10**9 * step,
             duration_ps=10**8,
-            stats={"device_offset_ps": 10**9 * at, "device_duration_ps": 3 * 10**6},
+            stats={"device_offset_ps": 10**9 * step, "device_duration_ps": 3 * 10**6},
         )
-        for at in range(3)
+        for step in range(3)
     ]
     planes = [plane(f"/device:TPU:{n}", [Line(name="XLA Ops", events=events)]) for n in (0, 1)]
     (tmp_path / "a.xplane.pb").write_bytes(space(*planes))

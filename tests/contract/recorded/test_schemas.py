@@ -17,7 +17,7 @@ VALIDATORS = {
 }
 
 
-@pytest.mark.parametrize("recorded", sessions(), ids=lambda one: one.name)
+@pytest.mark.parametrize("recorded", sessions(), ids=lambda recorded: recorded.name)
 def test_recorded_results_are_valid(recorded: Recorded) -> None:
     validator = VALIDATORS["compiled" if recorded.is_compiled else "results"]
     assert [error.message for error in validator.iter_errors(recorded.results)] == []

@@ -17,25 +17,28 @@ NOT_COMPARED = {"launches", "failures", "reference_launches", "text"}
 
 
 def test_there_are_sessions_of_every_kind() -> None:
-    measured = [one for one in SESSIONS if not one.is_compiled]
-    outcomes = {case["outcome"] for one in SESSIONS for case in one.results["cases"]}
+    measured = [recorded for recorded in SESSIONS if not recorded.is_compiled]
+    outcomes = {case["outcome"] for recorded in SESSIONS for case in recorded.results["cases"]}
     assert len(SESSIONS) > 110 and len(measured) > 70
     assert outcomes == {
         *("PASS", "REGRESSED", "IMPROVED", "NOISY", "NO_BASELINE", "OUT_OF_MEMORY"),
         *("INCOMPARABLE", "FAILED", "SKIPPED", "CHANGED", "COMPILE_ERROR"),
     }
-    assert {one.results["session"]["outcomes"][0] for one in measured} == {
+    assert {recorded.results["session"]["outcomes"][0] for recorded in measured} == {
         *("FAILED", "FINE", "NOTHING_COMPARED", "NO_VERDICT"),
     }
-    assert {one.given["settings"]["paired"] for one in measured} == {True, False}
+    assert {recorded.given["settings"]["paired"] for recorded in measured} == {True, False}
 
 
-@pytest.mark.parametrize("recorded", SESSIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("recorded", SESSIONS, ids=lambda recorded: recorded.name)
 def test_a_recorded_session_is_judged_as_it_was(recorded: Recorded, tmp_path: Path) -> None:
     recorded.write_baselines(tmp_path)
-    now = json.loads(json.dumps(replayed.results(recorded, tmp_path)))
+    today = json.loads(json.dumps(replayed.results(recorded, tmp_path)))
     before = recorded.results
-    rows = [(now["session"], before["session"]), *zip(now["cases"], before["cases"], strict=True)]
+    rows = [
+        (today["session"], before["session"]),
+        *zip(today["cases"], before["cases"], strict=True),
+    ]
     for row, recorded_row in rows:
         for key in recorded_row.keys() - NOT_COMPARED:
             assert row[key] == recorded_row[key], (recorded_row.get("id"), key)

@@ -21,9 +21,9 @@ def test_a_locked_stack_is_listed_before_and_after_it_is_built(machine: Machine)
     machine.lock()
     options = (f"--baselines={folder.parents[1]}", f"--stack-cache={machine.cache}")
     (line,) = asked_here("stack", *options).out.splitlines()
-    digest, _, rest = line.partition("  ")
-    assert rest.startswith(f"{machine.path}: Python 3.")
-    assert rest.endswith(", 2 packages, locked 2026-01-31: not built")
+    digest, _, description = line.partition("  ")
+    assert description.startswith(f"{machine.path}: Python 3.")
+    assert description.endswith(", 2 packages, locked 2026-01-31: not built")
     built = machine.cache / "stacks" / digest
     assert machine.build().python == f"{built}/bin/python"
     assert asked_here("stack", "list", *options).out.endswith(f": {built}\n")
@@ -35,14 +35,14 @@ def test_a_locked_stack_is_listed_before_and_after_it_is_built(machine: Machine)
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--baselines=nowhere", "--baselines: there is no folder nowhere"),
         ("--stack-cache=none", "--stack-cache: expected a folder, got 'none'"),
     ],
 )
-def test_a_missing_folder_is_a_usage_error(option: str, said: str, tmp_path: Path) -> None:
-    asked_here("stack", "list", f"--baselines={tmp_path}", option).refuses(said)
+def test_a_missing_folder_is_a_usage_error(option: str, message: str, tmp_path: Path) -> None:
+    asked_here("stack", "list", f"--baselines={tmp_path}", option).refuses(message)
 
 
 def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def test_a_session_with_fewer_launches_than_requested_has_no_verdict(folder: Fol
     (folder.path / "short.py").write_text(SHORT)
     options = ("--frameworks=fake", "-p", "short", "--launches=3")
     name = "fake.all_reduce.fake.float32.1M"
-    said = f"NO_VERDICT: 1 case with fewer than 3 launches; the first is {name}"
-    ran = assert_not_green(folder, *options, said=said)
+    message = f"NO_VERDICT: 1 case with fewer than 3 launches; the first is {name}"
+    ran = assert_not_green(folder, *options, message=message)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
@@ -65,8 +65,8 @@ def test_a_session_whose_every_case_is_refused_for_memory_in_use_has_no_verdict(
     folder.with_baselines()
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     (folder.path / "busy.py").write_text(MEMORY_IN_USE)
-    said = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"
-    ran = assert_not_green(folder, "--frameworks=fake", "-p", "busy", said=said)
+    message = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"
+    ran = assert_not_green(folder, "--frameworks=fake", "-p", "busy", message=message)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
     ran = folder.run("-p", "busy", "--require-baselines", exit_code=1)
     assert "1 failed" in ran.last_line

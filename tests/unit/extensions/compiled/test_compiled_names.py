@@ -73,7 +73,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     """All that could be compiled here."""
     asked = json.dumps({"topologies": TOPOLOGIES, "payloads": PAYLOADS})
     folder = str(tmp_path_factory.mktemp("names"))
-    found = real.said(_COMPILE, asked, timeout_s=600.0, TPU_LOG_DIR=folder)
+    found = real.run_script(_COMPILE, asked, timeout_s=600.0, TPU_LOG_DIR=folder)
     return tuple(Program(*one) for one in found)
 
 

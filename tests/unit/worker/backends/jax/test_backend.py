@@ -174,7 +174,7 @@ say([len(loaded), run.values_checked > 0, run.proof.collectives])
 @pytest.mark.exhaustive
 def test_what_one_worker_compiled_the_next_one_loads_proves_and_checks(tmp_path: Path) -> None:
     script = f"os.environ[{variables.PROGRAMS!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
-    (first,), (second,) = (real.said(script) for _ in range(2))
+    (first,), (second,) = (real.run_script(script) for _ in range(2))
     assert first == [0, True, {"all-reduce": 4}]
     assert second == [1, True, {"all-reduce": 4}]
 
