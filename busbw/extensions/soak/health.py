@@ -18,12 +18,12 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
-from busbw.model.words import Device, seconds_text
+from busbw.model.words import seconds_text
 from busbw.session import machine
 from busbw.session.measurement import Observer
 from busbw.session.state import Measured
 
-from . import worker_fake, worker_health
+from . import worker_fake
 from .worker_health import Reading
 
 NAME = "health"
@@ -83,7 +83,7 @@ class HealthChanges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """The health counters of a session: the first and the last reading of each host.
+    """The health counters of a session: the last reading of each host.
 
     `changes` has what changed during a case, by the name of the case.
     """
@@ -96,13 +96,7 @@ def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     """Return what reads the counters of all hosts, None where there are none."""
     settings, target = resolved.settings, resolved.machine.target
     framework, is_local = next(iter(target.sets)), settings.cluster is None
-    if FRAMEWORKS[framework].scripted:
-        has_counters = worker_fake.has_counters()
-    else:
-        # A CPU has no counters but those of quotas, which other hosts may have.
-        is_cpu = target.device is Device.CPU
-        has_counters = not (is_cpu and is_local) or worker_health.has_quotas()
-    if not has_counters:
+    if FRAMEWORKS[framework].scripted and not worker_fake.has_counters():
         return None
     starter = machine.starter_of(settings, framework, Side.CANDIDATE, device=target.device)
     # Several processes of a host would all read the same.
@@ -118,15 +112,13 @@ class HealthObserver:
 
     executor: Executor
     starter: Starter | None
-    _first: dict[str, Reading] = field(default_factory=dict)
     _last: dict[str, Reading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
     _group: Group | None = None
 
     def value(self) -> Health | None:
         """Return the counters so far, None if nothing was read."""
-        pairs = zip(self._first.values(), self._last.values())
-        readings = tuple(reading for pair in pairs for reading in pair)
+        readings = tuple(self._last.values())
         return Health(readings=readings, changes=dict(self._changes)) if readings else None
 
     def observe(self, case: Case | None) -> None:
@@ -138,7 +130,6 @@ class HealthObserver:
                 changes = self._changes.get(case.name, HealthChanges())
                 changes = changes.plus(before, reading, prefix)
                 self._changes |= {case.name: changes} if changes.texts else {}
-            self._first.setdefault(host, reading)
             self._last[host] = reading
 
     def _read(self) -> Mapping[str, Reading]:

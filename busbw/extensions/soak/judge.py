@@ -12,15 +12,13 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import NO_LAUNCH, Failure, LaunchId
 from busbw.model.limits import Natural, NotNegative
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import FailureKind, Outcome, SessionOutcome, plural
+from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 from busbw.report.figures import Figure
 
 from .worker import SoakRun, WrongElement
 
 NAME = "soak"
 _CONFIDENCE = 0.95
-# More bits than these are counted.
-_MAX_BITS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,33 +130,23 @@ def compared_text(tallies: Collection[Tally]) -> str:
 
 
 def amount_text(tallies: Collection[Tally]) -> str:
-    """Return a text such as ``1.1 million iterations, 2.6 TB compared``; TB is 10^12 bytes."""
+    """Return a text such as ``1.1 million iterations, 2.4 TiB compared``."""
     count = sum(tally.iterations for tally in tallies)
     compared_bytes = sum(tally.compared_bytes for tally in tallies)
     iterations = plural(count, "iteration")
     if count >= 10**6:
         iterations = f"{count / 10**6:.2g} million iterations"
-    size, unit = next(
-        (compared_bytes / size, unit)
-        for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "bytes"))
-        if compared_bytes >= size or size == 1
-    )
-    return f"{iterations}, {size:.3g} {unit} compared"
+    return f"{iterations}, {bytes_text(compared_bytes)} compared"
 
 
 def mismatch_text(mismatch: WrongElement, host: str) -> str:
     """Return which element is wrong, its bits, and how often the result was wrong again."""
     bits, where = mismatch.bits, f" ({host})" if host else ""
-    which = f"{len(bits)} bits"
-    if len(bits) <= _MAX_BITS:
-        which = f"bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}"
-    count, last = mismatch.count, mismatch.last
-    many = "" if count == 1 else f", the first of {count} up to {last}"
     return (
-        f"rank {mismatch.rank}{where}, element {mismatch.element}{many}, iteration "
-        f"{mismatch.iteration}: {mismatch.actual:#x}, expected {mismatch.expected:#x} ({which}); "
-        f"the same input gave a wrong result in {mismatch.repeats} of {mismatch.retries} more "
-        "iterations"
+        f"rank {mismatch.rank}{where}, element {mismatch.element}, iteration "
+        f"{mismatch.iteration}: {mismatch.actual:#x}, expected {mismatch.expected:#x} "
+        f"(bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}); the same input gave a wrong "
+        f"result in {mismatch.repeats} of {mismatch.retries} more iterations"
     )
 
 
@@ -173,6 +161,6 @@ def _figure(id: str, heading: str, **options: Any) -> Figure:
 
 FIGURES = (
     _figure("iterations", "iterations", text="{:,}".format),
-    _figure("compared_bytes", "compared bytes", text="{:.3g}".format),
+    _figure("compared_bytes", "compared", text=bytes_text),
     _figure("soaked_s", "time", unit="s", text="{:.0f}".format),
 )

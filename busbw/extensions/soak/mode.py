@@ -87,7 +87,8 @@ class Soak:
             with executor:
                 while frameworks := dict.fromkeys(case.framework for case in self._open_cases()):
                     for framework in frameworks:
-                        self._launch(framework)
+                        if self._open_cases(framework):
+                            self._launch(framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
                 executor.on_note(f"{verdict.spec.id}: {verdict.headline()}")
@@ -112,15 +113,13 @@ class Soak:
     def _launch(self, framework: str) -> None:
         self._launches += 1
         launch = LaunchId(pass_number=self._launches, framework=framework)
-        begun_s, executor, settings = (
-            time.monotonic(),
-            self.running.executor,
-            self.resolved.settings,
-        )
-        ranks = max(job.key.ranks for job in self.resolved.jobs.values())
-        device = self.resolved.machine.target.device
+        begun_s, executor = time.monotonic(), self.running.executor
         starter = machine.starter_of(
-            settings, framework, Side.CANDIDATE, device=device, ranks=ranks
+            self.resolved.settings,
+            framework,
+            Side.CANDIDATE,
+            device=self.resolved.machine.target.device,
+            ranks=max(job.key.ranks for job in self.resolved.jobs.values()),
         )
         with executor.counted("starting"):
             group = executor.open(starter, launch)

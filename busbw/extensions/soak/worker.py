@@ -33,9 +33,9 @@ RETRIES = 50
 class WrongElement:
     """An element of a result that differs from the exact one, as words of its dtype.
 
-    It is `element` of `rank` in `iteration`, whose input was that of number `draw`. `count`
-    elements of the rank are wrong, up to `last`. The result of the same input was wrong, in any
-    element of a rank of the process, in `repeats` of `retries` more iterations.
+    It is the first wrong element of `rank` in `iteration`, whose input was that of number `draw`.
+    The result of the same input was wrong, in any element of a rank of the process, in `repeats` of
+    `retries` more iterations.
     """
 
     draw: Natural
@@ -44,8 +44,6 @@ class WrongElement:
     iteration: AtLeast1
     expected: Natural
     actual: Natural
-    count: AtLeast1 = 1
-    last: Natural = 0
     repeats: Natural = 0
     retries: Natural = 0
 

@@ -184,11 +184,6 @@ class HealthReader:
                     getattr(self, kind)[name] = float(value)
 
 
-def has_quotas() -> bool:
-    """Return whether this process has a CPU quota."""
-    return bool(host.cpu_quotas())
-
-
 def open_session(options: Any) -> HealthReader:
     """Return the reader of a worker's device."""
     return HealthReader(Device(options.device))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,21 +99,20 @@ class Words(Values):
     def find_mismatch(
         self, number: int, iteration: int, results: Mapping[int, Any]
     ) -> WrongElement | None:
-        """Return the first wrong element of results by rank, and how many elements are wrong."""
+        """Return the first wrong element of results by rank."""
         for rank, result in results.items():
-            mismatches = list(_mismatches(self.after(rank, number, 1), result, self._word))
-            if mismatches:
-                element, expected, actual = mismatches[0]
-                return WrongElement(
-                    draw=number,
-                    rank=rank,
-                    element=element,
-                    iteration=iteration,
-                    expected=expected,
-                    actual=actual,
-                    count=len(mismatches),
-                    last=mismatches[-1][0],
-                )
+            for begin, part, exact in pieces(self.after(rank, number, 1), result):
+                expected = exact.view(self._word)
+                actual = np.ascontiguousarray(part).view(self._word)
+                for index in np.flatnonzero(expected != actual)[:1]:
+                    return WrongElement(
+                        draw=number,
+                        rank=rank,
+                        element=begin + int(index),
+                        iteration=iteration,
+                        expected=int(expected[index]),
+                        actual=int(actual[index]),
+                    )
         return None
 
     def _reduce(self, blocks: Sequence[Any]) -> Any:
@@ -145,12 +144,3 @@ class Words(Values):
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.bits - dtype.least_exponent
         return dtype.least_exponent + span * (number % _SCALES) // (_SCALES - 1)
-
-
-def _mismatches(exact: Array, result: Any, word: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield the number of every wrong element, the expected word and the actual word."""
-    for begin, part, expected in pieces(exact, result):
-        expected_words = expected.view(word)
-        words = np.ascontiguousarray(part).view(word)
-        for index in np.flatnonzero(expected_words != words):
-            yield begin + int(index), int(expected_words[index]), int(words[index])

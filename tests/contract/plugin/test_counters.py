@@ -32,8 +32,8 @@ def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str)
     ran = folder.pytest("perf", "--frameworks=fake", "--payloads=1K,1M", option, exit_code=0)
     noted = [case for case in ran.cases if case["notes"]]
     assert [case["notes"] for case in noted] == [["gpu 0 link 1 NVLink replays 0 -> 9"]]
-    first, last = ran.document["extra"]["health"]["readings"]
-    assert first["values"]["gpu 0 temperature C"] == 41
+    (last,) = ran.document["extra"]["health"]["readings"]
+    assert last["values"]["gpu 0 temperature C"] > 41
     assert last["errors"]["gpu 0 link 1 NVLink replays"] == 9
 
 

@@ -104,7 +104,6 @@ def test_a_wrong_word_is_named_with_its_bits_and_how_far_it_goes() -> None:
     mismatch = found.find_mismatch(0, 9, right)
     assert mismatch is not None
     assert (mismatch.rank, mismatch.element) == (2, 100)
-    assert (mismatch.last, mismatch.count) == (16000, 2)
     assert (mismatch.bits, mismatch.iteration) == ((31,), 9)
 
 
