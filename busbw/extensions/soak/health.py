@@ -5,6 +5,8 @@ A process that does not answer in time is killed, and nothing is read any more.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -23,11 +25,13 @@ from busbw.session import machine
 from busbw.session.measurement import Observer
 from busbw.session.state import Measured
 
-from . import worker_fake
 from .worker_health import Reading
 
 NAME = "health"
 _TIMEOUT_S = 10.0
+
+# The script of the fake framework, whose devices have counters with ``"counts": true``.
+_SCRIPT = "BUSBW_FAKE"
 
 # Throttling for a shorter part of the time between two readings explains nothing.
 _LEAST_SHARE = 0.01
@@ -96,7 +100,8 @@ def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     """Return what reads the counters of all hosts, None where there are none."""
     settings, target = resolved.settings, resolved.machine.target
     framework, is_local = next(iter(target.sets)), settings.cluster is None
-    if FRAMEWORKS[framework].scripted and not worker_fake.has_counters():
+    script = json.loads(os.environ.get(_SCRIPT, "{}"))
+    if FRAMEWORKS[framework].scripted and not script.get("counts"):
         return None
     starter = machine.starter_of(settings, framework, Side.CANDIDATE, device=target.device)
     # Several processes of a host would all read the same.

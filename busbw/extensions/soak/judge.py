@@ -161,6 +161,6 @@ def _figure(id: str, heading: str, **options: Any) -> Figure:
 
 FIGURES = (
     _figure("iterations", "iterations", text="{:,}".format),
-    _figure("compared_bytes", "compared", text=bytes_text),
-    _figure("soaked_s", "time", unit="s", text="{:.0f}".format),
+    _figure("compared_bytes", "compared", text=bytes_text, width=9),
+    _figure("soaked_s", "time", unit="s", text="{:.0f}".format, width=5),
 )

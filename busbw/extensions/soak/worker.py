@@ -11,7 +11,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
@@ -20,8 +20,10 @@ from busbw.model.limits import AtLeast1, Natural, NotNegative
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import AllGather, wrong_result
-from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import value_of
+
+if TYPE_CHECKING:
+    from busbw.worker.measure import MeasureSession
 
 # How long the iterations of one input take, and how many there are at most.
 _BATCH_S, _MAX_BATCH = 0.2, 2**14

@@ -1,28 +1,21 @@
-"""What the fake framework has for soaks and health counters, by the keys of its script.
+"""A soak of the fake framework.
 
-A case's ``{"flips": {"every": 1000, "word": {"rank": 1}}}`` makes the last of that many results
-wrong. With ``"counts": true`` devices have health counters, of an installed library.
+In its script a case's ``{"flips": {"every": 1000, "word": {"rank": 1}}}`` makes the last of that
+many results wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from busbw.model.case import Case
 from busbw.worker.backends.base import Program
-from busbw.worker.backends.fake.backend import VARIABLE, FakeBackend
+from busbw.worker.backends.fake.backend import FakeBackend
 
 from .worker import SoakProgram, WrongElement
-
-
-def has_counters() -> bool:
-    """Return whether the script says that devices have health counters."""
-    return bool(json.loads(os.environ.get(VARIABLE, "{}")).get("counts"))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """A soak of a real JAX program on CPU devices into whose result a fault is planted.
 
-``python -m tests.unit.extensions.soak.planted FAULT COLLECTIVE ROUND...`` prints for each ROUND
+``python -m tests.unit.extensions.soak.planted FAULT COLLECTIVE N...`` prints for each iteration N
 a line of JSON: the WrongElement that was found, and what was planted, as rank, element and bit.
 """
 
@@ -32,47 +32,47 @@ Planted = tuple[int, "int | None", "int | None"]
 
 
 class Faults:
-    """Changes the words of each rank's result after a round; `before` are of the one before."""
+    """Changes the words of each rank's result; `before` are the words of the iteration before."""
 
     def __init__(self, values: Values, draw: int, before: Memories, chance: random.Random) -> None:
         self._values, self._draw, self._before, self._chance = values, draw, before, chance
 
-    def flip(self, held: Memories) -> Planted:
-        """One bit of one rank's buffer."""
-        rank = self._chance.choice(sorted(held))
-        at, bit = self._chance.randrange(held[rank].size), self._chance.randrange(32)
-        held[rank][at] ^= np.uint32(1 << bit)
-        return rank, at, bit
+    def flip(self, memories: Memories) -> Planted:
+        """Flip a bit of a rank's result."""
+        rank = self._chance.choice(sorted(memories))
+        element, bit = self._chance.randrange(memories[rank].size), self._chance.randrange(32)
+        memories[rank][element] ^= np.uint32(1 << bit)
+        return rank, element, bit
 
-    def stale(self, held: Memories) -> Planted:
-        """A chunk of what was there before."""
-        rank = self._chance.choice(sorted(held))
-        count = held[rank].size // 4
-        begin = self._chance.randrange(held[rank].size - count)
-        held[rank][begin : begin + count] = self._before[rank][begin : begin + count]
+    def stale(self, memories: Memories) -> Planted:
+        """Keep a chunk of the result before."""
+        rank = self._chance.choice(sorted(memories))
+        count = memories[rank].size // 4
+        begin = self._chance.randrange(memories[rank].size - count)
+        memories[rank][begin : begin + count] = self._before[rank][begin : begin + count]
         return rank, None, None
 
-    def swap(self, held: Memories) -> Planted:
-        """Two ranks have each other's result."""
-        one, other = sorted(self._chance.sample(sorted(held), 2))
-        first = held[one].copy()
-        held[one][:], held[other][:] = held[other], first
-        return one, None, None
-
-    def miss(self, held: Memories) -> Planted:
-        """What one rank put in is missing in the sum of another."""
-        rank, other = self._chance.sample(sorted(held), 2)
-        values = held[rank].view(np.float32)
-        theirs = np.resize(self._values.start(other, self._draw)[0], values.size)
-        values[:] = values.astype(np.float64) - theirs
+    def swap(self, memories: Memories) -> Planted:
+        """Exchange the results of two ranks."""
+        rank, other = sorted(self._chance.sample(sorted(memories), 2))
+        copy = memories[rank].copy()
+        memories[rank][:], memories[other][:] = memories[other], copy
         return rank, None, None
 
-    def early(self, held: Memories) -> Planted:
-        """The end is not there yet: of its words those that are not zero anyway."""
-        rank = self._chance.choice(sorted(held))
-        begin = self._chance.randrange(held[rank].size - 16)
-        first = begin + int(np.flatnonzero(held[rank][begin:])[0])
-        held[rank][begin:] = 0
+    def miss(self, memories: Memories) -> Planted:
+        """Leave the input of one rank out of the sum of another."""
+        rank, other = self._chance.sample(sorted(memories), 2)
+        sums = memories[rank].view(np.float32)
+        missing = np.resize(self._values.start(other, self._draw)[0], sums.size)
+        sums[:] = sums.astype(np.float64) - missing
+        return rank, None, None
+
+    def early(self, memories: Memories) -> Planted:
+        """Leave zeros at the end; the first wrong word is the first that is not zero anyway."""
+        rank = self._chance.choice(sorted(memories))
+        begin = self._chance.randrange(memories[rank].size - 16)
+        first = begin + int(np.flatnonzero(memories[rank][begin:])[0])
+        memories[rank][begin:] = 0
         return rank, first, None
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from busbw.extensions.soak.judge import (
     Tally,
-    amount_text,
     compared_text,
     judge_soak,
     judge_soak_session,
@@ -92,16 +91,11 @@ def test_a_session_is_fine_only_if_every_case_had_an_iteration() -> None:
     assert judge_soak_session([], {}).outcome is SessionOutcome.NO_VERDICT
 
 
-def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
+def test_a_skipped_case_beside_a_case_that_was_compared_changes_no_verdict() -> None:
     wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
-    skipped = judge_soak(SPEC, CASE, wider)
-    session = judge_soak_session([skipped], {CASE: wider})
-    assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
-    assert session.text == "no result was compared: 1 case skipped"
-    # Beside a case that was compared it says nothing.
-    other = build.case(payload_bytes=1)
-    both = judge_soak_session([skipped, skipped], {CASE: wider, other: MUCH})
-    assert both.outcome is SessionOutcome.FINE
+    tallies = {CASE: wider, build.case(payload_bytes=1): MUCH}
+    verdicts = [judge_soak(SPEC, case, tally) for case, tally in tallies.items()]
+    assert judge_soak_session(verdicts, tallies).outcome is SessionOutcome.FINE
 
 
 @pytest.mark.parametrize(
@@ -110,10 +104,3 @@ def test_a_session_in_which_no_case_was_compared_is_not_fine() -> None:
 def test_the_bound_is_that_of_clopper_and_pearson(iterations: int, text: str) -> None:
     tally = Tally(iterations=iterations)
     assert f"error rate below {text}, " in compared_text([tally])
-
-
-def test_amounts_have_the_unit_that_reads_best() -> None:
-    assert amount_text([Tally(iterations=1, compared_bytes=12)]) == "1 iteration, 12 bytes compared"
-    assert amount_text([Tally(iterations=1204, compared_bytes=5_400_000)]) == (
-        "1204 iterations, 5.1 MiB compared"
-    )

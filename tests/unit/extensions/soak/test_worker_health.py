@@ -26,18 +26,18 @@ def test_gpus_are_read_and_what_they_do_not_support_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _gpus(monkeypatch)
-    found = HealthReader(Device.GPU).read()
-    assert found.problem == ""
-    assert found.errors == {f"gpu {index} PCIe replays": 1 for index in (0, 1)}
-    assert found.throttled_s["gpu 1 power cap"] == 0
-    assert found.values["gpu 0 clock MHz"] == 1980
-    assert not any("remapped" in name for name in found.errors)
+    reading = HealthReader(Device.GPU).read()
+    assert reading.problem == ""
+    assert reading.errors == {f"gpu {index} PCIe replays": 1 for index in (0, 1)}
+    assert reading.throttled_s["gpu 1 power cap"] == 0
+    assert reading.values["gpu 0 clock MHz"] == 1980
+    assert not any("remapped" in name for name in reading.errors)
 
 
 def test_a_library_that_raises_is_a_problem_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     _gpus(monkeypatch, "raises")
-    found = HealthReader(Device.GPU).read()
-    assert (found.problem, found.errors) == ("NVMLError: Driver Not Loaded", {})
+    reading = HealthReader(Device.GPU).read()
+    assert (reading.problem, reading.errors) == ("NVMLError: Driver Not Loaded", {})
 
 
 ROWS = {
@@ -56,10 +56,10 @@ def test_tpus_are_read_by_what_their_library_supports(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "libtpu.sdk", sdk)
     reader = HealthReader(Device.TPU)
     reader.read()
-    found = reader.read()
-    assert found.errors == {"tray1.chip3.ici1.int link health": 10}
-    assert found.throttled_s["tpu 0 throttling"] == 0 < found.throttled_s["tpu 1 throttling"]
-    assert found.values["tpu 1 memory bytes"] == 2048
+    reading = reader.read()
+    assert reading.errors == {"tray1.chip3.ici1.int link health": 10}
+    assert reading.throttled_s["tpu 0 throttling"] == 0 < reading.throttled_s["tpu 1 throttling"]
+    assert reading.values["tpu 1 memory bytes"] == 2048
 
 
 VERSION_1 = {
