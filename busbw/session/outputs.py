@@ -20,7 +20,7 @@ from busbw.model.launch import Measurement
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, SessionOutcome, plural
+from busbw.model.words import FailureKind, Outcome, SessionOutcome, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import render
 from busbw.report.results import CaseResult, Results, case_result, without_homes
@@ -189,7 +189,14 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         theirs = measured.references[spec]
         record = references.record_of(measured, theirs, locked.flags)
         failure = _failure(theirs)
-        yield converted(Line, record, failure=failure, is_reference=True, **shared)
+        yield converted(
+            Line,
+            record,
+            outcome=Outcome.NO_BASELINE,
+            failure=failure,
+            is_reference=True,
+            **shared,
+        )
 
 
 def _failure(found: Measurement) -> FailureKind | None:
