@@ -167,9 +167,7 @@ def test_a_framework_that_the_options_leave_out_may_be_missing(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "stacks", sweep([((),), ((f"--against={sys.executable}", "--launches=2"),)])
-)
+@pytest.mark.parametrize("stacks", [(), (f"--against={sys.executable}", "--launches=2")])
 def test_a_session_in_which_no_case_fits_in_memory_has_no_verdict(
     folder: Folder, stacks: tuple[str, ...]
 ) -> None:
