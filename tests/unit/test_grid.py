@@ -304,12 +304,6 @@ def test_a_spec_is_resolved_to_true_ranks_and_the_true_strategy() -> None:
     assert build.case() == grid.resolve(build.spec(), _target(CPU))
 
 
-def test_default_and_its_true_name_are_the_same_case() -> None:
-    target = _target(CPU)
-    named = grid.resolve(build.spec(strategy="psum"), target)
-    assert named == grid.resolve(build.spec(strategy="default"), target)
-
-
 TWO_CLOCKS = build.probe(build.device_set(clocks=(Clock.HOST, Clock.DISPATCH)))
 
 

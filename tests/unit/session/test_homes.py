@@ -1,4 +1,4 @@
-"""Where a path below the home directory leads, and what a user without one is told."""
+"""The cache folder of a user, with and without a home directory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from pathlib import Path
 import pytest
 
 from busbw.session import homes
-
-
-def test_a_path_below_a_home_that_the_user_does_not_have_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    assert homes.expanded("~/a") == Path("/home/me/a")
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    for text in ("~", "~/a"):
-        with pytest.raises(ValueError, match=f"{text}: this user has no home directory; expected"):
-            homes.expanded(text)
-    assert homes.expanded("a/~") == Path("a/~")
 
 
 def test_the_cache_folder_is_named_or_follows_from_the_environment(

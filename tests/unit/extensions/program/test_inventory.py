@@ -127,10 +127,6 @@ def test_every_collective_of_a_real_program_is_counted(name: str) -> None:
     assert rows_of(recorded(name)) == EXPECTED[name]
 
 
-def test_the_dumps_are_small_when_decompressed() -> None:
-    assert sum(len(dump(name)) for name in EXPECTED) < 2_000_000
-
-
 def test_all_dumps_are_looked_at() -> None:
     assert {path.name.partition(".hlo")[0] for path in DUMPS.iterdir()} == set(EXPECTED)
 
