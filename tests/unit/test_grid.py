@@ -16,13 +16,13 @@ from busbw.model.words import Clock, Device
 from tests.helpers import build
 
 
-def _asked(**changes: Any) -> GridOptions:
+def _options(**changes: Any) -> GridOptions:
     ordinary: dict[str, Any] = {"frameworks": ("jax",), "named": True, "payloads": (1024,)}
     return GridOptions(**{**ordinary, **changes})
 
 
 def _grid(**changes: Any) -> tuple[Spec, ...]:
-    return grid.specs(_asked(**changes))
+    return grid.specs(_options(**changes))
 
 
 _GATHER = "jax-all_gather-out_of_place-default-float32-1K"
@@ -140,16 +140,16 @@ def test_tensorflow_is_left_out_of_what_it_lacks_where_it_was_not_named(
 
 
 def test_ranks_mesh_axes_and_clock_are_in_every_spec() -> None:
-    asked = {"ranks": 8, "mesh": "2x4", "axes": "y", "clock": "device"}
-    for spec in _grid(**asked, collectives=("all_reduce", "all_gather")):
-        assert {name: getattr(spec, name) for name in asked} == asked
+    layout = {"ranks": 8, "mesh": "2x4", "axes": "y", "clock": "device"}
+    for spec in _grid(**layout, collectives=("all_reduce", "all_gather")):
+        assert {name: getattr(spec, name) for name in layout} == layout
 
 
 BOTH = {"frameworks": ("jax", "tensorflow")}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"frameworks": ()}, "nothing to measure"),
         ({"dtypes": ()}, "nothing to measure"),
@@ -188,9 +188,9 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
     ],
 )
 def test_options_that_give_no_spec_are_an_error_that_names_the_valid_ones(
-    changes: dict[str, Any], said: str
+    changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(GridError, match=f"^{said}"):
+    with pytest.raises(GridError, match=f"^{message}"):
         _grid(**changes)
 
 
@@ -213,7 +213,7 @@ CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
 def test_by_default_a_tpu_is_taken_before_a_gpu_before_a_cpu() -> None:
     every = [build.device_set(device) for device in Device]
     assert Device.TPU is _target(build.probe(*every)).device
-    without_tpu = [found for found in every if found.device is not Device.TPU]
+    without_tpu = [device_set for device_set in every if device_set.device is not Device.TPU]
     assert Device.GPU is _target(build.probe(*without_tpu)).device
 
 
@@ -296,8 +296,8 @@ def test_the_key_of_a_target_says_where_a_time_holds() -> None:
 @pytest.mark.parametrize(("ranks", "mesh"), [(None, "2x2"), (4, "2x2"), (2, "")])
 def test_the_mesh_is_in_the_key_where_all_devices_take_part(ranks: int | None, mesh: str) -> None:
     target = _target(build.probe(build.device_set(Device.TPU, mesh="2x2")), ranks=ranks)
-    wanted = EnvironmentKey(device_kind="TPU", ranks=ranks or 4, mesh=mesh)
-    assert target.key(build.spec(ranks=ranks)) == wanted
+    expected = EnvironmentKey(device_kind="TPU", ranks=ranks or 4, mesh=mesh)
+    assert target.key(build.spec(ranks=ranks)) == expected
 
 
 def test_a_spec_is_resolved_to_true_ranks_and_the_true_strategy() -> None:

@@ -111,7 +111,7 @@ def test_a_missing_key_has_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "wrong", "words"),
+    ("key", "value", "words"),
     [
         ("launch", 1, "expected a string, got 1"),
         ("launch", None, "expected a string, got None"),
@@ -128,8 +128,8 @@ def test_a_missing_key_has_its_default() -> None:
         ("proof", "psum", "expected an object, got 'psum'"),
     ],
 )
-def test_a_wrong_type_is_refused_with_what_was_expected(key: str, wrong: Any, words: str) -> None:
-    document = RUN | {key: wrong}
+def test_a_wrong_type_is_refused_with_what_was_expected(key: str, value: Any, words: str) -> None:
+    document = RUN | {key: value}
     with pytest.raises(wire.WireError, match=rf"Run\.{key}: {words}"):
         wire.from_json(Run, document)
 
@@ -207,7 +207,7 @@ def test_a_deeply_nested_value_is_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{\n<<<<<<< HEAD\n  1\n=======\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '<<<"),
         ("{\n||||||| base\n>>>>>>> theirs\n}", "2:1: a Git conflict marker, '|||||||"),
@@ -217,10 +217,10 @@ def test_a_deeply_nested_value_is_shown_in_part() -> None:
         ("{\n<<<<<<<<<<<<< a row\n}", "2:1: not JSON"),
     ],
 )
-def test_conflict_markers_and_lfs_pointers_of_git_are_named(text: str, said: str) -> None:
+def test_conflict_markers_and_lfs_pointers_of_git_are_named(text: str, message: str) -> None:
     with pytest.raises(wire.WireError) as refused:
         wire.parsed(text.encode())
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert str(refused.value).isprintable()
 
 

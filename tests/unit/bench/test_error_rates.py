@@ -103,14 +103,14 @@ def test_a_share_has_decimals_near_the_ends_only(share: float, text: str) -> Non
     assert percent(share) == text
 
 
-def _append(folder: Path, number: int, at: str, launches: int) -> None:
+def _append(folder: Path, number: int, moment: str, launches: int) -> None:
     """Append a session of ten cases on a CPU."""
     generator = random.Random(number)
     lines = [
         replace(
             line(
                 session=f"{number:016x}",
-                moment=at,
+                moment=moment,
                 case=build.case(payload_bytes=1024 << power),
             ),
             device=Device.CPU,

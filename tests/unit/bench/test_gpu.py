@@ -95,11 +95,11 @@ def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -
 def test_the_kernels_of_a_recording_are_listed_with_what_they_are_known_as(tmp_path: Path) -> None:
     names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nccl_new_thing")
     rows = process(1, "/device:GPU:0", {1: "Stream #1"})
-    rows += [complete(name, pid=1, tid=1, ts=at, dur=5) for at, name in enumerate(names)]
+    rows += [complete(name, pid=1, tid=1, ts=step, dur=5) for step, name in enumerate(names)]
     recording = tmp_path / "a.trace.json.gz"
     recording.write_bytes(packed(rows))
-    known = {kernel["name"]: kernel["known_as"] for kernel in parts.kernels(recording)}
-    assert known == {names[0]: "all_reduce", names[1]: ""}
+    meanings = {kernel["name"]: kernel["known_as"] for kernel in parts.kernels(recording)}
+    assert meanings == {names[0]: "all_reduce", names[1]: ""}
 
 
 def _ran(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -128,13 +128,13 @@ def test_parts_find_a_wrong_value_and_the_end_of_memory_and_keep_a_recording(
 ) -> None:
     done = _ran("--device=cpu", "--parts=wrong,recording,fidelity,memory", f"--out={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((tmp_path / "gpu.json").read_text())["parts"]
-    assert found["wrong"]["result"]["failure"].startswith("rank 1, element 8192: ")
-    recording = found["recording"]["result"]
+    parts_by_name = json.loads((tmp_path / "gpu.json").read_text())["parts"]
+    assert parts_by_name["wrong"]["result"]["failure"].startswith("rank 1, element 8192: ")
+    recording = parts_by_name["recording"]["result"]
     kept_bytes = (tmp_path / "recording.xplane.pb").stat().st_size
     assert kept_bytes == recording["bytes"] <= parts.MOST_RECORDED_BYTES
     assert "all_reduce" in {kernel["known_as"] for kernel in recording["rows"]}
-    assert len(found["fidelity"]["result"]["rows"]) == 6
-    memory = found["memory"]["result"]
+    assert len(parts_by_name["fidelity"]["result"]["rows"]) == 6
+    memory = parts_by_name["memory"]["result"]
     assert memory["fits_payload_bytes"] < 1.05 * memory["predicted_payload_bytes"]
     assert memory["fails_payload_bytes"] > 0.9 * memory["predicted_payload_bytes"]

@@ -22,7 +22,7 @@ def _mesh(axes: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("groups", "found"),
+    ("groups", "ranks_of_groups"),
     [
         ("{{0,1,2,3}}", ((0, 1, 2, 3),)),
         ("{{0,1},{2,3}}", ((0, 1), (2, 3))),
@@ -47,9 +47,9 @@ def _mesh(axes: int) -> str:
     ],
 )
 def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
-    groups: str, found: tuple[tuple[int, ...], ...]
+    groups: str, ranks_of_groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert groups_of(_line(groups), 8) == found
+    assert groups_of(_line(groups), 8) == ranks_of_groups
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_a_line_without_groups_or_pairs_names_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "found"),
+    ("pairs", "ranks"),
     [
         ("{{0,1},{1,2},{2,3},{3,0}}", ((0, 1), (1, 2), (2, 3), (3, 0))),
         ("{{0,1},{1,0}}", ((0, 1), (1, 0))),
         ("{}", ()),
     ],
 )
-def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int, ...]]) -> None:
+def test_pairs_of_a_permute_are_read_in_order(pairs: str, ranks: tuple[tuple[int, ...]]) -> None:
     line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
-    assert pairs_of(line) == found
+    assert pairs_of(line) == ranks
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_pairs_of_a_permute_are_read_in_order(pairs: str, found: tuple[tuple[int
 def test_how_many_groups_of_which_size_is_read_from_each_form(
     groups: str, count: int, size: int
 ) -> None:
-    found = group_size_of(_line(groups))
-    assert found == GroupSize(count, size) and found.ranks == count * size
+    group_size = group_size_of(_line(groups))
+    assert group_size == GroupSize(count, size) and group_size.ranks == count * size
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ PAYLOAD = 2**10 * 3
 
 
 def test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere() -> None:
-    assert {name: one.name for name, one in COLLECTIVES.items()} == {name: name for name in KNOWN}
+    assert {name: collective.name for name, collective in COLLECTIVES.items()} == {
+        name: name for name in KNOWN
+    }
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -140,9 +142,9 @@ def test_the_bus_factor_is_that_of_nccl_tests(name: str, ranks: int) -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(name: str) -> None:
-    collective, known = COLLECTIVES[name], KNOWN[name]
-    assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * known.INPUT_OF_FOUR
-    assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * known.OUTPUT_OF_FOUR
+    collective, example = COLLECTIVES[name], KNOWN[name]
+    assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * example.INPUT_OF_FOUR
+    assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * example.OUTPUT_OF_FOUR
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

@@ -25,9 +25,9 @@ def _draw(dtype: str, reduce_op: str, ranks: int, number: int = 0) -> Draw:
     return Draw(dtype=dtype, reduce_op=reduce_op, ranks=ranks, number=number)
 
 
-def _differ(got: list[Buffer], wanted: list[Buffer]) -> list[bool]:
-    assert [len(buffer) for buffer in got] == [len(buffer) for buffer in wanted]
-    return [one != other for one, other in zip(got, wanted)]
+def _differ(got: list[Buffer], expected: list[Buffer]) -> list[bool]:
+    assert [len(buffer) for buffer in got] == [len(buffer) for buffer in expected]
+    return [buffer != other for buffer, other in zip(got, expected)]
 
 
 @each_kind
@@ -66,10 +66,10 @@ def test_every_rank_starts_and_ends_with_other_values_than_in_the_draw_before(
 ) -> None:
     # Draws take turns: the first of four follows the last of them again.
     for before, number in [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]:
-        then, now = (_draw(dtype, reduce_op, ranks, n) for n in (before, number))
+        earlier, later = (_draw(dtype, reduce_op, ranks, n) for n in (before, number))
         collective = COLLECTIVES[name]
-        assert all(_differ(starts(collective, now), starts(collective, then)))
-        assert all(_differ(afters(collective, now, 1), afters(collective, then, 1)))
+        assert all(_differ(starts(collective, later), starts(collective, earlier)))
+        assert all(_differ(afters(collective, later, 1), afters(collective, earlier, 1)))
 
 
 @each_kind
@@ -93,9 +93,9 @@ def test_no_rank_but_a_root_starts_with_its_result(
 def test_every_rank_starts_with_other_values_than_the_others(
     name: str, reduce_op: str, ranks: int
 ) -> None:
-    found = starts(COLLECTIVES[name], _draw("bfloat16", reduce_op, ranks))
+    buffers = starts(COLLECTIVES[name], _draw("bfloat16", reduce_op, ranks))
     unlike = 2 if name == "reduce_scatter" else ranks
-    assert len({tuple(buffer) for buffer in found}) == unlike
+    assert len({tuple(buffer) for buffer in buffers}) == unlike
 
 
 @pytest.mark.parametrize("reduce_op", ["sum", "max", "min"])
@@ -105,17 +105,17 @@ def test_a_rank_that_an_all_reduce_leaves_out_counts_twice_or_takes_for_another_
     reduce_op: str, dtype: str, ranks: int
 ) -> None:
     draw = _draw(dtype, reduce_op, ranks)
-    begun, (wanted, *_) = (
+    begun, (expected, *_) = (
         starts(COLLECTIVES["all_reduce"], draw),
         afters(COLLECTIVES["all_reduce"], draw, 1),
     )
     for rank in range(ranks):
         others = begun[:rank] + begun[rank + 1 :]
         replaced = [*begun[:rank], begun[(rank + 1) % ranks], *begun[rank + 1 :]]
-        assert simulated("all_reduce", reduce_op, others)[0] != wanted
-        assert simulated("all_reduce", reduce_op, replaced)[0] != wanted
+        assert simulated("all_reduce", reduce_op, others)[0] != expected
+        assert simulated("all_reduce", reduce_op, replaced)[0] != expected
         if reduce_op == "sum":
-            assert simulated("all_reduce", reduce_op, [*begun, begun[rank]])[0] != wanted
+            assert simulated("all_reduce", reduce_op, [*begun, begun[rank]])[0] != expected
 
 
 @each_dtype
@@ -125,15 +125,16 @@ def test_a_rank_that_a_reduce_scatter_leaves_out_or_counts_twice_shows_on_every_
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
     collective = COLLECTIVES["reduce_scatter"]
-    begun, wanted = starts(collective, draw), afters(collective, draw, 1)
+    begun, expected = starts(collective, draw), afters(collective, draw, 1)
     nothing = [0.0] * len(begun[0])
     for rank in range(ranks):
         without = [*begun[:rank], nothing, *begun[rank + 1 :]]
         twice = [
-            [2 * one for one in buffer] if i == rank else buffer for i, buffer in enumerate(begun)
+            [2 * element for element in buffer] if i == rank else buffer
+            for i, buffer in enumerate(begun)
         ]
-        assert all(_differ(simulated("reduce_scatter", "sum", without), wanted))
-        assert all(_differ(simulated("reduce_scatter", "sum", twice), wanted))
+        assert all(_differ(simulated("reduce_scatter", "sum", without), expected))
+        assert all(_differ(simulated("reduce_scatter", "sum", twice), expected))
 
 
 @pytest.mark.parametrize("name", ["all_gather", "all_to_all", "permute"])
@@ -141,10 +142,10 @@ def test_a_rank_that_a_reduce_scatter_leaves_out_or_counts_twice_shows_on_every_
 def test_a_rank_that_sent_nothing_shows_wherever_its_block_should_be(name: str, ranks: int) -> None:
     draw = _draw("bfloat16", "none", ranks)
     collective = COLLECTIVES[name]
-    begun, wanted = starts(collective, draw), afters(collective, draw, 1)
+    begun, expected = starts(collective, draw), afters(collective, draw, 1)
     for rank in range(ranks):
         silent = [*begun[:rank], [0.0] * len(begun[rank]), *begun[rank + 1 :]]
-        shows = _differ(simulated(name, "none", silent), wanted)
+        shows = _differ(simulated(name, "none", silent), expected)
         assert shows == (
             [i == (rank + 1) % ranks for i in range(ranks)] if name == "permute" else [True] * ranks
         )
@@ -159,8 +160,8 @@ def test_the_results_of_any_two_ranks_differ_so_that_a_swapped_pair_shows(
     collective = COLLECTIVES[name]
     reduce_op = "sum" if collective.reduce_ops else "none"
     ended = afters(collective, _draw(dtype, reduce_op, ranks), 1)
-    for one, other in itertools.combinations(ended, 2):
-        assert one != other
+    for buffer, other in itertools.combinations(ended, 2):
+        assert buffer != other
 
 
 @pytest.mark.parametrize("name", ["all_gather", "all_to_all", "permute"])
@@ -179,11 +180,11 @@ def test_the_values_of_two_ranks_that_are_swapped_show(name: str, ranks: int) ->
 @each_size
 def test_an_element_that_is_off_by_one_bit_shows(name: str, reduce_op: str, ranks: int) -> None:
     draw = _draw("float32", reduce_op, ranks)
-    wanted = afters(COLLECTIVES[name], draw, 1)
-    for rank, place in itertools.product(range(ranks), (0, len(wanted[0]) - 1)):
-        got = [list(buffer) for buffer in wanted]
+    expected = afters(COLLECTIVES[name], draw, 1)
+    for rank, place in itertools.product(range(ranks), (0, len(expected[0]) - 1)):
+        got = [list(buffer) for buffer in expected]
         got[rank][place] *= 1 + 2**-23
-        assert _differ(got, wanted) == [i == rank for i in range(ranks)]
+        assert _differ(got, expected) == [i == rank for i in range(ranks)]
 
 
 @each_dtype
@@ -192,8 +193,11 @@ def test_a_skipped_round_of_sums_shows_in_every_element(dtype: str, ranks: int) 
     draw = _draw(dtype, "sum", ranks)
     collective = COLLECTIVES["all_reduce"]
     for rounds in range(2, collective.exact_rounds(draw, "in_place") + 1):
-        (now,), (before,) = collective.after(draw, 0, rounds), collective.after(draw, 0, rounds - 1)
-        assert all(one != other for one, other in zip(now, before))
+        (after,), (before,) = (
+            collective.after(draw, 0, rounds),
+            collective.after(draw, 0, rounds - 1),
+        )
+        assert all(value != other for value, other in zip(after, before))
 
 
 def test_up_to_32_blocks_of_a_reduce_scatter_differ() -> None:
@@ -220,9 +224,11 @@ def test_every_value_is_one_that_the_dtype_holds(
     last = collective.exact_rounds(draw, collective.placements[0])
     assert last >= 1
     for position in (0, 1, ranks - 1):
-        found = [collective.start(draw, position), collective.after(draw, position, 1)]
-        found += [collective.after(draw, position, last)]
-        assert all(is_exact(one, dtype) for blocks in found for period in blocks for one in period)
+        result = [collective.start(draw, position), collective.after(draw, position, 1)]
+        result += [collective.after(draw, position, last)]
+        assert all(
+            is_exact(value, dtype) for blocks in result for period in blocks for value in period
+        )
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "reduce_scatter"])
@@ -248,7 +254,7 @@ def test_in_the_last_exact_round_every_partial_sum_is_exact_too(dtype: str, rank
     last = collective.exact_rounds(draw, "in_place")
     (held,) = collective.after(draw, 0, last - 1) if last > 1 else collective.start(draw, 0)
     for count in range(1, ranks + 1):
-        assert all(is_exact(count * one, dtype) for one in held)
+        assert all(is_exact(count * value, dtype) for value in held)
 
 
 @each_kind
@@ -258,8 +264,8 @@ def test_groups_that_work_at_once_differ_from_their_neighbours(
 ) -> None:
     # A group's draw is as many places further on as the group's number.
     collective = COLLECTIVES[name]
-    for one, other in [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3), (1, 3)]:
-        mine, others = (_draw("bfloat16", reduce_op, ranks, n) for n in (one, other))
+    for group, neighbour in [(0, 1), (1, 2), (2, 3), (0, 2), (0, 3), (1, 3)]:
+        mine, others = (_draw("bfloat16", reduce_op, ranks, n) for n in (group, neighbour))
         assert all(_differ(starts(collective, mine), starts(collective, others)))
         assert all(_differ(afters(collective, mine, 1), afters(collective, others, 1)))
 
@@ -303,7 +309,7 @@ def test_each_round_to_the_last_exact_round_is_exact_in_every_element(
     assert last >= 1
     for rounds in range(1, last + 1):
         (ended,) = ALL_REDUCE.after(draw, 0, rounds)
-        assert all(is_exact(one, dtype) for one in ended)
+        assert all(is_exact(value, dtype) for value in ended)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +323,7 @@ def test_a_round_after_the_last_exact_round_is_not_exact(dtype: str, ranks: int)
     draw = _draw(dtype, "sum", ranks)
     beyond = ALL_REDUCE.exact_rounds(draw, "in_place") + 1
     (ended,) = ALL_REDUCE.after(draw, 0, beyond)
-    assert not all(is_exact(one, dtype) for one in ended)
+    assert not all(is_exact(value, dtype) for value in ended)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -22,24 +22,24 @@ def test_installed_frameworks_come_before_the_fake_framework() -> None:
 
 def test_every_file_of_the_package_is_a_framework() -> None:
     room = Path(frameworks.__file__).parent
-    there = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
-    assert there == set(FRAMEWORKS)
-    assert all(name == one.name for name, one in FRAMEWORKS.items())
+    stems = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
+    assert stems == set(FRAMEWORKS)
+    assert all(name == framework.name for name, framework in FRAMEWORKS.items())
 
 
-@pytest.mark.parametrize("one", FRAMEWORKS.values(), ids=lambda one: one.name)
-def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(one: Framework) -> None:
-    assert one.strategies[0] == "default"
-    assert one.ring in one.strategies
+@pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=lambda framework: framework.name)
+def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(framework: Framework) -> None:
+    assert framework.strategies[0] == "default"
+    assert framework.ring in framework.strategies
 
 
 def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_it() -> None:
-    asked = GridOptions(
+    options = GridOptions(
         frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
     )
-    (spec,) = grid.specs(asked)
-    found = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
-    gpus = build.device_set(Device.GPU, strategies=found)
+    (spec,) = grid.specs(options)
+    strategies = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
+    gpus = build.device_set(Device.GPU, strategies=strategies)
     case, _ = grid.case_on(spec, _target(gpus))
     assert case.strategy == "collective_nccl"
     with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):

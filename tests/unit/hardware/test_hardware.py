@@ -21,9 +21,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "measuring.md"
 
 
 def _chip(device_kind: str) -> Chip:
-    found = chip_of(device_kind)
-    assert found is not None
-    return found
+    chip = chip_of(device_kind)
+    assert chip is not None
+    return chip
 
 
 def test_every_chip_says_where_its_figures_come_from() -> None:
@@ -86,10 +86,12 @@ def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKe
     return EnvironmentKey(device_kind=kind, ranks=ranks, mesh=mesh, hosts=hosts)
 
 
-def _ceiling(key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **of: Any) -> Ceiling:
-    found = ceiling_of(key, build.case(ranks=key.ranks, **of), algorithm)
-    assert found is not None
-    return found
+def _ceiling(
+    key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **changes: Any
+) -> Ceiling:
+    ceiling = ceiling_of(key, build.case(ranks=key.ranks, **changes), algorithm)
+    assert ceiling is not None
+    return ceiling
 
 
 @pytest.mark.parametrize(
@@ -164,19 +166,19 @@ def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
 
 
 def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
-    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8))
-    assert found.bytes_per_s == pytest.approx(450e9)
-    assert found.most_bytes_per_s == pytest.approx(2 * 7 / 8 * 450e9)
-    assert found.in_switch
+    ceiling = _ceiling(_key("NVIDIA H100 80GB HBM3", 8))
+    assert ceiling.bytes_per_s == pytest.approx(450e9)
+    assert ceiling.most_bytes_per_s == pytest.approx(2 * 7 / 8 * 450e9)
+    assert ceiling.in_switch
 
 
 @pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
 def test_adding_up_in_the_switch_saves_nothing_where_each_rank_still_moves_all(
     collective: str,
 ) -> None:
-    found = _ceiling(_key("NVIDIA H100 80GB HBM3", 8), collective=collective)
-    assert found.bytes_per_s == found.most_bytes_per_s == pytest.approx(450e9)
-    assert not found.in_switch
+    ceiling = _ceiling(_key("NVIDIA H100 80GB HBM3", 8), collective=collective)
+    assert ceiling.bytes_per_s == ceiling.most_bytes_per_s == pytest.approx(450e9)
+    assert not ceiling.in_switch
 
 
 def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(

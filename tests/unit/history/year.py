@@ -116,7 +116,7 @@ def year(nights: int = NIGHTS) -> Iterator[Line]:
 
 
 def _night(night: int, chance: random.Random) -> Iterator[Line]:
-    at = moment_text(BEGIN + timedelta(days=night, minutes=chance.randrange(40)))
+    moment = moment_text(BEGIN + timedelta(days=night, minutes=chance.randrange(40)))
     session = f"{chance.getrandbits(64):016x}"
     off = math.log(1.02) if chance.random() < 0.02 else 0.0
     shared = {name: chance.gauss(off, 0.003) for name in STRATEGIES}
@@ -127,7 +127,7 @@ def _night(night: int, chance: random.Random) -> Iterator[Line]:
         times_us = tuple(1e6 * math.exp(chance.gauss(around, 0.005)) for _ in range(LAUNCHES))
         yield Line(
             session=session,
-            moment=at,
+            moment=moment,
             device=Device.TPU,
             case=case,
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.FINE,
@@ -149,46 +149,50 @@ def _measured(case: Case, night: int, times_us: tuple[float, ...]) -> dict[str, 
         failure = FailureKind.CRASHED
         times_us = times_us[:1] if case.framework == "jax" else ()
         return {"outcome": Outcome.FAILED, "failure": failure, "times_us": times_us}
-    fresh = [one for one in PLANTED if one.is_of(case) and _is_fresh(one, night)]
+    fresh = [planted for planted in PLANTED if planted.is_of(case) and _is_fresh(planted, night)]
     outcome = Outcome.PASS
     if fresh:
         slower = fresh[0].ratio is not None and fresh[0].ratio > 1
         outcome = Outcome.REGRESSED if slower else Outcome.IMPROVED
     return {
         "outcome": outcome,
-        "times_us": tuple(float(f"{one:.6g}") for one in times_us),
+        "times_us": tuple(float(f"{time_us:.6g}") for time_us in times_us),
         "versions": _versions(case.framework, night),
     }
 
 
-def _is_fresh(one: Planted, night: int) -> bool:
-    return one.night <= night < one.night + _UNTIL_ACCEPTED
+def _is_fresh(planted: Planted, night: int) -> bool:
+    return planted.night <= night < planted.night + _UNTIL_ACCEPTED
 
 
 def _reported(night: int) -> int:
     """How many cases are slower than what is accepted."""
-    fresh = [one for one in PLANTED if _is_fresh(one, night) and one.ratio and one.ratio > 1]
-    return sum(one.is_of(case) for one in fresh for case in CASES)
+    fresh = [
+        planted
+        for planted in PLANTED
+        if _is_fresh(planted, night) and planted.ratio and planted.ratio > 1
+    ]
+    return sum(planted.is_of(case) for planted in fresh for case in CASES)
 
 
 def _log_s(case: Case, night: int) -> float | None:
     """The log of the true time, None once memory runs out: 20 us of latency and 80 GB/s."""
-    found = math.log(20e-6 + case.payload_bytes / 80e9)
+    log_s = math.log(20e-6 + case.payload_bytes / 80e9)
     if case.framework == "tensorflow":
-        found += math.log(1.15)
-    for one in PLANTED:
-        if one.is_of(case) and night >= one.night:
-            if one.ratio is None:
+        log_s += math.log(1.15)
+    for planted in PLANTED:
+        if planted.is_of(case) and night >= planted.night:
+            if planted.ratio is None:
                 return None
-            found += math.log(one.ratio)
-    return found
+            log_s += math.log(planted.ratio)
+    return log_s
 
 
 def _versions(framework: str, night: int) -> dict[str, str]:
-    found: dict[str, str] = {}
+    changed: dict[str, str] = {}
     for since, versions in _VERSIONS[framework]:
-        found |= versions if night >= since else {}
-    return found
+        changed |= versions if night >= since else {}
+    return changed
 
 
 def _newest(values: tuple[tuple[int, str], ...], night: int) -> str:

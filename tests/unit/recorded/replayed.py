@@ -43,19 +43,19 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
-    given = recorded.given
-    specs = tuple(wire.from_json(Spec, one) for one in given["specs"])
+    inputs = recorded.given
+    specs = tuple(wire.from_json(Spec, row) for row in inputs["specs"])
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
-    jobs = _jobs(given, specs, root)
+    jobs = _jobs(inputs, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
-    device = Device(given["device"])
-    slice_keys = _known(specs, given["slice_keys"], EnvironmentKey)
+    device = Device(inputs["device"])
+    slice_keys = _by_spec(specs, inputs["slice_keys"], EnvironmentKey)
     target = SimpleNamespace(
-        device=device, unreached=given["unreached"], slice_key=slice_keys.__getitem__
+        device=device, unreached=inputs["unreached"], slice_key=slice_keys.__getitem__
     )
     machine = SimpleNamespace(target=target, process_hosts=())
-    settings = _settings(given, baselines=root, history=None)
-    paired = given["settings"]["paired"]
+    settings = _settings(inputs, baselines=root, history=None)
+    paired = inputs["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
     collected = Collected(settings=settings, began=BEGAN)
     measured = Measured(
@@ -71,7 +71,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             if spec not in jobs
         },
         environment=environment,
-        plan=_plan(given["plan"]),
+        plan=_plan(inputs["plan"]),
         levels={} if paired else references.levels_at(collected, keys, device),
         measurements={
             spec: Measurement(
@@ -86,26 +86,26 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judgement.judged(measured, given["skip"])
+    judged = judgement.judged(measured, inputs["skip"])
     return _document(judged)
 
 
 def _document(judged: Judged) -> dict[str, Any]:
-    found = document_of(judged)
-    assert isinstance(found, dict)
+    result = document_of(judged)
+    assert isinstance(result, dict)
     # No options were recorded.
-    return {**found, "command": ""}
+    return {**result, "command": ""}
 
 
-def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
-    keys = _known(specs, given["keys"], EnvironmentKey)
+def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
+    keys = _by_spec(specs, inputs["keys"], EnvironmentKey)
     jobs = {
-        spec: TimedJob(case=one, key=keys[spec])
-        for spec, one in _known(specs, given["cases"], Case).items()
+        spec: TimedJob(case=case, key=keys[spec])
+        for spec, case in _by_spec(specs, inputs["cases"], Case).items()
     }
-    if given["settings"]["paired"]:
+    if inputs["settings"]["paired"]:
         return jobs
-    limit = given["settings"]["memory_limit_bytes"]
+    limit = inputs["settings"]["memory_limit_bytes"]
     return {
         spec: replace(
             job,
@@ -116,20 +116,20 @@ def _jobs(given: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[S
     }
 
 
-def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
+def _settings(inputs: Mapping[str, Any], **more: Any) -> Settings:
     """What the options said."""
-    said = given["settings"]
+    settings = inputs["settings"]
     settings = SimpleNamespace(
-        against=said.get("paired") or None,
-        require_baselines=said["require_baselines"],
+        against=settings.get("paired") or None,
+        require_baselines=settings["require_baselines"],
         extra={"require_signature": False},
-        update_baselines=said["update_baselines"],
-        accept_regression=said.get("accept_regression"),
-        memory_limit_bytes=said.get("memory_limit_bytes"),
+        update_baselines=settings["update_baselines"],
+        accept_regression=settings.get("accept_regression"),
+        memory_limit_bytes=settings.get("memory_limit_bytes"),
         fail_above=None,
         names_cases=False,
         ranks=4,
-        absent_frameworks=tuple(said.get("absent_frameworks", ())),
+        absent_frameworks=tuple(settings.get("absent_frameworks", ())),
         writes_baselines=False,
         **{"history": None, "repeat": (), **more},
     )
@@ -137,20 +137,25 @@ def _settings(given: Mapping[str, Any], **more: Any) -> Settings:
 
 
 def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
-    given = recorded.given
-    specs = tuple(_compile_spec(one) for one in given["compile_specs"])
-    compilers = _all(Compiler, given["compilers"])
-    topologies = _all(Topology, given["topologies"])
+    inputs = recorded.given
+    specs = tuple(_compile_spec(row) for row in inputs["compile_specs"])
+    compilers = _all(Compiler, inputs["compilers"])
+    topologies = _all(Topology, inputs["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
-    each = len(compilers) // len(labels) if labels else 0
-    described = {(labels[place // each], one.topology): one for place, one in enumerate(compilers)}
-    asked: Any = SimpleNamespace(
-        accept_changes=given["settings"]["accept_changes"], topologies=topologies
+    for_each_label = len(compilers) // len(labels) if labels else 0
+    described = {
+        (labels[place // for_each_label], compiler.topology): compiler
+        for place, compiler in enumerate(compilers)
+    }
+    compiling: Any = SimpleNamespace(
+        accept_changes=inputs["settings"]["accept_changes"], topologies=topologies
     )
     jobs: dict[CompiledSpec, Job] = {}
-    found: dict[CompiledSpec, Compiled | Failure] = {}
-    by_name = {one.name: one for one in topologies}
-    for place, (key, case, kind, answer) in zip(given["results_of"], given["results"], strict=True):
+    results: dict[CompiledSpec, Compiled | Failure] = {}
+    by_name = {topology.name: topology for topology in topologies}
+    for place, (key, case, kind, answer) in zip(
+        inputs["results_of"], inputs["results"], strict=True
+    ):
         spec = specs[place]
         job = Job(
             topology=by_name[spec.topology],
@@ -160,17 +165,17 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         )
         jobs[spec] = replace(job, stored=baselines.find(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": Compiled, "Failure": Failure}
-        found[spec] = wire.from_json(kinds[kind], answer)
+        results[spec] = wire.from_json(kinds[kind], answer)
     programs = compilation.Programs(
-        collected=Collected(settings=_settings(given, baselines=root), began=COMPILED),
-        compiling=asked,
+        collected=Collected(settings=_settings(inputs, baselines=root), began=COMPILED),
+        compiling=compiling,
         specs=specs,
         compilers=described,
         jobs=jobs,
         skipped={},
-        results=found,
+        results=results,
     )
-    document: dict[str, Any] = json.loads(results_of(compilation.judged(programs, given["skip"])))
+    document: dict[str, Any] = json.loads(results_of(compilation.judged(programs, inputs["skip"])))
     return {**document, "command": ""}
 
 
@@ -179,7 +184,7 @@ def _compile_spec(row: Mapping[str, Any]) -> CompiledSpec:
     return converted(CompiledSpec, spec, topology=row["topology"], compiler=row["compiler"])
 
 
-def _known(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
+def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
     """Those that were there, by their Spec."""
     return {
         spec: wire.from_json(kind, row)

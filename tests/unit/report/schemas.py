@@ -90,7 +90,7 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
             definitions[kind.__name__] = _object(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     if issubclass(kind, enum.Enum):
-        return {"enum": [one.value for one in kind]}
+        return {"enum": [member.value for member in kind]}
     return {"type": _PLAIN[kind]}
 
 
@@ -106,13 +106,13 @@ def _limits(check: object) -> dict[str, Any]:
 def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(kind, include_extras=True)
     properties = {}
-    for one in dataclasses.fields(kind):
-        is_extra = one.name == "extra"
-        found = _extra(definitions) if is_extra else _of(hints[one.name], one.name, definitions)
-        more = _MORE.get(f"{kind.__name__}.{one.name}", _MORE.get(one.name, {}))
-        found = {"const": one.default} if one.name in ("document", "version") else found
-        (found["anyOf"][0] if "anyOf" in found else found).update(more)
-        properties[one.name] = found
+    for field in dataclasses.fields(kind):
+        is_extra = field.name == "extra"
+        rule = _extra(definitions) if is_extra else _of(hints[field.name], field.name, definitions)
+        more = _MORE.get(f"{kind.__name__}.{field.name}", _MORE.get(field.name, {}))
+        rule = {"const": field.default} if field.name in ("document", "version") else rule
+        (rule["anyOf"][0] if "anyOf" in rule else rule).update(more)
+        properties[field.name] = rule
     return {
         "description": " ".join(inspect.cleandoc(kind.__doc__).split()),
         "type": "object",
@@ -135,7 +135,7 @@ def _laid_out(value: Any, indent: str = "") -> str:
     if len(indent + line) <= 100 or not isinstance(value, dict):
         return line
     inner = f"{indent}  "
-    rows = [f"{inner}{json.dumps(key)}: {_laid_out(one, inner)}" for key, one in value.items()]
+    rows = [f"{inner}{json.dumps(key)}: {_laid_out(child, inner)}" for key, child in value.items()]
     return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
 
 

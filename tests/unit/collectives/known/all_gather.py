@@ -8,7 +8,7 @@ from tests.unit.collectives.known import Buffer, Reduce
 
 
 def once(held: list[Buffer], _: Reduce) -> list[Buffer]:
-    return [[one for buffer in held for one in buffer]] * len(held)
+    return [[value for buffer in held for value in buffer]] * len(held)
 
 
 def bus_factor(n: int) -> Fraction:

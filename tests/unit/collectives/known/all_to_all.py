@@ -10,7 +10,7 @@ from tests.unit.collectives.known import Buffer, Reduce
 def once(held: list[Buffer], _: Reduce) -> list[Buffer]:
     size = len(held[0]) // len(held)
     return [
-        [one for buffer in held for one in buffer[rank * size : (rank + 1) * size]]
+        [value for buffer in held for value in buffer[rank * size : (rank + 1) * size]]
         for rank in range(len(held))
     ]
 

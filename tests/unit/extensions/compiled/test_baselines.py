@@ -43,9 +43,9 @@ def path_in(root: Path) -> Path:
 def test_a_stored_program_is_found_with_its_release_and_date(tmp_path: Path) -> None:
     (change,) = compiled(tmp_path, made.compiled(), date="2026-11-21")
     assert change[2:4] == ("none", "Ring, colors 2")
-    found = baselines.find(tmp_path, CHIPS, PROGRAM)
-    assert found is not None
-    assert (found.compiled, found.release, found.date) == (
+    result = baselines.find(tmp_path, CHIPS, PROGRAM)
+    assert result is not None
+    assert (result.compiled, result.release, result.date) == (
         made.compiled(),
         "libtpu 1",
         "2026-11-21",
@@ -81,7 +81,7 @@ def test_a_program_that_is_not_stored_is_not_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; expected "),
         (lambda d: d.update(strategy="other"), "the file says"),
@@ -101,7 +101,9 @@ def test_a_program_that_is_not_stored_is_not_found(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any, said: str) -> None:
+def test_a_damaged_file_is_an_error_that_says_where(
+    tmp_path: Path, change: Any, message: str
+) -> None:
     compiled(tmp_path, made.compiled(), date="2026-11-20")
     path = path_in(tmp_path)
     document = json.loads(path.read_text())
@@ -109,7 +111,7 @@ def test_a_damaged_file_is_an_error_that_says_where(tmp_path: Path, change: Any,
     path.write_text(json.dumps(document))
     with pytest.raises(BaselineError) as error:
         baselines.find(tmp_path, CHIPS, PROGRAM)
-    assert said in str(error.value)
+    assert message in str(error.value)
     with pytest.raises(BaselineError):
         compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")
     assert json.loads(path.read_text()) == document

@@ -24,10 +24,10 @@ GATHER = Use(
 SUM = replace(GATHER, kind="all_reduce", dtype="bfloat16", payload_bytes=12 << 20, axes="data")
 
 
-def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
-    found = collectives_changed(before, now)
-    assert all(one.fails for one in found)
-    return [one.text for one in found]
+def _texts(before: tuple[Use, ...], after: tuple[Use, ...]) -> list[str]:
+    differences = collectives_changed(before, after)
+    assert all(difference.fails for difference in differences)
+    return [difference.text for difference in differences]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def _texts(before: tuple[Use, ...], now: tuple[Use, ...]) -> list[str]:
 def test_a_changed_collective_is_named_with_both_sides_and_its_line(
     changes: dict[str, Any], text: str
 ) -> None:
-    found = _texts((GATHER, SUM), (replace(GATHER, **changes), SUM))
-    assert found == [f"all-gather of float32 4M along model: {text}"]
+    texts = _texts((GATHER, SUM), (replace(GATHER, **changes), SUM))
+    assert texts == [f"all-gather of float32 4M along model: {text}"]
 
 
 def test_added_and_removed_collectives_are_named_with_their_lines() -> None:
@@ -75,7 +75,7 @@ def test_another_dtype_is_another_collective_the_larger_first() -> None:
         {"hidden_by": 10},
         {"parts": (2 << 20, 2 << 20)},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda changes: next(iter(changes)),
 )
 def test_another_line_or_name_of_a_collective_is_no_change(changes: dict[str, Any]) -> None:
     assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []

@@ -71,10 +71,10 @@ class Program:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     """All that could be compiled here."""
-    asked = json.dumps({"topologies": TOPOLOGIES, "payloads": PAYLOADS})
+    request = json.dumps({"topologies": TOPOLOGIES, "payloads": PAYLOADS})
     folder = str(tmp_path_factory.mktemp("names"))
-    found = real.run_script(_COMPILE, asked, timeout_s=600.0, TPU_LOG_DIR=folder)
-    return tuple(Program(*one) for one in found)
+    answers = real.run_script(_COMPILE, request, timeout_s=600.0, TPU_LOG_DIR=folder)
+    return tuple(Program(*answer) for answer in answers)
 
 
 def test_each_topology_whose_compiler_is_installed_compiles_a_program_of_each_collective(
@@ -84,7 +84,11 @@ def test_each_topology_whose_compiler_is_installed_compiles_a_program_of_each_co
     has_gpus = real.is_there("jax_plugins.xla_cuda13")
     assert compiled == {name for name in TOPOLOGIES if has_gpus or name.startswith(("v", "tpu"))}
     for topology in compiled:
-        names = {one.collective for one in programs if one.topology == topology and one.text}
+        names = {
+            compiled_program.collective
+            for compiled_program in programs
+            if compiled_program.topology == topology and compiled_program.text
+        }
         assert names == set(COLLECTIVES)
 
 

@@ -28,31 +28,33 @@ OOM = Failure(
 
 
 def judged(
-    now: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
+    compiled: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
 ) -> CompiledVerdict:
-    return judge_compiled(SPEC, build.case(), now, before, CompileTerms(**terms), release="new")
+    return judge_compiled(
+        SPEC, build.case(), compiled, before, CompileTerms(**terms), release="new"
+    )
 
 
 def test_small_memory_may_grow_by_a_mebibyte_and_any_may_shrink() -> None:
-    for now in (made.compiled(temporary_bytes=MIB), made.compiled(peak_bytes=1)):
-        found = judged(now)
-        assert (found.outcome, found.failed) == (Outcome.CHANGED, False)
+    for compiled in (made.compiled(temporary_bytes=MIB), made.compiled(peak_bytes=1)):
+        result = judged(compiled)
+        assert (result.outcome, result.failed) == (Outcome.CHANGED, False)
     assert judged(made.compiled(temporary_bytes=MIB + 1)).failed
 
 
 def test_an_algorithm_that_no_compiler_published_is_no_change() -> None:
     before = made.baseline(made.compiled(algorithm={}))
-    found = judged(made.compiled(algorithm={}), before)
-    assert found.outcome is Outcome.PASS
-    assert found.text.endswith("not published")
+    result = judged(made.compiled(algorithm={}), before)
+    assert result.outcome is Outcome.PASS
+    assert result.text.endswith("not published")
 
 
 def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
     assert judged(made.compiled(), None).outcome is Outcome.NO_BASELINE
     assert not judged(made.compiled(), None).failed
-    for now in (made.compiled(), OOM):
-        assert judged(now, None, require_baselines=True).failed
-        assert not judged(now, None, require_baselines=True, accept_new=True).failed
+    for compiled in (made.compiled(), OOM):
+        assert judged(compiled, None, require_baselines=True).failed
+        assert not judged(compiled, None, require_baselines=True, accept_new=True).failed
 
 
 def test_another_program_is_not_comparable() -> None:
@@ -62,9 +64,9 @@ def test_another_program_is_not_comparable() -> None:
 
 def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
     verdicts = [judged(made.compiled()), judged(OOM, None, accept_new=True)]
-    found = judge_compiled_session(verdicts)
-    assert found.outcome is SessionOutcome.FINE
-    assert found.headline() == "FINE: 2 cases for 1 topology compiled by new"
+    result = judge_compiled_session(verdicts)
+    assert result.outcome is SessionOutcome.FINE
+    assert result.headline() == "FINE: 2 cases for 1 topology compiled by new"
     assert judge_compiled_session([]).outcome is SessionOutcome.NO_VERDICT
     skipped = judge_compiled_session(verdicts, asked_to_skip="--benchmark-skip")
     assert skipped.outcome is SessionOutcome.NO_VERDICT
@@ -74,10 +76,10 @@ def test_skipped_cases_are_counted_apart_from_compiled_cases() -> None:
     skipped = CompiledVerdict(
         spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
     )
-    found = judge_compiled_session([judged(made.compiled()), skipped])
-    assert found.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
+    result = judge_compiled_session([judged(made.compiled()), skipped])
+    assert result.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
     assert judge_compiled_session([skipped]).text == "nothing was compiled"
-    found = judge_compiled_session([judged(made.compiled()), skipped], missing=["h100:8: gone"])
-    assert found.headline() == (
+    result = judge_compiled_session([judged(made.compiled()), skipped], missing=["h100:8: gone"])
+    assert result.headline() == (
         "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
     )

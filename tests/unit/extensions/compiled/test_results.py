@@ -29,18 +29,18 @@ def test_compiled_results_follow_their_schema_and_are_read_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "said"),
+    ("key", "value", "message"),
     [
         ("outcome", "SLOWISH", "cases[0].outcome: expected one of PASS"),
         ("extra", 1, "cases[0].extra: unknown key"),
     ],
 )
-def test_an_error_names_the_file_and_the_place(key: str, value: Any, said: str) -> None:
+def test_an_error_names_the_file_and_the_place(key: str, value: Any, message: str) -> None:
     document = json.loads(made.text(program(4096, 8192)))
     document["cases"][0][key] = value
     with pytest.raises(DocumentError) as refused:
         read_results(json.dumps(document), "compiled.json")
-    assert str(refused.value).startswith(f"compiled.json: {said}")
+    assert str(refused.value).startswith(f"compiled.json: {message}")
 
 
 def test_a_case_that_failed_is_named_with_its_topology() -> None:
@@ -59,8 +59,8 @@ def test_a_case_that_failed_is_named_with_its_topology() -> None:
 
 def test_compiled_cases_have_a_table_for_each_topology_and_release() -> None:
     first, second = program(1024, 2048), program(4096, 8192)
-    found = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
-    assert [(one.title and one.title.text, len(one.rows)) for one in found] == [
+    tables = compiled_tables([first, second, program(1024, 2048, topology="h100:8")])
+    assert [(table.title and table.title.text, len(table.rows)) for table in tables] == [
         (f"v5e:2x4: jax all_reduce (psum), 8 ranks by {RELEASE}", 2),
         (f"h100:8: jax all_reduce (psum), 8 ranks by {RELEASE}", 1),
     ]

@@ -15,7 +15,7 @@ from busbw.extensions.compiled.topologies import (
 )
 from busbw.model.words import Device
 
-KNOWN = [f"{one.name}:{shape}" for one in SLICES.values() for shape in one.shapes]
+KNOWN = [f"{chip.name}:{shape}" for chip in SLICES.values() for shape in chip.shapes]
 KNOWN += [f"{name}:8" for name in GPUS]
 
 
@@ -30,16 +30,16 @@ KNOWN += [f"{name}:8" for name in GPUS]
     ],
 )
 def test_a_slice_has_its_chips_times_their_devices(name: str, ranks: int, kind: str) -> None:
-    found = topology_of(name)
-    assert (found.ranks, found.device_kind, found.device) == (ranks, kind, Device.TPU)
-    assert found.layout == name
+    topology = topology_of(name)
+    assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, Device.TPU)
+    assert topology.layout == name
 
 
 def test_gpus_are_of_one_host_or_of_several() -> None:
-    one, two = topology_of("h100:8"), topology_of("h100:2x8")
-    assert (one.ranks, one.hosts, one.layout) == (8, 1, "1x1x8")
+    single, two = topology_of("h100:8"), topology_of("h100:2x8")
+    assert (single.ranks, single.hosts, single.layout) == (8, 1, "1x1x8")
     assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
-    assert one.memory_bytes == GPUS["h100"].memory_bytes
+    assert single.memory_bytes == GPUS["h100"].memory_bytes
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -54,7 +54,7 @@ def test_the_usual_topologies_are_one_known_topology_of_each_chip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("v5e:3x5x7", "v5e is known as v5e:2x2, v5e:2x4"),
         ("v5e", "v5e is known as"),
@@ -67,8 +67,8 @@ def test_the_usual_topologies_are_one_known_topology_of_each_chip() -> None:
         ("h100:eight", "2 to 8 GPUs"),
     ],
 )
-def test_a_wrong_name_says_what_is_known(name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_a_wrong_name_says_what_is_known(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         topology_of(name)
 
 

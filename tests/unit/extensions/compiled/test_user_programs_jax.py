@@ -130,9 +130,9 @@ def _answers(
 def _programs(
     names: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, Compiled]:
-    found = _answers(names, topology, cache)
-    assert not [one for one in found.values() if isinstance(one, Failure)]
-    return {name: one for name, one in found.items() if isinstance(one, Compiled)}
+    answers = _answers(names, topology, cache)
+    assert not [answer for answer in answers.values() if isinstance(answer, Failure)]
+    return {name: answer for name, answer in answers.items() if isinstance(answer, Compiled)}
 
 
 def _steps(*names: str) -> dict[str, str]:
@@ -142,14 +142,14 @@ def _steps(*names: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Modules of users, each in a folder of its own."""
-    found = tmp_path_factory.mktemp("modules")
+    modules = tmp_path_factory.mktemp("modules")
     texts = {name: text for name, (text, _) in MODULES.items()}
     texts |= {"pair": PAIR, "loops": LOOPS}
     texts |= {name: f"def step(devices):\n    raise ValueError({name!r})\n" for name in SAME}
     for name, text in texts.items():
-        (found / name).mkdir()
-        (found / name / "train.py").write_text(text)
-    return found
+        (modules / name).mkdir()
+        (modules / name / "train.py").write_text(text)
+    return modules
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def answers(folder: Path) -> dict[str, Compiled | Failure]:
 
 @pytest.fixture(scope="module")
 def programs(answers: dict[str, Compiled | Failure]) -> dict[str, Compiled]:
-    return {name: one for name, one in answers.items() if isinstance(one, Compiled)}
+    return {name: answer for name, answer in answers.items() if isinstance(answer, Compiled)}
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +186,9 @@ def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> No
 def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
     from tests.unit.extensions.program.variants import CHANGES
 
-    changed = [one.text for one in _changes(programs, CHANGES[fault][0], fault)]
-    wanted = FAULTS[fault]
-    assert any(all(text in one for text in wanted) for one in changed), changed
+    changed = [change.text for change in _changes(programs, CHANGES[fault][0], fault)]
+    expected = FAULTS[fault]
+    assert any(all(word in text for word in expected) for text in changed), changed
 
 
 def test_a_fault_is_named_at_its_place_and_a_new_name_is_none(
@@ -212,22 +212,22 @@ def test_what_moves_no_collective_is_silent(
     assert _changes(every_program, SILENT[variant], variant) == []
 
 
-def _changes(programs: dict[str, Compiled], before: str, now: str) -> list[Difference]:
-    found = differences(programs[before], programs[now])
-    return [one for one in found if "memory" not in one.what]
+def _changes(programs: dict[str, Compiled], before: str, after: str) -> list[Difference]:
+    changes = differences(programs[before], programs[after])
+    return [change for change in changes if "memory" not in change.what]
 
 
 def test_whatever_a_module_does_is_a_sentence(answers: dict[str, Compiled | Failure]) -> None:
-    said = {name: text for name, (_, text) in MODULES.items()}
-    for name, text in {**said, "uneven": "should evenly divide"}.items():
+    texts = {name: text for name, (_, text) in MODULES.items()}
+    for name, text in {**texts, "uneven": "should evenly divide"}.items():
         real.refused(answers[name], FailureKind.PROGRAM_ERROR, text)
 
 
 def test_a_jitted_function_and_its_arguments_will_do_and_may_print(
     programs: dict[str, Compiled], folder: Path
 ) -> None:
-    (one,) = programs["pair"].uses or ()
-    assert (one.kind, one.axes, one.payload_bytes) == ("all_reduce", "x", 4)
+    (use,) = programs["pair"].uses or ()
+    assert (use.kind, use.axes, use.payload_bytes) == ("all_reduce", "x", 4)
     # Nothing is left beside the user's own files.
     assert [path.name for path in (folder / "pair").iterdir()] == ["train.py"]
 
@@ -245,15 +245,15 @@ def test_so_they_are_by_the_compiler_for_gpus(folder: Path) -> None:
     _check_loops(_programs(names, "h100:8"))
 
 
-def _check_loops(found: Mapping[str, Compiled]) -> None:
-    runs = {one.name: one.times_text(one.times) for one in found["step"].uses}
+def _check_loops(programs: Mapping[str, Compiled]) -> None:
+    runs = {use.name: use.times_text(use.times) for use in programs["step"].uses}
     assert runs == {
         "all-reduce of float32 4K along x": "12 per step",
         "all-reduce (max) of float32 4K along x": "at most 1 per step",
         "all-reduce (min) of float32 4K along x": "1 per iteration",
     }
-    (one,) = found["mapped"].uses
-    assert (one.payload_bytes, one.ranks, one.times) == (4096, 8, 1)
+    (use,) = programs["mapped"].uses
+    assert (use.payload_bytes, use.ranks, use.times) == (4096, 8, 1)
 
 
 @pytest.mark.exhaustive
@@ -261,9 +261,9 @@ def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: P
     path, sources = tmp_path / "train.py", []
     for above in ("", "\n\n\n"):
         path.write_text(above + PAIR)
-        (found,) = _programs({"train": f"{path}:step"}, cache=tmp_path / "cache").values()
-        sources.append((found.uses or ())[0].source)
-    first, second = (int(one.rpartition(":")[2]) for one in sources)
+        (program,) = _programs({"train": f"{path}:step"}, cache=tmp_path / "cache").values()
+        sources.append((program.uses or ())[0].source)
+    first, second = (int(source.rpartition(":")[2]) for source in sources)
     assert second == first + 3
 
 

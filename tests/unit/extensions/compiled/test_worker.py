@@ -76,9 +76,9 @@ def test_a_cached_program_is_not_compiled_again(tmp_path: Path) -> None:
 
 def test_a_program_that_the_compiler_refused_is_kept_in_the_cache(tmp_path: Path) -> None:
     compiler = Counting("INTERNAL: no")
-    found = [compiled(compiler, tmp_path) for _ in range(2)]
+    results = [compiled(compiler, tmp_path) for _ in range(2)]
     assert compiler.compiled == 1
-    kinds = [one.kind for one in found if isinstance(one, Failure)]
+    kinds = [result.kind for result in results if isinstance(result, Failure)]
     assert kinds == [FailureKind.COMPILE_ERROR] * 2
 
 
@@ -113,8 +113,8 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
 def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
     compiler = Counting()
     compiled(compiler, tmp_path)
-    (kept,) = tmp_path.rglob("*.json.gz")
-    kept.write_bytes(damaged(kept.read_bytes()))
+    (stored,) = tmp_path.rglob("*.json.gz")
+    stored.write_bytes(damaged(stored.read_bytes()))
     assert isinstance(compiled(compiler, tmp_path), Compiled)
     assert compiler.compiled == 2
 
@@ -124,32 +124,32 @@ def test_out_of_memory_has_the_compiler_s_figures() -> None:
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
     )
-    found = compiled(Counting(words))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.detected) == (FailureKind.OUT_OF_MEMORY, Detection.RAISED)
-    assert (found.needed_bytes, found.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
+    result = compiled(Counting(words))
+    assert isinstance(result, Failure)
+    assert (result.kind, result.detected) == (FailureKind.OUT_OF_MEMORY, Detection.RAISED)
+    assert (result.needed_bytes, result.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
 def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     payload = CASE.payload_bytes
-    found = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
-    assert isinstance(found, Failure)
-    assert (found.kind, found.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
-    assert (found.needed_bytes, found.available_bytes) == (payload, payload - 1)
+    result = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
+    assert isinstance(result, Failure)
+    assert (result.kind, result.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
+    assert (result.needed_bytes, result.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
     assert isinstance(compiled(Counting(), to=enough), Compiled)
 
 
 def _case(name: str, clock: str, **changes: str) -> Case:
-    asked = COLLECTIVES[name]
+    collective = COLLECTIVES[name]
     return build.case(
         ranks=8,
         framework="fake",
         strategy="fake",
         protocol=f"{clock}/fake",
         collective=name,
-        placement=asked.placements[0],
-        reduce_op="sum" if asked.reduce_ops else "none",
+        placement=collective.placements[0],
+        reduce_op="sum" if collective.reduce_ops else "none",
         **changes,
     )
 
@@ -160,13 +160,13 @@ def _case(name: str, clock: str, **changes: str) -> Case:
 def test_every_collective_is_written_so_that_it_can_be_proved(
     name: str, clock: str, topology: Topology
 ) -> None:
-    found = compiled(case=_case(name, clock), to=topology)
-    assert isinstance(found, Compiled), found
-    assert found.collectives == {COLLECTIVES[name].hlo: 1}
+    result = compiled(case=_case(name, clock), to=topology)
+    assert isinstance(result, Compiled), result
+    assert result.collectives == {COLLECTIVES[name].hlo: 1}
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
-    found = compiled(case=_case(name, "device", mesh="2x4", axes="y"))
-    assert isinstance(found, Compiled), found
-    assert found.groups == "2x4"
+    result = compiled(case=_case(name, "device", mesh="2x4", axes="y"))
+    assert isinstance(result, Compiled), result
+    assert result.groups == "2x4"

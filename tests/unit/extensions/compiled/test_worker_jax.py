@@ -55,7 +55,7 @@ ON_GPUS: Mapping[str, real.Wanted] = {
     "two hosts": ("h100:2x8", {}),
     "along y": ("h100:8", {"mesh": "2x4", "axes": "y"}),
     "out of place": ("h100:8", OUT_OF_PLACE),
-    **{name: ("h100:8", {"collective": name, **given}) for name, (_, given) in OTHERS.items()},
+    **{name: ("h100:8", {"collective": name, **more}) for name, (_, more) in OTHERS.items()},
     "fits": ("h100:8", {"payload_bytes": 64 * GIB}),
     "too large": ("h100:8", {"payload_bytes": 128 * GIB}),
     "too large out of place": ("h100:8", {"payload_bytes": 64 * GIB, **OUT_OF_PLACE}),
@@ -63,41 +63,43 @@ ON_GPUS: Mapping[str, real.Wanted] = {
 }
 
 
-class Asked:
+class Programs:
     """What the compiler is for each topology, and what became of each that is wanted."""
 
-    def __init__(self, wanted: Mapping[str, real.Wanted]) -> None:
-        self.compilers = real.compilers(dict.fromkeys(topology for topology, _ in wanted.values()))
-        self.answers = real.compiled(wanted, self.compilers)
+    def __init__(self, wanted_programs: Mapping[str, real.Wanted]) -> None:
+        self.compilers = real.compilers(
+            dict.fromkeys(topology for topology, _ in wanted_programs.values())
+        )
+        self.answers = real.compiled(wanted_programs, self.compilers)
 
     def compiled(self, name: str) -> Compiled:
-        found = self.answers[name]
-        assert isinstance(found, Compiled), found
-        return found
+        result = self.answers[name]
+        assert isinstance(result, Compiled), result
+        return result
 
     def out_of_memory(self, name: str) -> Failure:
-        found = self.answers[name]
-        real.refused(found, FailureKind.OUT_OF_MEMORY, "")
-        assert isinstance(found, Failure)
-        return found
+        result = self.answers[name]
+        real.refused(result, FailureKind.OUT_OF_MEMORY, "")
+        assert isinstance(result, Failure)
+        return result
 
 
 @pytest.fixture(scope="module")
-def tpus() -> Asked:
-    return Asked(ON_TPUS)
+def tpus() -> Programs:
+    return Programs(ON_TPUS)
 
 
 @pytest.fixture(scope="module")
-def gpus() -> Asked:
-    return Asked(ON_GPUS)
+def gpus() -> Programs:
+    return Programs(ON_GPUS)
 
 
 @needs_libtpu
-def test_a_topology_is_what_jax_would_see_on_it(tpus: Asked) -> None:
+def test_a_topology_is_what_jax_would_see_on_it(tpus: Programs) -> None:
     seen = {
-        name: (one.devices.device_kind, one.devices.ranks, one.devices.mesh)
-        for name, one in tpus.compilers.items()
-        if one.devices is not None
+        name: (compiler.devices.device_kind, compiler.devices.ranks, compiler.devices.mesh)
+        for name, compiler in tpus.compilers.items()
+        if compiler.devices is not None
     }
     assert seen == {
         "v2:2x2": ("TPU v2", 8, "2x2"),
@@ -106,73 +108,73 @@ def test_a_topology_is_what_jax_would_see_on_it(tpus: Asked) -> None:
         "v6e:2x4": ("TPU v6 lite", 8, "2x4"),
         "tpu7x:2x2x1": ("TPU7x", 8, "2x2"),
     }
-    assert all(one.release.startswith("libtpu 0.0.") for one in tpus.compilers.values())
-    assert all("Built on" in one.build for one in tpus.compilers.values())
+    assert all(compiler.release.startswith("libtpu 0.0.") for compiler in tpus.compilers.values())
+    assert all("Built on" in compiler.build for compiler in tpus.compilers.values())
 
 
 @needs_libtpu
 @pytest.mark.parametrize("name", [*(f"v5e {s}" for s in SIZES), *(f"v6e {s}" for s in SIZES), "v2"])
 def test_a_chain_is_one_all_reduce_a_turn_and_its_algorithm_is_published(
-    tpus: Asked, name: str
+    tpus: Programs, name: str
 ) -> None:
-    found = tpus.compiled(name)
-    assert found.collectives == {"all-reduce": 1}
-    assert found.groups == "1x8"
-    assert found.algorithm["emitter"].endswith("Emitter")
-    assert found.temporary_bytes == 0
+    result = tpus.compiled(name)
+    assert result.collectives == {"all-reduce": 1}
+    assert result.groups == "1x8"
+    assert result.algorithm["emitter"].endswith("Emitter")
+    assert result.temporary_bytes == 0
 
 
 @needs_libtpu
-def test_the_algorithm_depends_on_the_payload(tpus: Asked) -> None:
+def test_the_algorithm_depends_on_the_payload(tpus: Programs) -> None:
     assert len({tpus.compiled(f"v5e {size}").algorithm["emitter"] for size in SIZES}) > 1
 
 
 @needs_libtpu
-def test_a_tpu7x_runs_all_reduce_on_sparse_cores_with_additional_memory(tpus: Asked) -> None:
-    found = tpus.compiled("tpu7x")
-    assert found.algorithm["offload"] == "SparseCore"
-    assert found.algorithm["colors"].isdecimal()
-    assert found.starts
-    assert found.temporary_bytes >= 2**20
+def test_a_tpu7x_runs_all_reduce_on_sparse_cores_with_additional_memory(tpus: Programs) -> None:
+    result = tpus.compiled("tpu7x")
+    assert result.algorithm["offload"] == "SparseCore"
+    assert result.algorithm["colors"].isdecimal()
+    assert result.starts
+    assert result.temporary_bytes >= 2**20
 
 
 @needs_libtpu
 def test_a_program_that_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(
-    tpus: Asked,
+    tpus: Programs,
 ) -> None:
     assert tpus.compiled("v5e fits").peak_bytes >= 12 * GIB
     for name, needed in (("v5e too large", 16), ("v5e out of place", 24)):
-        found = tpus.out_of_memory(name)
-        assert (found.needed_bytes, found.available_bytes) == (needed * GIB, int(15.75 * GIB))
+        result = tpus.out_of_memory(name)
+        assert (result.needed_bytes, result.available_bytes) == (needed * GIB, int(15.75 * GIB))
 
 
 @needs_libtpu
-def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: Asked) -> None:
+def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: Programs) -> None:
     assert tpus.compiled("v5e along y").groups == "2x4"
     assert tpus.compiled("v5e gather").collectives == {"all-gather": 1}
 
 
 @needs_libtpu
-def test_all_reduce_along_hosts_and_along_devices_is_compiled_by_itself(tpus: Asked) -> None:
+def test_all_reduce_along_hosts_and_along_devices_is_compiled_by_itself(tpus: Programs) -> None:
     for name in ("v5e along hosts", "v5e along devices"):
         assert tpus.compiled(name).collectives == {"all-reduce": 1}
-    said = "2 processes are not 4 equal parts of the mesh"
-    real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, said)
+    message = "2 processes are not 4 equal parts of the mesh"
+    real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, message)
 
 
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
-def test_a_gpu_is_what_jax_would_see_of_it(gpus: Asked, chip: str) -> None:
-    one = gpus.compilers[chip]
-    assert one.devices is not None, one.missing
-    assert one.devices.device is Device.GPU
-    assert one.devices.device_kind == topology_of(chip).device_kind
-    assert (one.devices.ranks, one.devices.hosts, one.devices.mesh) == (8, 1, "")
-    assert one.release.startswith("jax-cuda13-pjrt 0.")
+def test_a_gpu_is_what_jax_would_see_of_it(gpus: Programs, chip: str) -> None:
+    compiler = gpus.compilers[chip]
+    assert compiler.devices is not None, compiler.missing
+    assert compiler.devices.device is Device.GPU
+    assert compiler.devices.device_kind == topology_of(chip).device_kind
+    assert (compiler.devices.ranks, compiler.devices.hosts, compiler.devices.mesh) == (8, 1, "")
+    assert compiler.release.startswith("jax-cuda13-pjrt 0.")
 
 
 @needs_cuda
-def test_two_hosts_are_two_processes(gpus: Asked) -> None:
+def test_two_hosts_are_two_processes(gpus: Programs) -> None:
     devices = gpus.compilers["h100:2x8"].devices
     assert devices is not None
     assert (devices.ranks, devices.hosts, devices.processes) == (16, 2, 2)
@@ -181,64 +183,64 @@ def test_two_hosts_are_two_processes(gpus: Asked) -> None:
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_small_chain_is_two_all_reduces_a_turn_in_place_with_nothing_beside_them(
-    gpus: Asked, chip: str
+    gpus: Programs, chip: str
 ) -> None:
-    found = gpus.compiled(chip)
-    assert (found.collectives, found.groups) == ({"all-reduce": 2}, "1x8")
-    assert (found.around, found.around_loop) == ({}, {})
-    assert found.alias_bytes == 2**20
-    assert found.temporary_bytes < 4096
+    result = gpus.compiled(chip)
+    assert (result.collectives, result.groups) == ({"all-reduce": 2}, "1x8")
+    assert (result.around, result.around_loop) == ({}, {})
+    assert result.alias_bytes == 2**20
+    assert result.temporary_bytes < 4096
 
 
 @needs_cuda
-def test_a_large_chain_on_gpus_has_one_all_reduce_in_each_turn(gpus: Asked) -> None:
+def test_a_large_chain_on_gpus_has_one_all_reduce_in_each_turn(gpus: Programs) -> None:
     assert gpus.compiled("large").collectives == {"all-reduce": 1}
 
 
 @needs_cuda
 def test_the_compiler_s_own_kernels_are_published_and_depend_on_the_payload(
-    gpus: Asked,
+    gpus: Programs,
 ) -> None:
     published = [gpus.compiled(name).algorithm for name in ("small", "h100:8", "large")]
     assert published == [{"strategy": "TRITON_ONE_SHOT"}, {"strategy": "TRITON_TWO_SHOT"}, {}]
 
 
 @needs_cuda
-def test_an_a100_has_no_kernels_of_the_compiler_and_waits_at_once(gpus: Asked) -> None:
-    found = gpus.compiled("a100:8")
-    assert (found.algorithm, found.starts) == ({}, False)
+def test_an_a100_has_no_kernels_of_the_compiler_and_waits_at_once(gpus: Programs) -> None:
+    result = gpus.compiled("a100:8")
+    assert (result.algorithm, result.starts) == ({}, False)
     assert gpus.compiled("h100:8").starts
 
 
 @needs_cuda
 def test_groups_on_gpus_and_copies_out_of_place_are_compiled_as_they_are_measured(
-    gpus: Asked,
+    gpus: Programs,
 ) -> None:
     assert gpus.compiled("two hosts").groups == "1x16"
     assert gpus.compiled("along y").groups == "2x4"
-    found = gpus.compiled("out of place")
-    assert (found.collectives, found.around) == ({"all-reduce": 1}, {"copy": 1})
+    result = gpus.compiled("out of place")
+    assert (result.collectives, result.around) == ({"all-reduce": 1}, {"copy": 1})
 
 
 @needs_cuda
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_other_collectives_are_themselves_without_a_copy(gpus: Asked, name: str) -> None:
-    found = gpus.compiled(name)
-    assert found.collectives == {OTHERS[name][0]: 1}
-    assert (found.around, found.around_loop) == ({}, {})
+def test_the_other_collectives_are_themselves_without_a_copy(gpus: Programs, name: str) -> None:
+    result = gpus.compiled(name)
+    assert result.collectives == {OTHERS[name][0]: 1}
+    assert (result.around, result.around_loop) == ({}, {})
 
 
 @needs_cuda
 def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
-    gpus: Asked,
+    gpus: Programs,
 ) -> None:
     assert gpus.compiled("fits").peak_bytes >= 64 * GIB
     assert gpus.compiled("fits a larger one").peak_bytes >= 128 * GIB
     for name in ("too large", "too large out of place"):
-        found = gpus.out_of_memory(name)
-        assert found.detected is Detection.PREDICTED and found.needed_bytes is not None
-        assert 0 <= found.needed_bytes - 128 * GIB < 4096
-        assert found.available_bytes == GPUS["h100"].memory_bytes
+        result = gpus.out_of_memory(name)
+        assert result.detected is Detection.PREDICTED and result.needed_bytes is not None
+        assert 0 <= result.needed_bytes - 128 * GIB < 4096
+        assert result.available_bytes == GPUS["h100"].memory_bytes
 
 
 TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), axes)"
@@ -246,7 +248,7 @@ TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("topology", "collective", "wanted", "said"),
+    ("topology", "collective", "expected", "message"),
     sweep(
         [
             pytest.param("v5e:2x4", "values + values", 1, "compiled none", marks=needs_libtpu),
@@ -256,10 +258,10 @@ TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), 
     ),
 )
 def test_a_program_with_another_number_of_collectives_is_no_collective(
-    tmp_path: Path, topology: str, collective: str, wanted: int, said: str
+    tmp_path: Path, topology: str, collective: str, expected: int, message: str
 ) -> None:
     mesh = "2x4" if topology.startswith("v5e") else ""
     answer = real.sabotaged_program(topology, collective, tmp_path, mesh=mesh)
     assert FailureKind.NOT_A_COLLECTIVE.value in answer
-    assert f"expected {wanted} all-reduce of 1048576 bytes" in answer
-    assert f"XLA {said}" in answer
+    assert f"expected {expected} all-reduce of 1048576 bytes" in answer
+    assert f"XLA {message}" in answer

@@ -73,9 +73,9 @@ def test_the_table_and_the_sentence_have_the_same_values() -> None:
 )
 def test_curves_are_named_by_what_differs(changes: tuple[Any, Any], names: list[str]) -> None:
     sessions = [session(verdict(4096, 6.0), **change) for change in changes]
-    found = [curve for one_session in sessions for curve in curves_of(one_session)]
-    assert list(curves.named(found)) == names
-    assert not any(row.get("reference") for row in bandwidth(found).rows)
+    curves_of_all = [curve for one_session in sessions for curve in curves_of(one_session)]
+    assert list(curves.named(curves_of_all)) == names
+    assert not any(row.get("reference") for row in bandwidth(curves_of_all).rows)
 
 
 def test_more_curves_than_a_reader_can_follow_are_refused() -> None:

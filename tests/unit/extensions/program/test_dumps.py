@@ -28,7 +28,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
 
 
 @pytest.mark.parametrize(
-    ("head", "groups", "asked", "ranks"),
+    ("head", "groups", "named_ranks", "ranks"),
     [
         (", num_partitions=4", "{}", None, 4),
         (", replica_count=2, num_partitions=4", "{}", None, 8),
@@ -39,14 +39,14 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
     ],
 )
 def test_the_ranks_are_those_that_the_file_or_else_the_session_names(
-    tmp_path: Path, head: str, groups: str, asked: int | None, ranks: int
+    tmp_path: Path, head: str, groups: str, named_ranks: int | None, ranks: int
 ) -> None:
-    (use,) = dumps.read(_dump(tmp_path, head=head, groups=groups), asked)
+    (use,) = dumps.read(_dump(tmp_path, head=head, groups=groups), named_ranks)
     assert use.ranks == ranks
 
 
 @pytest.mark.parametrize(
-    ("head", "groups", "asked", "sentence"),
+    ("head", "groups", "named_ranks", "sentence"),
     [
         ("", "{}", None, r"over all ranks, .* name the number with --ranks=N"),
         (", num_partitions=4", "{}", 8, r"it is compiled for 4 ranks, expected 8 \(--ranks\)"),
@@ -54,10 +54,10 @@ def test_the_ranks_are_those_that_the_file_or_else_the_session_names(
     ],
 )
 def test_ranks_that_nobody_names_or_that_differ_are_refused(
-    tmp_path: Path, head: str, groups: str, asked: int | None, sentence: str
+    tmp_path: Path, head: str, groups: str, named_ranks: int | None, sentence: str
 ) -> None:
     with pytest.raises(ProgramError, match=sentence):
-        dumps.read(_dump(tmp_path, head=head, groups=groups), asked)
+        dumps.read(_dump(tmp_path, head=head, groups=groups), named_ranks)
 
 
 @pytest.mark.parametrize(

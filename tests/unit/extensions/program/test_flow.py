@@ -44,10 +44,10 @@ def _part(number: int, of: str) -> str:
     return f"f32[8] get-tuple-element({of}), index={number}"
 
 
-def _runs(entry: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[str, str, int]]:
+def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[str, str, int]]:
     """Return (kind, how often, operations behind which it hides) of each collective."""
     text = HEAD
-    for name, lines in {**computations, "main": entry}.items():
+    for name, lines in {**computations, "main": main}.items():
         body = "\n".join(f"  {line}" for line in lines)
         text += f"{'ENTRY ' * (name == 'main')}%{name} (p: f32[8]) -> f32[8] {{\n{body}\n}}\n\n"
     uses = uses_of(text)
@@ -73,16 +73,16 @@ def test_a_collective_that_the_loop_waits_for_is_no_collective_of_the_loop(
         f"%d = {DONE.format('%s')}",
         f"ROOT %t = {PAIR} tuple(%p, %p)",
     )
-    entry = (f"%s = {START.format('%p')}", *_loop("%p, %s", count))
-    assert _runs(entry, body=body) == [("all_gather", "1 per step", 1)]
+    lines = (f"%s = {START.format('%p')}", *_loop("%p, %s", count))
+    assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
 
 
 @pytest.mark.parametrize("count", [0, 3, None])
 def test_a_collective_that_passes_through_a_loop_runs_once(count: int | None) -> None:
     body = (f"%q = {PAIR} parameter(0)", f"ROOT %t = {PAIR} copy(%q)")
     end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
-    entry = (f"%s = {START.format('%p')}", *_loop("%p, %s", count), *end)
-    assert _runs(entry, body=body) == [("all_gather", "1 per step", 1)]
+    lines = (f"%s = {START.format('%p')}", *_loop("%p, %s", count), *end)
+    assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
 
 
 def test_what_a_turn_starts_for_the_next_one_runs_each_turn_and_once_before() -> None:
@@ -98,31 +98,31 @@ def test_what_a_turn_starts_for_the_next_one_runs_each_turn_and_once_before() ->
     )
     before = (f"%s = {START.format('%p')}", WORK, WORK)
     end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
-    entry = (*before, *_loop("%p, %s", 5), *end)
+    lines = (*before, *_loop("%p, %s", 5), *end)
     # Another turn waits for those of a turn, which counts as one operation.
-    assert _runs(entry, body=body) == [("all_gather", "6 per step", 1)]
+    assert _runs(lines, body=body) == [("all_gather", "6 per step", 1)]
 
 
 def test_branches_that_wait_for_the_same_collective_do_not_run_it() -> None:
     at_once = ("%p = f32[8] parameter(0)", f"ROOT %d = {DONE.format('%p')}")
     later = (at_once[0], WORK, at_once[1])
-    entry = (
+    lines = (
         f"%s = {START.format('%p')}",
         WORK,
         "ROOT %x = f32[64] conditional(%p, %s, %s), branch_computations={%later, %at_once}",
     )
-    assert _runs(entry, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
+    assert _runs(lines, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
 
 
 def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_something_else() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
     sums = ("%p = f32[8] parameter(0)", f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")
-    entry = (
+    lines = (
         "%x = f32[64] conditional(%p, %p, %p), branch_computations={%starts, %sums}",
         WORK,
         f"ROOT %d = {DONE.format('%x')}",
     )
-    assert _runs(entry, starts=starts, sums=sums) == [
+    assert _runs(lines, starts=starts, sums=sums) == [
         ("all_gather", "at most 1 per step", 1),
         ("all_reduce", "at most 1 per step", 0),
     ]
@@ -130,14 +130,14 @@ def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_somethi
 
 def test_one_computation_may_start_several_that_its_callers_wait_for() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
-    entry = (
+    lines = (
         "%a = f32[64] call(%p), to_apply=%starts",
         "%b = f32[64] call(%p), to_apply=%starts",
         WORK,
         f"%x = {DONE.format('%a')}",
         f"ROOT %y = {DONE.format('%b')}",
     )
-    assert _runs(entry, starts=starts) == [("all_gather", "2 per step", 1)]
+    assert _runs(lines, starts=starts) == [("all_gather", "2 per step", 1)]
 
 
 def test_a_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> None:
@@ -154,8 +154,8 @@ def test_a_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> Non
     )
     begin = (f"%b = {_fusion('begin', '%p')}", f"%s = {_part(0, '%b')}")
     end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {_fusion('end', '%e')}")
-    entry = (*begin, *_loop("%p, %s", 3), *end)
-    assert _runs(entry, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
+    lines = (*begin, *_loop("%p, %s", 3), *end)
+    assert _runs(lines, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
 
 
 def test_two_in_progress_that_change_places_in_each_turn_stay_two() -> None:
@@ -174,20 +174,20 @@ def test_two_in_progress_that_change_places_in_each_turn_stay_two() -> None:
         f"%d = {_fusion('end', '%e')}",
         f"ROOT %h = {_fusion('end', '%g')}",
     )
-    entry = (*begin, *_loop("%a, %b", 4), *end)
-    assert _runs(entry, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
+    lines = (*begin, *_loop("%a, %b", 4), *end)
+    assert _runs(lines, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
 
 
 def test_a_whole_collective_beside_one_that_a_fusion_continues_counts() -> None:
     both = (*FUSIONS["go_on"][:2], f"%z = f32[8] all-reduce(%w), {GROUPS}", FUSIONS["go_on"][2])
-    entry = (
+    lines = (
         f"%b = {_fusion('begin', '%p')}",
         f"%s = {_part(0, '%b')}",
         f"%f = {_fusion('both', '%s')}",
         f"%e = {_part(1, '%f')}",
         f"ROOT %d = {_fusion('end', '%e')}",
     )
-    assert _runs(entry, **FUSIONS, both=both) == [
+    assert _runs(lines, **FUSIONS, both=both) == [
         ("all_gather", "1 per step", 1),
         ("all_reduce", "1 per step", 0),
     ]

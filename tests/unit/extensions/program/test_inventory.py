@@ -116,9 +116,9 @@ def recorded(name: str) -> tuple[Use, ...]:
 def rows_of(uses: tuple[Use, ...]) -> set[Row]:
     """Those that differ in nothing but their line or algorithm together."""
     times: dict[tuple[str, str, int, str, bool], int] = {}
-    for one in uses:
-        key = (one.kind, one.dtype, one.payload_bytes, one.axes, one.asynchronous)
-        times[key] = times.get(key, 0) + one.times
+    for use in uses:
+        key = (use.kind, use.dtype, use.payload_bytes, use.axes, use.asynchronous)
+        times[key] = times.get(key, 0) + use.times
     return {(*key[:4], count, key[4]) for key, count in times.items()}
 
 
@@ -133,14 +133,14 @@ def test_all_dumps_are_looked_at() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_collective_of_a_real_program_is_at_a_line_of_the_step(name: str) -> None:
-    sources = {one.source.rpartition("/")[2].partition(":")[0] for one in recorded(name)}
+    sources = {use.source.rpartition("/")[2].partition(":")[0] for use in recorded(name)}
     assert sources == {"steps.py"}
 
 
 def test_each_part_of_what_was_combined_is_listed() -> None:
-    (one,) = recorded("data_parallel.v5e_2x4")
-    assert one.parts == (4 * MIB, 4 * MIB, 4)
-    assert (one.ranks, one.groups) == (8, 1)
+    (use,) = recorded("data_parallel.v5e_2x4")
+    assert use.parts == (4 * MIB, 4 * MIB, 4)
+    assert (use.ranks, use.groups) == (8, 1)
     gathered, *_ = recorded("fsdp.h100")
     assert gathered.parts == (2 * MIB, 2 * MIB)
 
@@ -155,7 +155,7 @@ def test_what_a_compiler_published_of_its_choice_is_there() -> None:
 def test_what_runs_meanwhile_is_said_of_what_is_started_apart() -> None:
     (summed, _) = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.hidden_by == 3
-    (hidden,) = (one for one in recorded("tensor_parallel.tpu7x_2x2x1") if one.asynchronous)
+    (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.asynchronous)
     assert hidden.hidden_by == 3
 
 
@@ -163,13 +163,13 @@ HEAD = "HloModule jit_step, is_scheduled=true, num_partitions=8\n\n"
 GROUPS = "channel_id=1, replica_groups={{0,1},{2,3},{4,5},{6,7}}, use_global_device_ids=true"
 
 
-def _entry(*lines: str, before: str = "") -> str:
+def _module(*lines: str, before: str = "") -> str:
     body = "\n".join(f"  {line}" for line in lines)
     return f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
 
 
 def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> tuple[Use, ...]:
-    return uses_of(_entry(*lines, before=before), mesh or {"data": 4, "model": 2})
+    return uses_of(_module(*lines, before=before), mesh or {"data": 4, "model": 2})
 
 
 @pytest.mark.parametrize(
@@ -188,15 +188,15 @@ def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> 
     ],
 )
 def test_groups_have_the_names_of_the_mesh_s_axes(groups: str, axes: str, ranks: int) -> None:
-    (one,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
-    assert (one.axes, one.ranks) == (axes, ranks)
+    (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
+    assert (use.axes, use.ranks) == (axes, ranks)
 
 
 def test_groups_that_no_axes_make_up_are_said_by_their_size() -> None:
-    (one,) = _read(
+    (use,) = _read(
         "%x = f32[1024]{0} all-reduce(%p), replica_groups={{0,3},{1,2},{4,7},{5,6}}, to_apply=%add"
     )
-    assert one.name == "all-reduce of float32 4K in groups of 2"
+    assert use.name == "all-reduce of float32 4K in groups of 2"
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_groups_that_no_axes_make_up_are_said_by_their_size() -> None:
     ],
 )
 def test_pairs_go_along_an_axis_or_along_none(pairs: str, axes: str, ranks: int) -> None:
-    (one,) = _read(
+    (use,) = _read(
         f"%x = f32[1024]{{0}} collective-permute(%p), channel_id=1, source_target_pairs={pairs}"
     )
-    assert (one.kind, one.axes, one.ranks) == ("permute", axes, ranks)
+    assert (use.kind, use.axes, use.ranks) == ("permute", axes, ranks)
 
 
 LOOP = """\
@@ -228,8 +228,8 @@ LOOP = """\
 
 
 def test_what_nested_loops_run_is_multiplied_out() -> None:
-    known = 'backend_config={"known_trip_count":{"n":"4"}}'
-    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%c, body=%outer, {known}"
+    config = 'backend_config={"known_trip_count":{"n":"4"}}'
+    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%c, body=%outer, {config}"
     gathered, summed = _read(loop, before=LOOP)
     assert (gathered.kind, gathered.times, summed.kind, summed.times) == (
         *("all_gather", 4),
@@ -252,8 +252,8 @@ def test_a_loop_whose_count_depends_on_data_counts_an_iteration() -> None:
     ],
 )
 def test_both_sides_of_a_branch_are_listed_as_at_most(branches: str) -> None:
-    (one,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
-    assert one.times_text(one.times) == "at most 2 per step"
+    (use,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
+    assert use.times_text(use.times) == "at most 2 per step"
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_both_sides_of_a_branch_are_listed_as_at_most(branches: str) -> None:
 def test_a_collective_moves_the_larger_of_what_it_takes_and_gives(
     line: str, kind: str, payload_bytes: int
 ) -> None:
-    (one,) = _read("%x = " + line.replace("GROUPS", GROUPS))
-    assert (one.kind, one.payload_bytes, one.parts) == (kind, payload_bytes, ())
+    (use,) = _read("%x = " + line.replace("GROUPS", GROUPS))
+    assert (use.kind, use.payload_bytes, use.parts) == (kind, payload_bytes, ())
 
 
 @pytest.mark.parametrize(
@@ -287,8 +287,8 @@ def test_a_collective_moves_the_larger_of_what_it_takes_and_gives(
     ],
 )
 def test_dtypes_have_the_names_that_arrays_have(printed: str, dtype: str) -> None:
-    (one,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
-    assert one.dtype == dtype
+    (use,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
+    assert use.dtype == dtype
 
 
 ASYNC_PAIR = (
@@ -299,49 +299,51 @@ ASYNC_PAIR = (
 
 @pytest.mark.parametrize("meanwhile", [0, 2])
 def test_what_lies_between_a_start_and_its_end_is_counted(meanwhile: int) -> None:
-    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
-    work = [f"%f.{at} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for at in range(meanwhile)]
-    (one,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
-    assert (one.payload_bytes, one.hidden_by) == (4096, meanwhile)
+    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
+    work = [
+        f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(meanwhile)
+    ]
+    (use,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
+    assert (use.payload_bytes, use.hidden_by) == (4096, meanwhile)
     # What is waited for at once hides behind nothing.
-    assert one.asynchronous is bool(meanwhile)
+    assert use.asynchronous is bool(meanwhile)
 
 
 def test_a_start_that_is_waited_for_at_once_is_synchronous() -> None:
-    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
+    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
-    (one,) = _read(f"{start}, {config}", done)
-    assert not one.asynchronous
+    (use,) = _read(f"{start}, {config}", done)
+    assert not use.asynchronous
 
 
 def test_of_several_equal_ones_the_one_that_hides_least_is_told() -> None:
-    start, done = (one.replace("GROUPS", GROUPS) for one in ASYNC_PAIR)
-    again, end = (one.replace("%s", "%s.1").replace("%d =", "%d.1 =") for one in (start, done))
-    work = [f"%f.{at} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for at in range(3)]
-    (one,) = _read(start, *work[:2], done, again, work[2], end)
-    assert (one.times, one.hidden_by) == (2, 1)
+    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
+    again, end = (text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (start, done))
+    work = [f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3)]
+    (use,) = _read(start, *work[:2], done, again, work[2], end)
+    assert (use.times, use.hidden_by) == (2, 1)
 
 
 def test_a_generic_asynchronous_call_is_its_collective() -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
-    (one,) = _read(
+    (use,) = _read(
         "%s = ((f32[1024]{0}), f32[512]{0}) async-start(%p), calls=%wrapped",
         "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
         "%d = f32[512]{0} async-done(%s)",
         before=wrapped,
     )
-    assert (one.kind, one.asynchronous, one.payload_bytes) == ("reduce_scatter", True, 4096)
+    assert (use.kind, use.asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
 
 
 def test_a_collective_that_combined_others_has_a_source_of_one_of_them() -> None:
     noted = 'metadata={op_name="jit(step)/dot" source_file="/w/train.py" source_line=31}'
-    (one,) = _read(
+    (use,) = _read(
         f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {noted}",
         "%b = f32[8]{0} bitcast(%a)",
         f"%x = f32[1024]{{0}} all-reduce(%b), {GROUPS}, to_apply=%add",
     )
-    assert one.source == "w/train.py:31"
+    assert use.source == "w/train.py:31"
 
 
 CUT = f"""\
@@ -393,14 +395,14 @@ def test_the_mesh_is_what_the_program_was_lowered_for(text: str, mesh: dict[str,
 )
 def test_without_a_mesh_groups_are_called_by_how_they_lie(groups: str, where: str) -> None:
     line = f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add"
-    (one,) = uses_of(_entry(line))
-    assert one.where == where
+    (use,) = uses_of(_module(line))
+    assert use.where == where
 
 
 def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
     lost = "replica_groups={}, use_global_device_ids=true, to_apply=%add"
-    (one,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
-    assert (one.where, one.ranks) == ("in groups that cannot be read", 0)
+    (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
+    assert (use.where, use.ranks) == ("in groups that cannot be read", 0)
 
 
 @pytest.mark.parametrize(
@@ -410,9 +412,9 @@ def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
 def test_the_reduce_op_is_what_its_computation_does(op: str, reduce_op: str) -> None:
     applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
     line = f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%op"
-    (one,) = _read(line, before=applied)
-    assert one.reduce_op == reduce_op
-    assert ("(" in one.name) is (reduce_op != "sum")
+    (use,) = _read(line, before=applied)
+    assert use.reduce_op == reduce_op
+    assert ("(" in use.name) is (reduce_op != "sum")
 
 
 @pytest.mark.parametrize(
@@ -425,20 +427,20 @@ def test_the_reduce_op_is_what_its_computation_does(op: str, reduce_op: str) -> 
 )
 def test_a_permute_that_is_no_ring_of_all_is_none(pairs: str, groups: int) -> None:
     line = f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}"
-    (one,) = _read(line)
-    assert (one.axes, one.groups) == ("model", groups)
+    (use,) = _read(line)
+    assert (use.axes, use.groups) == ("model", groups)
 
 
 def test_what_is_sent_to_one_rank_counts_once_and_what_is_received_is_the_same() -> None:
     pairs = "frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{2,4}}}"
-    (one,) = _read(
+    (use,) = _read(
         f"%s = (f32[1024]{{0}}, u32[], token[]) send(%p, %t), channel_id=2, {pairs}",
         f"%r = (f32[1024]{{0}}, u32[], token[]) recv(%t), channel_id=2, {pairs}",
         "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
         "%e = token[] send-done(%s), channel_id=2",
         "%d = (f32[1024]{0}, token[]) recv-done(%r), channel_id=2",
     )
-    assert (one.kind, one.payload_bytes, one.asynchronous, one.hidden_by) == ("send", 4096, True, 1)
+    assert (use.kind, use.payload_bytes, use.asynchronous, use.hidden_by) == ("send", 4096, True, 1)
 
 
 def test_what_tensorflow_s_jit_compile_makes_is_read() -> None:
@@ -457,13 +459,13 @@ source_file="/v/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
 dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceScatter"}
 }
 """
-    (one,) = uses_of(text)
-    assert (one.name, one.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
+    (use,) = uses_of(text)
+    assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 
 def test_a_start_that_has_what_it_takes_moves_what_it_gives() -> None:
-    (one,) = _read(
+    (use,) = _read(
         f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
         "%d = f32[1024]{0} all-reduce-done(%s)",
     )
-    assert (one.payload_bytes, one.parts) == (4096, ())
+    assert (use.payload_bytes, use.parts) == (4096, ())

@@ -91,8 +91,8 @@ def rows_of(uses: Iterable[Use]) -> set[Row]:
     for use in uses:
         times[use.kind, use.payload_bytes, use.at_most, use.per_iteration] += use.times
     return {
-        (kind, size, f"{'at most ' * most}{count} per {'iteration' if each else 'step'}")
-        for (kind, size, most, each), count in times.items()
+        (kind, size, f"{'at most ' * most}{count} per {'iteration' if is_each else 'step'}")
+        for (kind, size, most, is_each), count in times.items()
     }
 
 

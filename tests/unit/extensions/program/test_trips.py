@@ -78,7 +78,7 @@ ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
 
 def _trips(text: str) -> int | None:
     module = hlo.read(text)
-    (loop,) = (one for one in module.computations[module.entry] if one.op == "while")
+    (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
     return Trips(module).count(module.entry, loop)
 
 
@@ -105,8 +105,8 @@ def test_a_loop_is_run_on_its_counter_alone(loop: dict[str, object], turns: int)
 
 
 def test_what_the_compiler_says_is_taken() -> None:
-    known = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init":"0"}}'
-    assert _trips(_loop(known=known, last="given")) == 5
+    config = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init":"0"}}'
+    assert _trips(_loop(known=config, last="given")) == 5
 
 
 def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
@@ -122,7 +122,7 @@ def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
         {"direction": "APPROXIMATELY"},
         {"first": "nan"},
     ],
-    ids=lambda one: next(iter(one)),
+    ids=lambda changes: next(iter(changes)),
 )
 def test_what_depends_on_data_or_never_ends_has_no_count(loop: dict[str, object]) -> None:
     assert _trips(_loop(**loop)) is None

@@ -12,8 +12,8 @@ _STEPS = Path(__file__).with_name("steps.py")
 def _dropping(seed):
     """Half of what a layer gives is set to zero, as a seed says."""
     whole = "held = jax.nn.relu(held @ up) @ down\n"
-    kept = f"jax.random.bernoulli(jax.random.key({seed}), 0.5, held.shape)"
-    return whole, f"{whole[:-1]} * {kept}\n"
+    mask = f"jax.random.bernoulli(jax.random.key({seed}), 0.5, held.shape)"
+    return whole, f"{whole[:-1]} * {mask}\n"
 
 
 # The step, and what is replaced in it by what.

@@ -135,21 +135,21 @@ def test_a_python_that_is_not_here_is_not_downloaded(machine: Machine) -> None:
 def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "fake: its stack is not locked as a reference: "
+    message = "fake: its stack is not locked as a reference: "
     with monkeypatch.context() as patch:
         patch.setenv("TPU_LIBRARY_PATH", "/opt/libtpu.so")
-        assert machine.lock().startswith(f"{said}TPU_LIBRARY_PATH replaces a library; expected ")
+        assert machine.lock().startswith(f"{message}TPU_LIBRARY_PATH replaces a library; expected ")
     with monkeypatch.context() as patch:
         patch.setenv("UV_FIND_LINKS", str(machine.cache.parent))
-        assert machine.lock().startswith(f"{said}uv: error: No solution found")
+        assert machine.lock().startswith(f"{message}uv: error: No solution found")
     core = _core(machine.python)
     core.write_text("VERSION = '6.6'\n")
-    assert machine.lock().startswith(f"{said}core was changed after it was installed: {core}; ")
+    assert machine.lock().startswith(f"{message}core was changed after it was installed: {core}; ")
     about = core.parent / "core-2.1.dist-info"
     (about / "RECORD").unlink()
-    assert machine.lock().startswith(f"{said}core has no record of its files; ")
+    assert machine.lock().startswith(f"{message}core has no record of its files; ")
     (about / "direct_url.json").write_text('{"url": "file:///home/me/core"}')
-    assert machine.lock().startswith(f"{said}core was installed from file:///home/me/core; ")
+    assert machine.lock().startswith(f"{message}core was installed from file:///home/me/core; ")
     assert not machine.path.exists()
 
 

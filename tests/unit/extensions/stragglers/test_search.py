@@ -154,30 +154,30 @@ def test_links_of_many_hosts_are_found_in_pairs_alone() -> None:
 
 def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple[int, int]:
     """Return the number of runs that name the slow hosts, and of those that name another."""
-    right = wrong = 0
+    right = others = 0
     for seed in range(runs):
         hosts = dict.fromkeys(random.Random(seed).sample(range(count), slow), loss)
         cluster = Cluster(noise=noise, hosts=hosts, heavy=True, seed=seed)
         named = slow_groups(search(cluster, count, seed=seed))
         right += named == {(host,) for host in hosts}
-        wrong += bool(named - {(host,) for host in hosts})
-    return right, wrong
+        others += bool(named - {(host,) for host in hosts})
+    return right, others
 
 
 @pytest.mark.exhaustive
 def test_most_slow_hosts_are_found_and_hardly_any_other() -> None:
-    right, wrong = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
+    right, others = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
     assert right >= 38
-    assert wrong <= 1
+    assert others <= 1
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [8, 16, 256])
 def test_at_most_one_healthy_cluster_in_a_hundred_is_reported(count: int) -> None:
-    _, wrong = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
+    _, others = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
     # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
-    assert wrong <= 9
+    assert others <= 9
 
 
 class _Failing(Cluster):

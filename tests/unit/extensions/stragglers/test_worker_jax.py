@@ -36,13 +36,13 @@ TORI = {
 
 def _links(extents: tuple[int, ...], closed: tuple[int, ...]) -> int:
     """How many a torus of chips has, each counted once a way."""
-    chips, found = 1, 0
+    chips, links = 1, 0
     for extent in extents:
         chips *= extent
     for axis, extent in enumerate(extents):
-        each = extent if axis in closed and extent > 2 else extent - 1
-        found += 2 * each * chips // extent
-    return found
+        pairs = extent if axis in closed and extent > 2 else extent - 1
+        links += 2 * pairs * chips // extent
+    return links
 
 
 @pytest.mark.exhaustive
@@ -52,13 +52,13 @@ def test_every_link_of_the_torus_is_in_it_once_each_way(tmp_path: Path, topology
     extents, cores, closed = TORI[topology]
     (tmp_path / "links.py").write_text(STEP)
     _programs({"links": f"{tmp_path}/links.py:step"}, topology, tmp_path / "cache")
-    (kept,) = (tmp_path / "cache").rglob("*.json.gz")
-    text = json.loads(gzip.decompress(kept.read_bytes()))["text"]
+    (stored,) = (tmp_path / "cache").rglob("*.json.gz")
+    text = json.loads(gzip.decompress(stored.read_bytes()))["text"]
     lines = [line for line in text.splitlines() if " collective-permute" in line]
     pairs = [pair for line in lines if "-done(" not in line for pair in pairs_of(line) or ()]
     chips = extents[0] * extents[1] * extents[2]
-    within = 2 * chips if cores == 2 else 0
-    assert len(pairs) == len(set(pairs)) == _links(extents, closed) * cores + within
+    inner_links = 2 * chips if cores == 2 else 0
+    assert len(pairs) == len(set(pairs)) == _links(extents, closed) * cores + inner_links
     assert {(b, a) for a, b in pairs} == set(pairs)
 
 
@@ -97,11 +97,11 @@ def test_each_chip_and_link_has_a_time_for_every_round() -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    alone, found = map(json.loads, done.stdout.splitlines()[-2:])
-    assert alone["ranks"] == found["ranks"] == [0, 1, 2, 3]
+    alone, together = map(json.loads, done.stdout.splitlines()[-2:])
+    assert alone["ranks"] == together["ranks"] == [0, 1, 2, 3]
     assert alone["links_s"] == {}
-    for rows in (alone["compute_s"], alone["copy_s"], *found["links_s"].values()):
+    for rows in (alone["compute_s"], alone["copy_s"], *together["links_s"].values()):
         assert [len(row) for row in rows] == [5] * 4
         assert all(seconds > 0 for row in rows for seconds in row)
-    assert found["pairs"]["x+"] == [[0, 1], [1, 2], [2, 3], [3, 0]]
-    assert found["pairs"]["x-"] == [[0, 3], [1, 0], [2, 1], [3, 2]]
+    assert together["pairs"]["x+"] == [[0, 1], [1, 2], [2, 3], [3, 0]]
+    assert together["pairs"]["x-"] == [[0, 3], [1, 0], [2, 1], [3, 2]]
