@@ -206,7 +206,7 @@ def test_a_loss_fails_in_every_session_of_an_hour_until_it_is_repaired(folder: F
     folder.script(**SLOW)
     folder.with_baselines(*options)
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "slower": 3}])
-    for _ in range(3):
+    for _ in range(2):
         assert folder.run(*options, exit_code=1).outcomes == {"1K": "PASS", "2K": "REGRESSED"}
     folder.script(**SLOW)
     assert set(folder.run(*options, exit_code=0).outcomes.values()) == {"PASS"}

@@ -134,7 +134,6 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
     folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     (folder.path / "absent.py").write_text(ABSENT)
-    folder.environment.setenv("PYTHONPATH", str(folder.path))
     return ("-p", "absent", f"--python=jax={python}")
 
 

@@ -134,6 +134,7 @@ def candidate(**fields: object) -> str:
     return f"--try-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
+@pytest.mark.exhaustive
 def test_a_variable_that_makes_a_case_slower_is_a_regression(
     folder: Folder,
 ) -> None:

@@ -48,7 +48,6 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
 def test_a_mark_xfail_hides_no_regression(folder: Folder) -> None:
     folder.regressed()
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
-    folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert "1 failed" in ran.last_line
@@ -71,7 +70,6 @@ def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     folder: Folder, mark: str
 ) -> None:
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))
-    folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.run("-p", "every_test", "--update-baselines", exit_code=1)
     assert "NO_VERDICT: 1 case skipped before the verdict was read; the first is perf/" in ran.text
     assert not folder.baseline_files

@@ -63,7 +63,6 @@ def test_a_session_whose_every_case_is_refused_for_memory_in_use_has_no_verdict(
 ) -> None:
     """Predicted where another program has the memory: nothing was measured, nothing is judged."""
     folder.with_baselines()
-    folder.environment.setenv("PYTHONPATH", str(folder.path))
     (folder.path / "busy.py").write_text(MEMORY_IN_USE)
     message = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"
     ran = assert_not_green(folder, "--frameworks=fake", "-p", "busy", message=message)
