@@ -74,7 +74,8 @@ def _row(chip: Chip) -> str:
         sends,
         f"{chip.memory_bytes_per_s / 1e9:g}",
         chip.confidence.value,
-        chip.source + (f"; {chip.doubt}" if chip.doubt else ""),
+        chip.source,
+        chip.doubt,
     )
     return f"| {' | '.join(cells)} |"
 
