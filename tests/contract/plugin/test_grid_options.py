@@ -183,7 +183,6 @@ def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
     assert (case["case"]["mesh"], case["case"]["axes"]) == ("hosts:2,devices:4", axes)
     ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
     assert ratio == pytest.approx(2 * (size - 1) / size)
-    assert f"{8 // size} groups of {size} along {axes}" in ran.text
 
 
 @pytest.mark.exhaustive
