@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from busbw.extensions.page.figures import Figure
@@ -22,8 +22,8 @@ from tests.helpers.history_lines import line
 altair = pytest.importorskip("altair")
 
 CASES = [
-    build.case(**one)
-    for one in (
+    build.case(**changes)
+    for changes in (
         {},
         {"payload_bytes": 1 << 40},
         {"payload_bytes": 1, "framework": "tensorflow", "strategy": "<b>'"},
@@ -68,7 +68,8 @@ def _draw(figure: Figure) -> None:
     assert json.dumps([figure.chart(altair).to_dict(), figure.rows], allow_nan=False)
 
 
-@fuzzed
+# Each example draws up to five figures.
+@settings(fuzzed, max_examples=fuzzed.max_examples // 4)
 @given(st.lists(lines(), min_size=1, max_size=12))
 def test_any_history_is_drawn(history: list[Line]) -> None:
     with bounded():
