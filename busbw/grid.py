@@ -236,7 +236,7 @@ def _single(devices: DeviceSet, framework: str) -> str:
     if devices.device is Device.TPU:
         return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
     if devices.device is Device.GPU and FRAMEWORKS[framework].shares_devices:
-        return f"{text}; several --processes can share it with --share-devices"
+        return f"{text}; without --ranks and --processes two processes share it"
     return text
 
 

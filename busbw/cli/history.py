@@ -17,9 +17,9 @@ from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.session.arguments import parse_path
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.histories import read_machines
 
 from . import Commands, add_baselines, add_command, add_machine
+from .sessions import read_machines
 
 
 def add_to(commands: Commands) -> None:

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage
-from busbw.history.files import HistoryError, folders
-from busbw.history.levels import MachineHistory
+from busbw.history.files import HistoryError, acknowledged, folders, read_all
+from busbw.history.levels import MachineHistory, machine_history
+from busbw.judge.policy import POLICIES
 from busbw.report.reading import DocumentError, Session, SessionRecord, read_results
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.histories import read_machines
 
 
 def read_session(path: Path) -> SessionRecord:
     """Read the session in a file of `--results`. Raises UsageError."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
+
+
+def read_machines(
+    root: Path, baselines: Path, names: Collection[str] | None = None
+) -> list[MachineHistory]:
+    """Read the machines of the history `root`, or those whose folders are `names`.
+
+    The folder `baselines` has the file that says which changes are accepted. Raises HistoryError.
+    """
+    known_changes = acknowledged(baselines)
+    return [
+        machine_history(
+            name,
+            lines,
+            apart=POLICIES[lines[-1].device].session_apart,
+            acknowledged=known_changes,
+        )
+        for name, lines in read_all(root).items()
+        if lines and (names is None or name in names)
+    ]
 
 
 def select_machines(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from pathlib import Path
 
 _GB_PER_S = 1e9
 _GIB = 2**30
@@ -164,3 +165,8 @@ def kind_of_type(accelerator_type: str) -> str:
     name = accelerator_type.partition("-")[0]
     slice_name = _OTHERS.get(name, name)
     return next((chip.device_kind for chip in CHIPS if chip.shapes and chip.name == slice_name), "")
+
+
+def has_tpu_chips(devices: Path = Path("/dev")) -> bool:
+    """Return whether the kernel shows TPU chips."""
+    return any(devices.glob("accel[0-9]*")) or any(devices.glob("vfio/[0-9]*"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from busbw import extensions
-from busbw.session.option import GROUPS, Option
+from busbw.session.option import GROUPS
 from busbw.session.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -35,28 +35,22 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     words = config.invocation_params.args if config is not None else ()
     after = "_anonymous" if SHIPPED_TESTS in words else None
     groups: dict[str, pytest.OptionGroup] = {}
-    for title in dict.fromkeys((*GROUPS, *(option.group for option in OPTIONS))):
+    titles = (*GROUPS, *(option.group for option in OPTIONS.values()))
+    for title in dict.fromkeys(titles):
         groups[title] = parser.getgroup(title, title, after=after)
         after = title
-    for option in OPTIONS:
-        groups[option.group].addoption(option.flag_name, **option.arguments)
-        if option.ini:
-            _add_ini(parser, option)
-
-
-def _add_ini(parser: pytest.Parser, option: Option) -> None:
-    name, text = f"busbw_{option.name}", f"Same as {option.flag_name}"
-    if option.repeated:
-        parser.addini(name, f"{text}, one value per line", type="linelist", default=[])
-    else:
-        parser.addini(name, text, default=option.default)
+    for option in OPTIONS.values():
+        groups[option.group].addoption(option.flag, default=None, **option.arguments)
+        if option.has_setting:
+            text = f"Same as {option.flag}; an option that may be repeated has one value per line"
+            parser.addini(f"busbw_{option.name}", text, type="linelist", default=[])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Let pytest report on standard error if standard output has the results alone."""
     manager = config.pluginmanager
-    has_results = "-" in (config.getoption("results"), config.getini("busbw_results"))
+    has_results = config.getoption("results") == "-"
     if has_results and manager.unregister(name="terminalreporter") is not None:
         manager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
 

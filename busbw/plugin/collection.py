@@ -30,7 +30,7 @@ def generate_tests(metafunc: pytest.Metafunc) -> None:
     mode = config.stash[MODE]
     specs: tuple[Spec, ...] = ()
     try:
-        config.stash[SESSION], specs = mode.with_specs(collected)
+        config.stash[SESSION], specs = mode.add_specs(collected)
     except GridError as error:
         config.stash[SESSION] = UsageError(str(error))
     metafunc.parametrize(mode.fixture, specs, ids=[spec.id for spec in specs], indirect=True)
@@ -44,7 +44,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     collected, cases = begin(session.config), case_items(session)
     if isinstance(collected, UsageError):
         raise pytest.UsageError(f"busbw: {collected}")
-    problem = session.config.stash[MODE].problem(collected, list(cases.values()))
+    problem = session.config.stash[MODE].problem(collected.options, list(cases.values()))
     if problem:
         raise pytest.UsageError(f"busbw: {problem}")
     if cases:

@@ -5,17 +5,20 @@ A session without tests of busbw has no state.
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 
 import pytest
 
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
-from busbw.session.folders import shipped_folder
+from busbw.session.files import shipped_folder
 from busbw.session.mode import Mode, mode_of
-from busbw.session.option import Given
 from busbw.session.options import OPTIONS
+from busbw.session.repeat import repeat_words
 from busbw.session.state import Collected, Judged, Observed
 
 from . import FIXTURES, SHIPPED_TESTS
@@ -40,20 +43,10 @@ VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 ERRORS = pytest.StashKey[list[str]]()
 
 
-def given_of(config: pytest.Config) -> Given:
-    outputs = {option: config.getoption(name, None) for name, option in _OF_PYTEST.items()}
-    # pytest-benchmark opens its file at once.
-    named = {option: getattr(output, "name", output) for option, output in outputs.items()}
-    return Given(
-        options={option.name: config.getoption(option.name) for option in OPTIONS},
-        ini={
-            option.name: config.getini(f"busbw_{option.name}") for option in OPTIONS if option.ini
-        },
-        root=config.rootpath,
-        keyword=config.getoption("keyword", default=""),
-        outputs={option: name for option, name in named.items() if isinstance(name, str) and name},
-        selection=tuple(_selection(config)),
-    )
+def words_of(config: pytest.Config) -> list[str]:
+    """Return the words of the command line, with those of the ini file and of PYTEST_ADDOPTS."""
+    words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    return [*words, *config.invocation_params.args]
 
 
 # What the tests that busbw ships are called wherever they lie.
@@ -101,6 +94,14 @@ def command_words(config: pytest.Config) -> list[str]:
     return ["python", "-m", "pytest", *words]
 
 
+def _outputs_of_pytest(config: pytest.Config) -> dict[str, str]:
+    """Return the files that pytest and its plugins write, by the option that names them."""
+    outputs = {option: config.getoption(name, None) for name, option in _OF_PYTEST.items()}
+    # pytest-benchmark opens its file at once.
+    names = {option: getattr(output, "name", output) for option, output in outputs.items()}
+    return {option: name for option, name in names.items() if isinstance(name, str) and name}
+
+
 def begin(config: pytest.Config) -> UsageError | Collected:
     """Return the collected session, which begins with the first test that reads a verdict.
 
@@ -113,7 +114,16 @@ def begin(config: pytest.Config) -> UsageError | Collected:
         )
     if SESSION not in config.stash:
         try:
-            config.stash[MODE] = mode_of(given_of(config))
+            settings = [name for name, option in OPTIONS.items() if option.has_setting]
+            options = read_options(
+                words_of(config),
+                config.rootpath,
+                {name: config.getini(f"busbw_{name}") for name in settings},
+                _outputs_of_pytest(config),
+                is_filtered=bool(config.getoption("keyword", "")),
+                command=(*repeat_words(words_of(config)), *_selection(config)),
+            )
+            config.stash[MODE] = mode_of(options)
             config.stash[SESSION] = config.stash[MODE].collected
         except UsageError as error:
             config.stash[SESSION] = error

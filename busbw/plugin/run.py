@@ -6,8 +6,6 @@ follows the verdict, whatever hooks of other plugins do to tests and exit codes.
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -15,13 +13,12 @@ from dataclasses import replace
 import pytest
 
 from busbw.model.words import plural
-from busbw.session.display import Display
 from busbw.session.errors import UsageError
-from busbw.session.phases import Surroundings
+from busbw.session.progress import Display
 from busbw.session.state import Collected, Observed
 
 from . import SHIPPED_TESTS
-from .config import MODE, SESSION, VERDICT, case_items, judged_of, spec_of
+from .config import MODE, SESSION, VERDICT, case_items, judged_of, spec_of, words_of
 from .items import session_verdict
 from .terminal import Terminal
 
@@ -55,9 +52,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
         display = Display(Terminal(config), verbose=config.get_verbosity() > 0)
         skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
-        surroundings = Surroundings(display=display, keep=keep, skip=skip)
+        run = config.stash[MODE].run
         try:
-            config.stash[SESSION] = config.stash[MODE].judged(collected, specs, surroundings)
+            config.stash[SESSION] = run(collected, specs, display, keep=keep, skip=skip)
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
     return (yield)
@@ -73,9 +70,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Forget tests that the user deselected, but not those that a plugin deselected by itself."""
     for item in items:
         config = item.config
-        words = [*config.invocation_params.args, *config.getini("addopts")]
-        words += shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
-        if any(word.startswith(_SELECTING) for word in words):
+        if any(word.startswith(_SELECTING) for word in words_of(config)):
             config.stash.get(_CASES, {}).pop(item, None)
 
 
@@ -86,7 +81,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     if judged is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
     judged = replace(judged, session=verdict)
-    written = config.stash[MODE].written(judged) or judged
+    written = config.stash[MODE].write(judged) or judged
     config.stash[SESSION] = written
     code = _FAILED if verdict.failed or written.errors else exitstatus
     session.exitstatus = config.stash[_EXIT_CODE] = written.exit_code or code

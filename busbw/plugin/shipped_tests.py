@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.folders import shipped_folder
+from busbw.session.files import shipped_folder
 
 from . import load
 

@@ -17,7 +17,7 @@ from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.answer import answer_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
-from busbw.session.display import Screen
+from busbw.session.progress import Screen
 from busbw.session.state import Collected, Judged, Observed
 
 from .config import MODE, SESSION, command_words, spec_of
@@ -33,7 +33,7 @@ def pytest_report_collectionfinish(
     is_shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
     if not (isinstance(collected, Collected) and has_cases and is_shown):
         return []
-    return [config.stash[MODE].header(collected)]
+    return [config.stash[MODE].header(collected.options)]
 
 
 class Terminal(Screen):
@@ -121,7 +121,7 @@ def _lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine
     yield TextLine("")
     is_first = judged.session.outcome is SessionOutcome.NOTHING_COMPARED
     outcomes = {verdict.outcome for verdict in verdicts}
-    if is_first and Outcome.NO_BASELINE in outcomes and not judged.settings.writes_baselines:
+    if is_first and Outcome.NO_BASELINE in outcomes and not judged.options.writes_baselines:
         command = shlex.join([*command_words(config), "--update-baselines"])
         yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
     yield from answer_lines(verdicts, judged.session, judged.since)

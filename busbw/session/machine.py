@@ -1,4 +1,4 @@
-"""Collected → Machine: what the frameworks find, each in its worker, and the surroundings."""
+"""The machine of a session: the devices that each framework finds in a worker, and the software."""
 
 from __future__ import annotations
 
@@ -13,228 +13,245 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import grid
+from busbw import extensions, grid
 from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
+from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import Environment, EnvironmentKey, Probe, extents_of
+from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, extents_of
 from busbw.model.words import Device, bytes_text, payload_text
 
+from .command_line import how_to_install
 from .errors import UsageError, usage_error
-from .settings import Against, LockedStack, Settings, how_to_get
+from .options import Options
 from .state import Machine
 
-
-def machine_of(settings: Settings, specs: Sequence[Spec], executor: Executor) -> Machine:
-    """The devices to measure `specs` on. Raises UsageError if there are none."""
-    frameworks = frameworks_of(settings, specs)
-    return machine_with(settings, probes_of(settings, frameworks, executor))
-
-
-def probes_of(
-    settings: Settings, frameworks: Sequence[str], executor: Executor
-) -> tuple[Probe, ...]:
-    """Return the devices that each framework finds. Raises HostError without an answer."""
-    device = settings.device
-    return tuple(_probed(settings, name, device, executor, Side.CANDIDATE) for name in frameworks)
+# How many processes share a single GPU: two ranks are the least that a collective has.
+_SHARING = 2
+_SHARING_TEXT = (
+    "one GPU found, and a single rank is no collective: 2 processes share it; NCCL treats "
+    "processes as hosts: not the bandwidth of a GPU or of its links"
+)
 
 
-def machine_with(settings: Settings, probes: Sequence[Probe]) -> Machine:
-    """Choose the devices of `probes` to measure on. Raises UsageError if there are none."""
-    device = settings.device
-    wanted = f"--device={device.value}: " if device else ""
-    with usage_error(GridError, where=wanted):
-        target = grid.choose_target(
-            device=device,
-            ranks=settings.ranks,
-            probes=probes,
-            named=[one.framework for one in probes] if settings.asked.named else (),
-        )
-    _check_memory(settings, target.device, [one for one in probes if one.framework in target.sets])
-    return Machine(target=target, probes=tuple(probes))
+def check_before_lock(options: Options, specs: Sequence[Spec], executor: Executor) -> None:
+    """Raise UsageError for what is known to fail without the devices.
+
+    Another session may hold the machine's lock for many minutes.
+    """
+    ranks = virtual_ranks(options)
+    if ranks is None and options.device is Device.CPU:
+        ranks = VIRTUAL_RANKS
+    with usage_error(GridError):
+        for spec in specs:
+            if ranks is not None and spec.is_sized:
+                grid.check_blocks(spec, ranks)
+    with usage_error(ValueError):
+        for check in extensions.hooks("check_host"):
+            check(options, has_tpu_chips())
+    # If the kernel shows a chip, opening it could disturb the session that uses it.
+    if options.device is Device.TPU and options.remote is None and not has_tpu_chips():
+        find_machine(options, specs, executor)
 
 
-def frameworks_of(settings: Settings, specs: Sequence[Spec]) -> list[str]:
-    """The frameworks of `specs` that are installed. Raises UsageError if none is."""
+def find_machine(
+    options: Options, specs: Sequence[Spec], executor: Executor
+) -> tuple[Options, Machine]:
+    """Return the devices to measure `specs` on, and the options with which processes use them.
+
+    Two processes share a single GPU. Raises UsageError if there are no devices, and HostError
+    without an answer of a worker.
+    """
     selected = dict.fromkeys(spec.framework for spec in specs)
-    frameworks = [name for name in selected if name not in settings.absent_frameworks]
+    frameworks = [name for name in selected if name not in options.absent_frameworks]
     if not frameworks:
         name = next(iter(selected))
-        raise UsageError(f"{name} is not installed here; {how_to_get(name)}")
-    return frameworks
+        raise UsageError(f"{name} is not installed here; {how_to_install(name)}")
+    probes = [_probe(options, name, options.device, executor) for name in frameworks]
+    if _is_shared(options, probes):
+        options = replace(options, device=Device.GPU, processes=_SHARING, ranks=_SHARING)
+        options = replace(options, shared_devices=1)
+        for index, alone in enumerate(probes):
+            if FRAMEWORKS[alone.framework].shares_devices:
+                probes[index] = _probe(options, alone.framework, Device.GPU, executor)
+    with usage_error(GridError, where=f"--device={options.device}: " if options.device else ""):
+        target = grid.choose_target(
+            device=options.device,
+            ranks=options.ranks,
+            probes=probes,
+            named=frameworks if options.names_frameworks else (),
+        )
+    reached = [probe for probe in probes if probe.framework in target.sets]
+    _check_memory(options, target.device, reached)
+    if options.shared_devices:
+        target = replace(target, reason=_SHARING_TEXT)
+    return options, Machine(target=target, probes=tuple(probes))
 
 
-def with_reference(
-    settings: Settings, machine: Machine, frameworks: Sequence[str], executor: Executor
+def _is_shared(options: Options, probes: Sequence[Probe]) -> bool:
+    """Tell whether a single GPU is attached and no other number of ranks is requested."""
+    is_possible = options.processes == 1 and options.remote is None
+    if not is_possible or options.device not in (None, Device.GPU):
+        return False
+    if virtual_ranks(options) not in (None, _SHARING):
+        return False
+    # By default a TPU is taken first, and several GPUs are used as they are.
+    attached = [
+        (FRAMEWORKS[probe.framework].shares_devices, devices)
+        for probe in probes
+        for devices in probe.devices
+        if devices.device is not Device.CPU
+    ]
+    is_gpu = any(shares and devices.device is Device.GPU for shares, devices in attached)
+    return is_gpu and all(devices.ranks == 1 for _, devices in attached)
+
+
+def add_reference(
+    options: Options, machine: Machine, frameworks: Sequence[str], executor: Executor
 ) -> Machine:
-    """With the devices of the other stack, which must differ from ours. Raises UsageError."""
-    found, device = [], machine.target.device
+    """Add the devices of the reference stack, which must differ from ours. Raises UsageError."""
+    references, device = [], machine.target.device
     for ours in machine.probes:
-        if ours.framework in frameworks:
-            theirs = _probed(settings, ours.framework, device, executor, Side.REFERENCE)
-            check_stacks(settings, ours.framework, ours.framework_path, theirs.framework_path)
-            found.append(theirs)
-    _check_memory(settings, device, found)
-    return replace(machine, references=tuple(found))
+        name = ours.framework
+        if name not in frameworks:
+            continue
+        reference = _probe(options, name, device, executor, Side.REFERENCE)
+        python, other = (
+            starter_of(options, name, side).python for side in (Side.CANDIDATE, Side.REFERENCE)
+        )
+        is_changed = options.against_env or options.try_env or FRAMEWORKS[name].scripted
+        if python != other and not is_changed and reference.framework_path == ours.framework_path:
+            path = ours.framework_path
+            raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
+        references.append(reference)
+    _check_memory(options, device, references)
+    return replace(machine, references=tuple(references))
 
 
-def _probed(
-    settings: Settings, framework: str, device: Device | None, executor: Executor, side: Side
+def _probe(
+    options: Options,
+    framework: str,
+    device: Device | None,
+    executor: Executor,
+    side: Side = Side.CANDIDATE,
 ) -> Probe:
     """Return the devices that one framework finds. Raises HostError."""
-    ranks = ranks_asked(settings)
+    starter = starter_of(options, framework, side, device=device, ranks=virtual_ranks(options))
     try:
-        return probe(starter_of(settings, framework, side, device=device, ranks=ranks), executor)
+        return probe(starter, executor)
     except HostError as error:
         if side is Side.CANDIDATE:
             raise
         raise type(error)(f"the reference: {error}") from error
 
 
-def python_of(settings: Settings, framework: str) -> str:
-    return settings.pythons.get(framework, sys.executable)
+def virtual_ranks(options: Options) -> int | None:
+    """Return the number of virtual devices to create at start, None for the usual number."""
+    return options.ranks or (math.prod(extents_of(options.mesh)) if options.mesh else None)
+
+
+def python_of(options: Options, framework: str) -> str:
+    return options.python.get(framework, sys.executable)
 
 
 def starter_of(
-    settings: Settings,
+    options: Options,
     framework: str,
     side: Side,
     *,
     device: Device | None = None,
     ranks: int | None = None,
 ) -> Starter:
-    ours, against = python_of(settings, framework), settings.against or Against()
+    """Return how to start workers of a framework in one of the two stacks."""
     starter = Starter(
-        python=ours,
+        python=python_of(options, framework),
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
-        processes=settings.processes,
-        shared_devices=settings.shared_devices,
-        environment=against.tried,
+        processes=options.processes,
+        shared_devices=options.shared_devices,
+        environment=options.try_env,
         defaults=FRAMEWORKS[framework].environment,
     )
     if side is Side.CANDIDATE:
         return starter
-    locked = against.locked.get(framework)
-    return replace(
-        starter,
-        python=against.pythons.get(framework, ours),
-        environment=_flags(locked) if locked else against.environment,
-        unset=tuple(variables.STACK) if locked else (),
-    )
+    stack, home = options.stacks.get(framework), os.path.expanduser("~")
+    if stack is None:
+        python = options.against.get(framework, starter.python)
+        return replace(starter, python=python, environment=options.against_env)
+    flags = {name: variables.with_home(value, home) for name, value in stack.flags.items()}
+    return replace(starter, python=stack.python, environment=flags, unset=tuple(variables.STACK))
 
 
-def _flags(stack: LockedStack) -> dict[str, str]:
-    home = os.path.expanduser("~")
-    return {name: variables.with_home(value, home) for name, value in stack.flags.items()}
-
-
-def ranks_asked(settings: Settings) -> int | None:
-    """As many virtual devices as --ranks or the mesh asks for: they are created at start."""
-    of_mesh = math.prod(extents_of(settings.asked.mesh)) if settings.asked.mesh else None
-    return settings.ranks or of_mesh
-
-
-def _check_memory(settings: Settings, device: Device, probes: Sequence[Probe]) -> None:
-    """Under --memory-limit, which is of the host's memory, a worker itself must fit."""
-    limit_bytes = settings.memory_limit_bytes
+def _check_memory(options: Options, device: Device, probes: Sequence[Probe]) -> None:
+    """Raise UsageError if a worker does not fit under --memory-limit, the limit of a host."""
+    limit_bytes = options.memory_limit
     if limit_bytes is None or device is not Device.CPU:
         return
-    for one in probes:
-        least_bytes = one.least_memory_bytes
+    for worker in probes:
+        least_bytes = worker.least_memory_bytes
         if least_bytes is not None and least_bytes >= limit_bytes:
             raise UsageError(
-                f"--memory-limit: {payload_text(limit_bytes)}: a worker of {one.framework} takes "
-                f"{bytes_text(least_bytes)} before it measures anything; accepted is more than that"
+                f"--memory-limit: expected more than {bytes_text(least_bytes)}, which a worker of "
+                f"{worker.framework} takes by itself, got {payload_text(limit_bytes)}"
             )
 
 
-def check_stacks(settings: Settings, name: str, ours: str, theirs: str) -> None:
-    """Two interpreters that load the same files are one stack compared with itself."""
-    against, one = settings.against or Against(), python_of(settings, name)
-    other = against.pythons.get(name, one)
-    if against.environment or against.tried or FRAMEWORKS[name].scripted:
-        return
-    if one != other and theirs == ours:
-        raise UsageError(
-            f"--against: {other} and {one} both load {name} from {ours}: that is one stack, not two"
-        )
-
-
 def key_on(target: Target, framework: str) -> EnvironmentKey:
-    """That of a framework's collectives on all devices."""
+    """Return the key of a framework's collectives on all devices."""
     return target.key(Spec(framework=framework, payload_bytes=1))
 
 
-def environment(
-    settings: Settings, machine: Machine, key: EnvironmentKey | None = None
-) -> Environment:
-    """On `key`, or else on that of all devices."""
+def environment_of(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:
+    """Return the environment on `key`, or else on all devices."""
     target = machine.target
-    reached = [one for one in machine.probes if one.framework in target.sets]
+    reached = [probe for probe in machine.probes if probe.framework in target.sets]
     return Environment(
         key=key or key_on(target, reached[0].framework),
         device=target.device,
         reason=target.reason,
-        versions={one.framework: one.versions for one in reached},
-        flags={name: value for one in reached for name, value in one.flags.items()},
-        framework_paths={one.framework: one.framework_path for one in reached},
+        versions={probe.framework: probe.versions for probe in reached},
+        flags={name: value for probe in reached for name, value in probe.flags.items()},
+        framework_paths={probe.framework: probe.framework_path for probe in reached},
         not_found=target.not_found,
         host=platform.node(),
         commit=_commit(),
         load=os.getloadavg()[0],
-        clock_mhz=_clock_mhz(target.device),
-        changed=_changed(settings),
+        clock_mhz=_clock_mhz() if target.device is Device.CPU else None,
+        changed=_changed(options),
     )
 
 
-def _changed(settings: Settings) -> str:
-    """What --try-env, --against-env and --inject make different; other values are not shown."""
-    against, injected = settings.against or Against(), settings.injection
+def _changed(options: Options) -> str:
+    """Return what options change on purpose, without values that may be secrets."""
     sides = []
-    for side in (against.tried, against.environment):
-        shown = variables.recorded(side, os.path.expanduser("~"))
-        sides.append([f"{name}={shown.get(name, variables.HIDDEN)}" for name in side])
-    sides[0] += [f"injected {injected.text}"] if injected else []
-    if not settings.against or not any(sides):
-        return ", ".join(sides[0])
-    ours, theirs = (", ".join(side) or "none" for side in sides)
-    return f"candidate: {ours}; reference: {theirs}"
+    for side in (options.try_env, options.against_env):
+        recorded = variables.recorded(side, os.path.expanduser("~"))
+        sides.append([f"{name}={recorded.get(name, variables.HIDDEN)}" for name in side])
+    sides[0] += [f"injected {options.inject.text}"] if options.inject else []
+    candidate, reference = (", ".join(side) for side in sides)
+    if not options.is_paired or not (candidate or reference):
+        return candidate
+    return f"candidate: {candidate or 'none'}; reference: {reference or 'none'}"
 
 
-def surroundings(environment: Environment) -> dict[str, str]:
-    """What to report if the machine's speed changes: load, clock frequency, flags."""
-    found = dict(environment.flags)
-    if environment.load is not None:
-        found["load"] = f"{environment.load:.2f}"
-    if environment.clock_mhz is not None:
-        found["clock MHz"] = f"{environment.clock_mhz:.0f}"
-    return found
-
-
-def _clock_mhz(device: Device) -> float | None:
-    """The processor's clock frequency, the mean over cores; None for other devices."""
+def _clock_mhz() -> float | None:
+    """Return the processor's clock frequency, the mean over cores; None if it is unknown."""
     cpuinfo = Path("/proc/cpuinfo")
-    if device is not Device.CPU or not cpuinfo.exists():
-        return None
-    found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", cpuinfo.read_text(), flags=re.MULTILINE)
-    return statistics.fmean(map(float, found)) if found else None
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    frequencies = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, flags=re.MULTILINE)
+    return statistics.fmean(map(float, frequencies)) if frequencies else None
 
 
 def _commit() -> str:
+    """Return the commit of the current folder, "" if it is in no repository."""
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
     try:
-        done = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=10,
-        )
+        git = subprocess.run(command, capture_output=True, check=False, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return git.stdout.strip() if git.returncode == 0 else ""

@@ -1,34 +1,32 @@
 """What a session does with its cases: it measures them, or what an extension does instead.
 
 The plugin collects, runs and shows a session through its Mode. An extension has a table MODES, from
-the name of the fixture that its tests read to a function that returns a Mode if the options ask for
+the name of the fixture that its tests read to a function that returns a Mode if the options request
 it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from busbw import extensions
+from busbw import extensions, grid
+from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import summary_of
-from busbw.model.case import Spec
+from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
-from busbw.model.words import plural
+from busbw.model.words import Clock, Extra, payload_text, plural
 from busbw.report import session as report
 from busbw.report.figures import document_figures
 from busbw.report.table import Table, attributes, span_text
 from busbw.report.verdicts import legend
 from busbw.stats.launches import launch_time_s
 
-from . import phases, selection
-from .option import Given
-from .settings import settings_of
+from .command_line import how_to_install
+from .options import Options
+from .run import run_session, write
 from .state import Collected, Judged, Measured, Observed
-
-# The fixture of the tests that measure.
-MEASURED = "busbw_verdict"
 
 # The tables of a session, and the lines that explain them.
 Tables = tuple[Sequence[Table], Sequence[str]]
@@ -38,63 +36,109 @@ Tables = tuple[Sequence[Table], Sequence[str]]
 class Mode:
     """How a session is collected, run, written and shown; tests read its verdicts by `fixture`.
 
-    `collected` is the session without cases, `with_specs` adds the cases of one test, `problem`
+    `collected` is the session without cases, `add_specs` adds the cases of one test, `problem`
     says why selected cases cannot be run as the options say, and `header` what is going to be done.
-    `judged` runs and judges the cases, and `written` writes what the options ask for, or returns
-    None. `tables` makes tables, also of a session that was interrupted, and `properties` what
-    JUnit's file has of a case. `measurement` has launches of which pytest-benchmark keeps records.
+    `run` runs and judges the cases, and `write` writes what the options request, or returns None.
+    `tables` makes tables, also of a session that was interrupted, and `properties` the properties
+    of a case in the file of JUnit. pytest-benchmark keeps the launches of `measurement`.
     """
 
     fixture: str
     collected: Collected
-    with_specs: Callable[[Collected], tuple[Collected, tuple[Spec, ...]]]
-    header: Callable[[Collected], str]
-    judged: Callable[[Collected, Sequence[Spec], phases.Surroundings], Judged]
-    written: Callable[[Judged], Judged | None]
+    add_specs: Callable[[Collected], tuple[Collected, tuple[Spec, ...]]]
+    header: Callable[[Options], str]
+    run: Callable[..., Judged] = run_session
+    write: Callable[[Judged], Judged | None]
     tables: Callable[[Observed | None, Judged | None, bool], Tables]
     properties: Callable[[Verdict, Judged | None], dict[str, object]]
-    problem: Callable[[Collected, Sequence[Spec]], str] = lambda collected, specs: ""
+    problem: Callable[[Options, Sequence[Spec]], str] = lambda options, specs: ""
     measurement: Callable[[Spec, Judged | None], Measurement | None] = lambda spec, judged: None
 
 
-def mode_of(given: Given) -> Mode:
-    """Return the mode that the options ask for. Raises UsageError."""
+def mode_of(options: Options) -> Mode:
+    """Return the mode that the options request. Raises UsageError."""
     fixtures = dict.fromkeys(extensions.names("MODES"))
     makers = (make for fixture in fixtures for make in extensions.hooks(fixture, "MODES"))
-    modes = (make(given) for make in makers)
-    return next(filter(None, modes), None) or measuring(given)
+    modes = (make(options) for make in makers)
+    return next(filter(None, modes), None) or measuring_mode(options)
 
 
-def measuring(given: Given) -> Mode:
-    """Return the mode that measures the options' grid. Raises UsageError."""
+def measuring_mode(options: Options) -> Mode:
+    """Return the mode that measures."""
     return Mode(
-        fixture=MEASURED,
-        collected=Collected(settings=settings_of(given)),
-        with_specs=selection.with_specs,
-        problem=selection.problem,
+        fixture="busbw_verdict",
+        collected=Collected(options=options),
+        add_specs=add_specs,
+        problem=_injection_problem,
         header=_header,
-        judged=phases.judged,
-        written=phases.written,
-        tables=_tables_of,
+        write=write,
+        tables=_tables,
         properties=_properties,
         measurement=_measurement,
     )
 
 
-def _header(collected: Collected) -> str:
-    settings = collected.settings
-    sizes = settings.asked.payloads
-    device = f", --device={settings.device.value}" if settings.device else ""
-    span = span_text(sizes) if sizes else "none"
-    grid = f"{plural(len(sizes), 'payload')} ({span}), {', '.join(settings.asked.dtypes)}"
-    return (
-        f"busbw: {', '.join(settings.frameworks)}, {grid}, {plural(settings.launches, 'launch')}"
-        + (" of each side" if settings.against else "")
-        + device
+def add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
+    """Return `collected` with the cases of one test, and these cases. Raises GridError."""
+    specs = grid.specs(grid_of(collected.options))
+    return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
+
+
+def grid_of(options: Options) -> GridOptions:
+    """Return the grid of the options. Raises GridError if no framework is installed."""
+    frameworks = (*options.frameworks, *options.absent_frameworks)
+    if not options.frameworks:
+        raise GridError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
+    return GridOptions(
+        frameworks=frameworks,
+        named=options.names_frameworks,
+        strategies=options.strategies,
+        collectives=options.collectives,
+        reduce_ops=options.reduce_ops,
+        placements=options.placement,
+        dtypes=options.dtypes,
+        payloads=options.payloads,
+        ranks=options.ranks,
+        mesh=options.mesh,
+        axes=options.axes,
+        clock=options.clock,
     )
 
 
-def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
+def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
+    """Say why --inject would change nothing; empty if it changes what is measured."""
+    injection, sizes = options.inject, sorted({spec.payload_bytes for spec in specs})
+    if injection is None or not specs:
+        return ""
+    for size in injection.payloads:
+        if size not in sizes:
+            expected = ", ".join(map(payload_text, sizes))
+            return f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
+    if injection.extra is not Extra.DELAY:
+        return ""
+    for spec in specs:
+        framework = FRAMEWORKS[spec.framework]
+        if framework.scripted or spec.payload_bytes not in (injection.payloads or sizes):
+            continue
+        if not framework.injects:
+            return f"--inject: {framework.name} cannot be delayed; expected memory:SIZE"
+        if spec.clock == Clock.DISPATCH.value:
+            return "--inject: a delay is for chains; expected no --clock=dispatch"
+    return ""
+
+
+def _header(options: Options) -> str:
+    sizes = options.payloads
+    span = span_text(sizes) if sizes else "none"
+    return (
+        f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} ({span}), "
+        f"{', '.join(options.dtypes)}, {plural(options.launches, 'launch')}"
+        + (" of each side" if options.is_paired else "")
+        + (f", --device={options.device.value}" if options.device else "")
+    )
+
+
+def _tables(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
     if not isinstance(observed, Measured):
         return (), ()
     verdicts = tuple((judged.verdicts if judged else observed.skipped).values())
@@ -107,16 +151,16 @@ def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) 
     )
     if observed.interrupted:
         summaries = [
-            (one.case, summary_of(one.case, [launch_time_s(run) for run in one.runs]))
-            for one in observed.measurements.values()
-            if one.runs
+            (m.case, summary_of(m.case, [launch_time_s(run) for run in m.runs]))
+            for m in observed.measurements.values()
+            if m.runs
         ]
         tables.append(report.measured_table(summaries, observed.plan.launches))
     return tables, legend(verdicts)
 
 
 def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
-    known = {
+    properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
         **attributes(verdict.spec, "framework", "collective", "dtype"),
@@ -126,9 +170,9 @@ def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
     observed = judged.observed if judged else None
     if isinstance(observed, Measured) and verdict.spec in observed.measurements:
         key, versions = observed.environment.key, observed.environment.versions
-        known["device"], known["shared_device"] = key.device_kind, key.shared or None
-        known["versions"] = report.versions_text(versions.get(verdict.spec.framework, {}))
-    return known
+        properties["device"], properties["shared_device"] = key.device_kind, key.shared or None
+        properties["versions"] = report.versions_text(versions.get(verdict.spec.framework, {}))
+    return properties
 
 
 def _measurement(spec: Spec, judged: Judged | None) -> Measurement | None:

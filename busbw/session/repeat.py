@@ -8,69 +8,75 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from busbw.model import variables
 
-from . import forms
-from .option import Given
-from .options import OF_HOSTS, OPTIONS
+from .command_line import OptionParser
+from .option import HOSTS, Option
+from .options import OPTIONS, Options
 
-if TYPE_CHECKING:
-    from .settings import Settings
-
-# Their values may be secrets.
+# Options whose values may be secrets.
 _VARIABLES = ("against_env", "try_env")
 
 
-def words_of(given: Given) -> tuple[str, ...]:
-    """Return the options of a command line, and what selects its tests.
+def repeat_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of a command line that write nothing, without values of secrets.
 
-    What the ini file says holds for the next session, too.
+    Settings of the ini file hold for the next session, too.
     """
-    words: list[str] = []
-    for option in OPTIONS:
-        value = given.options[option.name] if option.repeats else None
-        if option.flag:
-            words += [option.flag_name] if value else []
-        elif option.repeated:
-            texts = map(_without_value, value or ()) if option.name in _VARIABLES else value or ()
-            words += [f"{option.flag_name}={text}" for text in texts]
+    texts = vars(OptionParser(map(_with_text, OPTIONS.values())).parse_known_args(words)[0])
+    repeated: list[str] = []
+    for name, option in OPTIONS.items():
+        value = None if option.is_output else texts.get(name)
+        if value is True:
+            repeated.append(option.flag)
+        elif option.is_repeated:
+            repeated += [f"{option.flag}={_without_secret(name, text)}" for text in value or ()]
         elif value is not None:
-            words.append(f"{option.flag_name}={value}")
-    return (*words, *given.selection)
+            repeated.append(f"{option.flag}={value}")
+    return tuple(repeated)
 
 
-def _without_value(text: str) -> str:
-    """Return NAME=VALUE, with ``(set)`` for a value that is not recorded."""
+def _with_text(option: Option) -> Option:
+    """Return the option with the text as its value."""
+    kept = {name: a for name, a in option.arguments.items() if name not in ("type", "choices")}
+    return replace(option, arguments=kept)
+
+
+def _without_secret(option: str, text: str) -> str:
+    """Return NAME=VALUE of an option, with ``(set)`` for a value that is not recorded."""
     name, equals, value = text.partition("=")
-    shown = variables.recorded({name: value}, os.path.expanduser("~")) if equals else {}
-    return f"{name}={shown.get(name, variables.HIDDEN)}" if equals else text
+    if option not in _VARIABLES or not equals:
+        return text
+    recorded = variables.recorded({name: value}, os.path.expanduser("~"))
+    return f"{name}={recorded.get(name, variables.HIDDEN)}"
 
 
-def command_text(settings: Settings, environment: Mapping[str, str], device: str = "") -> str:
-    """Return the command that repeats a session of these settings, for a shell.
+def command_text(options: Options, environment: Mapping[str, str], device: str = "") -> str:
+    """Return the command that repeats a session of these options, for a shell.
 
-    `environment` is that of this process. `device` is what was measured, which elsewhere another
-    one might be. Home directories are ``~``, or ``$HOME`` where a shell would keep a ``~``.
+    `environment` is that of this process. `device` is the device that was measured, which could be
+    another one on another machine. Home directories are ``~``, or ``$HOME`` where a shell would
+    keep a ``~``.
     """
-    places = {option.flag_name: place for place, option in enumerate(OPTIONS)}
-    words = [*settings.repeat, *_found_words(settings, device)]
+    places = {option.flag: place for place, option in enumerate(OPTIONS.values())}
+    words = [*options.command, *_implied_words(options, device)]
     words.sort(key=lambda word: places.get(word.partition("=")[0], len(places)))
     flags = variables.recorded(environment, os.path.expanduser("~"))
-    known = (f"{name}={_quoted(text)}" for name, text in flags.items())
-    return " ".join([*known, shlex.join(["busbw", "run", *words])])
+    assignments = (f"{name}={_quoted(text)}" for name, text in flags.items())
+    return " ".join([*assignments, shlex.join(["busbw", "run", *words])])
 
 
-def _found_words(settings: Settings, device: str) -> Iterator[str]:
-    """Yield options that were not given, but follow from the machine or from variables."""
-    names = {word.partition("=")[0] for word in settings.repeat}
-    if device and not names & {"--device"}:
+def _implied_words(options: Options, device: str) -> Iterator[str]:
+    """Yield options that were not passed, but follow from the machine or from variables."""
+    flags = {word.partition("=")[0] for word in options.command}
+    if device and "--device" not in flags:
         yield f"--device={device}"
-    if settings.history is not None and not names & {"--history"}:
-        yield f"--history={settings.history}"
-    if settings.require_baselines and device:
+    if options.history is not None and "--history" not in flags:
+        yield f"--history={options.history}"
+    if options.require_baselines and device and "--require-baselines" not in flags:
         yield "--require-baselines"
 
 
@@ -81,12 +87,12 @@ def _quoted(text: str) -> str:
     return shlex.quote(text) if with_home == escaped else f'"{with_home}"'
 
 
-def find_slow_text(settings: Settings) -> str:
+def find_slow_text(options: Options) -> str:
     """Return the command that looks for a slow host or link among the hosts of a session."""
-    if settings.cluster is None:
+    if options.remote is None:
         return "busbw find-slow --hosts=LIST"
-    flags = {forms.flag(name) for name in OF_HOSTS}
-    words = [word for word in settings.repeat if word.partition("=")[0] in flags]
-    framework = settings.frameworks[0]
+    flags = {option.flag for option in OPTIONS.values() if option.group == HOSTS}
+    words = [word for word in options.command if word.partition("=")[0] in flags]
+    framework = options.frameworks[0]
     words += [] if framework == "jax" else [f"--framework={framework}"]
     return shlex.join(["busbw", "find-slow", *words])

@@ -1,12 +1,12 @@
-"""The state of a session, phase by phase: each value is made of the one before, and none changes.
+"""The values of a session: each step makes one of them from the value before, and none changes.
 
 Collected → Observed → Judged. What is timed is Measured, a kind of Observed; an extension that does
-something else has a kind of its own. Whoever runs a session holds the last value.
+something else has a kind of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,30 +18,18 @@ from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
-from busbw.model.stored import Session
 from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
 from busbw.report.table import Table
 
-from .settings import Settings
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refused:
-    """The options ask for what cannot be; `error` is the usage error that says so."""
-
-    error: str
+from .options import Options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
-    """What the options ask for, and the grid of the tests collected so far; `error`: its problem.
+    """The options, and the grid of the tests collected so far. The session `began` in UTC."""
 
-    `began` is when the session began, UTC.
-    """
-
-    settings: Settings
+    options: Options
     grid: tuple[Spec, ...] = ()
-    error: str = ""
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -51,7 +39,7 @@ class Collected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What the probes found; `references` are the probes of the reference stack."""
+    """The devices to measure on, and the probes; `references` are probes of the other stack."""
 
     target: Target
     probes: tuple[Probe, ...]
@@ -59,15 +47,12 @@ class Machine:
 
     @property
     def process_hosts(self) -> tuple[str, ...]:
-        return next((one.hosts for one in self.probes if one.hosts), ())
+        return next((probe.hosts for probe in self.probes if probe.hosts), ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:
-    """A case that is measured, and what it is compared with.
-
-    `stored` and `published` are empty where two stacks are compared with each other.
-    """
+    """A case to measure, and what it is compared with; nothing if two stacks are interleaved."""
 
     case: Case
     key: EnvironmentKey
@@ -77,7 +62,7 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """What was observed so far of the selected `specs`; those that are `skipped` are left out."""
+    """What was observed so far of the selected `specs`; those that are `skipped` have verdicts."""
 
     collected: Collected
     specs: tuple[Spec, ...]
@@ -85,19 +70,18 @@ class Observed:
     notes: tuple[str, ...] = ()
 
     @property
-    def settings(self) -> Settings:
-        return self.collected.settings
+    def options(self) -> Options:
+        return self.collected.options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured(Observed):
-    """What is measured, how hard and on which machine, and what was, to the end or `interrupted`.
+    """The jobs of a session, and what was measured of them, to the end or `interrupted`.
 
-    `levels` are those of every machine with baselines where a job is measured, `nights` what the
-    locked reference stack of a framework took in earlier sessions. `references` are measurements of
-    the other stack; `lost` says which host was lost. `wrong_before` are cases that gave a wrong
-    value not long ago, and when: they are measured twice as often. `extra` has the values of
-    extensions by name.
+    `levels` are those of every machine with baselines that jobs are measured on. `references` are
+    measurements of the other stack. `wrong_before` has the date on which a case returned a wrong
+    value, if that was in one of its last sessions. `lost` names a host that was lost. `extra` has
+    the values of extensions by name.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -105,21 +89,18 @@ class Measured(Observed):
     environment: Environment
     plan: Plan
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
-    nights: Mapping[tuple[EnvironmentKey, str], Sequence[Session] | None] = field(
-        default_factory=dict
-    )
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    wrong_before: Mapping[Case, str] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""
     interrupted: bool = False
-    wrong_before: Mapping[Case, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def paired(self) -> bool:
-        return self.settings.against is not None
+    def is_paired(self) -> bool:
+        return self.options.is_paired
 
     @property
     def policy(self) -> Policy:
@@ -128,12 +109,13 @@ class Measured(Observed):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """The verdicts and, at the end, what was written and what could not be.
+    """The verdicts and, at the end, what was written and what could not be written.
 
-    `observed` is None where the probe was cut short; `moved` cases left their level. `changes` are
-    tables of the baselines that were written. `exit_code` is what the session ends with, if not
-    with what its verdicts say. `since` says since which session of the history the failed cases
-    fail, and what changed in the stack then.
+    `observed` is None if no machine was found. `groups` are the curves over the payloads of each
+    kind of case. `moved` cases left their level. `changes` are tables
+    of the baselines that were written. `exit_code` is that of the session if it does not follow
+    from the verdicts. `since` says since which session of the history the failed cases fail, and
+    what changed in the stack then.
     """
 
     collected: Collected
@@ -149,8 +131,8 @@ class Judged:
     since: tuple[str, ...] = ()
 
     @property
-    def settings(self) -> Settings:
-        return self.collected.settings
+    def options(self) -> Options:
+        return self.collected.options
 
     def with_notes(self, *notes: str) -> Judged:
         return replace(self, notes=(*self.notes, *notes))

@@ -72,7 +72,7 @@ def check_gpu_count(
     if 0 < count < needed:
         raise unavailable(
             f"process {member.index} needs GPU {needed - 1}, and its host has {count}: "
-            "--share-devices lets processes share GPUs, --device=cpu measures on the CPU"
+            "expected as many GPUs as ranks; --device=cpu measures on the CPU"
         )
 
 

@@ -74,8 +74,10 @@ class Ran:
 
     @property
     def sentence(self) -> str:
-        """The one line of a usage error."""
+        """The one line of a usage error, of busbw or of argparse."""
         (line,) = (line for line in self.text.splitlines() if line.startswith("ERROR: "))
+        if line.startswith("ERROR: usage: "):
+            return next(line for line in self.text.splitlines() if ": error: " in line)
         return line
 
     @property

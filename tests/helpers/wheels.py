@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.stacks import reference
-from busbw.session.settings import LockedStack
+from busbw.session.options import LockedStack
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ _MAIN = {"__main__": {"cli"}}
 # An extension imports anything in the core but the plugin, and these extensions.
 _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/bisect": {"extensions/stacks"},
+    # The files of the cluster that read options, and are not sent to hosts.
+    "extensions/options": {"extensions/cluster"},
     "extensions/compiled": {"extensions/program", "extensions/stacks", "extensions/worker"},
     "extensions/estimate": set(),
     "extensions/page": set(),
@@ -57,6 +59,7 @@ _EXTENSIONS: Mapping[str, set[str]] = {
     "extensions/stacks": set(),
     "extensions/stragglers": {"extensions/worker"},
 }
+_CLUSTER_OPTIONS = ("options", "settings", "tpu_slice")
 ALLOWED = {
     **_PURE,
     "session": _OURS | _OPTIONAL,
@@ -149,6 +152,8 @@ def _package(module: str) -> str:
     _, *names = module.split(".")
     if names[:1] == ["extensions"] and names[2:] and names[2].startswith("worker"):
         return "extensions/worker"
+    if names[:2] == ["extensions", "cluster"] and names[2:3] and names[2] in _CLUSTER_OPTIONS:
+        return "extensions/options"
     return "/".join(names[: 2 if names[:1] == ["extensions"] else 1])
 
 
@@ -264,8 +269,8 @@ FORBIDDEN = [
     ("busbw/collectives/permute.py", "import numpy as np"),
     ("busbw/plugin/config.py", "import tensorflow as tf"),
     ("busbw/judge/case.py", "import pytest"),
-    ("busbw/session/phases.py", "import pytest"),
-    ("busbw/session/phases.py", "from busbw.plugin import terminal"),
+    ("busbw/session/run.py", "import pytest"),
+    ("busbw/session/run.py", "from busbw.plugin import terminal"),
     ("busbw/report/table.py", "from _pytest.terminal import TerminalReporter"),
     ("busbw/worker/measure.py", "import pytest"),
     ("busbw/extensions/page/figures.py", "import altair"),

@@ -21,11 +21,11 @@ from busbw.extensions.bisect.flags import NOTHING, read_flags, try_flags
 from busbw.extensions.bisect.progress import Document, Progress
 from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, Sessions
+from busbw.extensions.stacks.options import cache_of
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.folders import stack_cache_of
 
 PASSES_ON = True
 _DESCRIPTION = """
@@ -137,7 +137,7 @@ def _bisection(options: argparse.Namespace) -> Bisection:
     first, last = (bad, good) if options.fixed else (good, bad)
     releases = releases_between(package, first, last, options.python)
     with usage_error(ValueError):
-        cache = stack_cache_of(options.stack_cache)
+        cache = cache_of(options.stack_cache or "")
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
     progress = _progress(options.state, words, cache)
     return Bisection(

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from busbw import storage
 from busbw.driver.bundle import Bundle
 from busbw.driver.transport import HostError, Hosts
+from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
+from busbw.model.words import Device
+from busbw.session.arguments import expand_home
+from busbw.session.errors import raised_as
+from busbw.session.options import Options
+
+from . import tpu_slice
+
+# What --hosts takes in place of names.
+_SLICE = "tpu"
+
+# As ssh takes it: no option of ssh, and nothing that a shell would read.
+_HOST = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
@@ -17,7 +34,7 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
     Without --processes the scheduler of --cluster is asked how many workers it has.
     """
     for option, package, read in (("hosts", "execnet", _ssh), ("cluster", "distributed", _dask)):
-        if values[option]:
+        if values.get(option):
             if importlib.util.find_spec(package) is None:
                 raise ValueError(
                     f"--{option}: {package} is not installed; expected it from `pip install "
@@ -27,8 +44,44 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
     return None
 
 
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of a comma list, of ``@FILE``, or of this TPU slice. Raises ValueError."""
+    if text == _SLICE:
+        hosts, source = tpu_slice.hosts_of_slice(os.environ)
+        if not hosts:
+            raise ValueError(f"{_SLICE}: this host is none of a TPU slice, as {source} says")
+    elif text.startswith("@"):
+        hosts = _read_hosts(text[1:])
+    else:
+        hosts = tuple(host.strip() for host in text.split(","))
+    for host, times in Counter(hosts).items():
+        if not _HOST.fullmatch(host):
+            raise ValueError(f"expected hosts that ssh connects to, got {host[:100]!r}")
+        if times > 1:
+            raise ValueError(
+                f"expected each host once, got {host!r} twice; --processes says how many processes "
+                "the hosts share"
+            )
+    return hosts
+
+
+def _read_hosts(name: str) -> tuple[str, ...]:
+    """Return the host in each line of a file, whose comments begin with ``#``."""
+    try:
+        lines = storage.read(expand_home(name)).decode().splitlines()
+    except (storage.InputError, UnicodeDecodeError) as error:
+        reason = error if isinstance(error, storage.InputError) else "no text"
+        raise ValueError(f"@{name}: {reason}") from error
+    hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
+    if not hosts:
+        raise ValueError(f"@{name}: expected a host in each line, got none")
+    return hosts
+
+
 def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
-    count, processes = len(values["hosts"]), values["processes"]
+    with raised_as(ValueError, ValueError, where="--hosts: "):
+        hosts = parse_hosts(values["hosts"])
+    count, processes = len(hosts), values.get("processes")
     if processes is not None and processes % count:
         raise ValueError(
             f"--hosts: {count} hosts cannot share --processes={processes} equally; "
@@ -40,10 +93,10 @@ def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
         from .transport import ClusterTransport
 
         engine = SshEngine(
-            hosts=values["hosts"],
+            hosts=hosts,
             folder=bundle,
-            python=values["host_python"] or "python3",
-            environment=forwarded(values["host_env"], environment),
+            python=values.get("host_python") or "python3",
+            environment=forwarded(values.get("host_env"), environment),
         )
         return ClusterTransport(bundle, engine)
 
@@ -60,9 +113,9 @@ def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
     from .over_dask import DaskEngine, count_of
     from .transport import ClusterTransport
 
-    scheduler, trusts_network = values["cluster"], values["cluster_trust_network"]
+    scheduler, trusts_network = values["cluster"], bool(values.get("cluster_trust_network"))
     try:
-        count = values["processes"] or count_of(scheduler, trusts_network)
+        count = values.get("processes") or count_of(scheduler, trusts_network)
     except HostError as error:
         raise ValueError(f"--cluster: {error}") from error
     if not count:
@@ -75,3 +128,19 @@ def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
             bundle, DaskEngine(scheduler, count, trusts_network=trusts_network)
         ),
     )
+
+
+def check_alone(options: Options, has_chips: bool) -> None:
+    """Raise ValueError if a session of this host alone would measure a slice of several hosts."""
+    is_scripted = all(FRAMEWORKS[name].scripted for name in options.frameworks)
+    may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)
+    if is_scripted or options.remote is not None or not may_be_tpu:
+        return
+    names, source = tpu_slice.hosts_of_slice(os.environ, chips=lambda: has_chips)
+    if len(names) > 1:
+        raise ValueError(
+            f"this host is one of {len(names)} of its TPU slice ({source}), and would wait for the "
+            "others for ever; --hosts=tpu measures on all of them by ssh, --cluster where Dask "
+            "workers run on them, and TPU_PROCESS_BOUNDS=1,1,1 with TPU_VISIBLE_CHIPS on this host "
+            "alone"
+        )

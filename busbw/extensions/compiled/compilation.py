@@ -17,10 +17,11 @@ from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import change_tables
-from busbw.session import folders, machine
-from busbw.session.display import Display
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.settings import Settings
+from busbw.session.files import shipped_folder
+from busbw.session.machine import python_of
+from busbw.session.options import Options
+from busbw.session.progress import Display
 from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError
 
@@ -64,14 +65,14 @@ class Programs(Observed):
 
 
 def parallel_of(
-    settings: Settings, compiling: CompileSettings, executor: Executor, display: Display
+    options: Options, compiling: CompileSettings, executor: Executor, display: Display
 ) -> Parallel:
     """Return what compiles with all processors. Raises UsageError for a release that is missing."""
     return Parallel(
         executor=executor,
-        starters=_starters(settings, compiling),
+        starters=_starters(options, compiling),
         workers=len(os.sched_getaffinity(0)),
-        timeout_s=settings.case_timeout_s,
+        timeout_s=options.case_timeout,
         cache=compiling.cache,
         say=display.now_and_then,
     )
@@ -98,10 +99,10 @@ def resolved(
         )
     # Before anything is compiled: a damaged file is found early.
     with usage_error(document.BaselineError, OutputError, OSError):
-        if collected.settings.writes_baselines:
+        if collected.options.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
-            files.check_writable(collected.settings.baselines / baselines.FOLDER, keyed)
-        jobs = {spec: _with_stored(collected.settings, job) for spec, job in jobs.items()}
+            files.check_writable(collected.options.baselines / baselines.FOLDER, keyed)
+        jobs = {spec: _with_stored(collected.options, job) for spec, job in jobs.items()}
     return Programs(
         collected=collected,
         compiling=compiling,
@@ -135,9 +136,9 @@ def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKe
     return grid.case_on(spec, target)
 
 
-def _with_stored(settings: Settings, job: Job) -> Job:
+def _with_stored(options: Options, job: Job) -> Job:
     """Add what is stored, or else what busbw ships."""
-    roots = (settings.baselines, folders.shipped_folder("baselines"))
+    roots = (options.baselines, shipped_folder("baselines"))
     programs = (baselines.find(root, job.key, job.case) for root in roots)
     return replace(job, stored=next(filter(None, programs), None))
 
@@ -153,7 +154,7 @@ def compiled(
     try:
         parallel.run(list(resolved.jobs.values()))
     finally:
-        display.done("compiled in", time.monotonic() - begun_s)
+        display.end("compiled in", time.monotonic() - begun_s)
         done = parallel.results
         results = {spec: done[job] for spec, job in resolved.jobs.items() if job in done}
         programs = replace(resolved, results=results)
@@ -163,11 +164,11 @@ def compiled(
 
 def judged(programs: Programs, skip: str) -> Judged:
     """Compare the first compiler with the baselines, each next compiler with the one before."""
-    verdicts_by_spec, settings = left_out(programs), programs.settings
+    verdicts_by_spec, options = left_out(programs), programs.options
     terms = CompileTerms(
         accept_changes=programs.compiling.accept_changes,
-        accept_all=settings.update_baselines == "all",
-        accept_new=settings.update_baselines in ("all", "new"),
+        accept_all=options.update_baselines == "all",
+        accept_new=options.update_baselines in ("all", "new"),
     )
     previous: dict[CompiledSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in programs.compilers))
@@ -181,7 +182,7 @@ def judged(programs: Programs, skip: str) -> Judged:
         # Only the first compiler is compared with baselines, which can be required only there.
         own = replace(
             terms,
-            require_baselines=settings.require_baselines and first,
+            require_baselines=options.require_baselines and first,
             before=other or "the baseline",
         )
         verdicts_by_spec[spec] = judge_compiled(spec, job.case, now, before, own, release=release)
@@ -197,7 +198,7 @@ def judged(programs: Programs, skip: str) -> Judged:
 
 def _promised(programs: Programs) -> tuple[str, ...]:
     """Return topologies that have baselines but no compiler at all, with the reason, each once."""
-    framework, root = programs.specs[0].framework, programs.settings.baselines
+    framework, root = programs.specs[0].framework, programs.options.baselines
     compilers = programs.compilers.values()
     compiled_names = {compiler.topology for compiler in compilers if not compiler.missing}
     reasons = {compiler.topology: compiler.missing for compiler in compilers}
@@ -209,11 +210,11 @@ def _promised(programs: Programs) -> tuple[str, ...]:
     return tuple(f"{', '.join(topologies)}: {reason}" for reason, topologies in names.items())
 
 
-def _starters(settings: Settings, compiling: CompileSettings) -> dict[str, Starter]:
+def _starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
     # The only framework of a session that compiles.
-    framework = settings.frameworks[0]
+    framework = options.frameworks[0]
     starter = Starter(
-        python=machine.python_of(settings, framework),
+        python=python_of(options, framework),
         framework=framework,
         service="compile",
         defaults=VARIABLES.get(framework, {}),
@@ -278,7 +279,7 @@ def accepted(judged: Judged) -> Judged:
     programs = judged.observed
     if not isinstance(programs, Programs):
         return judged
-    update, date = judged.settings.update_baselines, judged.collected.date
+    update, date = judged.options.update_baselines, judged.collected.date
     saved: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for spec, now in programs.results.items():
         job, verdict = programs.jobs[spec], judged.verdicts[spec]
@@ -290,5 +291,5 @@ def accepted(judged: Judged) -> Judged:
             is_requested = job.stored is None
         if new is not None and is_requested and not verdict.failed:
             saved.append((job.key, new))
-    rows = baselines.save(judged.settings.baselines, saved, only_new=update == "new")
+    rows = baselines.save(judged.options.baselines, saved, only_new=update == "new")
     return replace(judged, changes=change_tables(rows))

@@ -9,23 +9,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from busbw import extensions, storage
+from busbw import storage
 from busbw.extensions.program.options import sources_of
 from busbw.model.words import Device
-from busbw.session import homes
-from busbw.session.errors import usage_error
-from busbw.session.folders import is_named_csv
-from busbw.session.forms import checked
-from busbw.session.option import Given
-from busbw.session.options import OPTIONS
-from busbw.session.settings import Settings
-from busbw.session.settings import settings_of as core_settings_of
+from busbw.session.arguments import cache_folder, expand_home
+from busbw.session.errors import UsageError, usage_error
+from busbw.session.files import is_named_csv
+from busbw.session.options import Options
 
-from . import options
 from .topologies import USUAL_TOPOLOGIES, topology_of
 from .worker_values import Topology
 
@@ -74,62 +68,36 @@ class CompileSettings:
         return tuple(f"libtpu{libtpu.label}" for libtpu in self.libtpus) if several else ("",)
 
 
-# Options that say how or on what to measure, and those that are about measured baselines.
-_MEASURING = frozenset(
-    (
-        *("device", "ranks", "processes", "ranks_per_process", "share_devices", "hosts"),
-        *("cluster", "launches", "time_budget", "fail_above", "against", "against_env"),
-        *("try_env", "inject", "history", "memory_limit", "accept_regression"),
-        *("prune_baselines", "soak", "require_signature", "metrics"),
-        *extensions.names("VIEWS"),
-    )
-)
-
-
-@usage_error(ValueError)
-def settings_of(given: Given) -> tuple[Settings, CompileSettings] | None:
-    """Return what to compile, and for what; None without --topology. Raises UsageError."""
-    text = options.TOPOLOGY.found(given)
+def compile_settings(options: Options) -> CompileSettings | None:
+    """Return what to compile for, and with what; None without --topology. Raises UsageError."""
+    text, extra = options.extra.get("topology", ""), options.extra
     if not text:
         return None
-    measuring = [option for option in OPTIONS if option.name in _MEASURING]
-    for option in measuring:
-        if given.options[option.name]:
-            flag = option.flag_name
-            raise ValueError(f"{flag}: not with --topology, which measures nothing")
-    values = {
-        option.name: option.value(option.found(given))
-        for option in OPTIONS
-        if option not in measuring
-    }
-    named = values["frameworks"]
-    if not set(named) <= set(COMPILED):
-        raise ValueError(f"--frameworks: {','.join(named)!r}; with --topology accepted is jax")
-    usual = {
-        option.name: [] if option.repeated else option.default for option in measuring if option.ini
-    }
-    settings = core_settings_of(replace(given, ini={**given.ini, **usual}), usual=COMPILED[:1])
-    if settings.results is not None and is_named_csv(settings.results.name):
-        raise ValueError("--results: a table has times; with --topology expected a JSON file")
-    compiling = replace(_compile_settings(text, values), programs=sources_of(given))
-    return replace(settings, history=None), compiling
-
-
-def _compile_settings(text: str, values: Mapping[str, Any]) -> CompileSettings:
-    libtpus = checked("libtpu", libtpus_of, values["libtpu"] or "")
-    if len(libtpus) > 1 and values["update_baselines"]:
-        raise ValueError("--update-baselines: with several --libtpu it is not clear whose")
+    if options.names_frameworks and not set(options.frameworks) <= set(COMPILED):
+        names = ",".join(options.frameworks)
+        raise UsageError(f"--frameworks: expected jax with --topology, got {names!r}")
+    if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
+        raise UsageError("--results: expected a JSON file with --topology: a table has times")
+    with usage_error(ValueError, where="--libtpu: "):
+        libtpus = libtpus_of(extra.get("libtpu", ""))
+    if len(libtpus) > 1 and options.update_baselines:
+        raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
+    with usage_error(ValueError, where="--topology: "):
+        topologies = topologies_of(text)
+    with usage_error(ValueError, where="--compile-cache: "):
+        cache = _cache(extra.get("compile_cache", ""))
     return CompileSettings(
-        topologies=checked("topology", topologies_of, text),
+        topologies=topologies,
         libtpus=libtpus,
         families=frozenset(FAMILIES).intersection(word.strip() for word in text.split(",")),
-        cache=checked("compile_cache", _cache, values["compile_cache"] or ""),
-        accept_changes=values["accept_compiled_changes"],
+        cache=cache,
+        accept_changes="accept_compiled_changes" in extra,
+        programs=sources_of(options),
     )
 
 
 def _cache(text: str) -> Path | None:
-    folder = homes.cache_folder(text)
+    folder = cache_folder(text)
     if folder is not None:
         storage.check_folder(folder)
     return folder
@@ -144,7 +112,7 @@ def libtpus_of(text: str) -> tuple[Libtpu, ...]:
 def _libtpu(word: str) -> Libtpu:
     if _VERSION.fullmatch(word) and not Path(word).exists():
         return Libtpu(label=word)
-    path = homes.expanded(word).absolute()
+    path = expand_home(word).absolute()
     libraries = [path] if path.is_file() else sorted(path.glob(f"**/{_LIBRARY}"))
     if not libraries:
         raise ValueError(

@@ -12,41 +12,44 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import plural
 from busbw.model.workload import ALL
 from busbw.report.table import attributes
-from busbw.session import acceptance, outputs, phases, selection
-from busbw.session.mode import Mode, Tables
-from busbw.session.option import Given
+from busbw.session.accept import accept
+from busbw.session.mode import Mode, Tables, grid_of
+from busbw.session.options import Options
+from busbw.session.record import write_outputs
+from busbw.session.run import Session, run_session
 from busbw.session.state import Collected, Judged, Observed
 
 from . import compilation, report
-from .compilers import CompileSettings, settings_of
+from .compilers import COMPILED, CompileSettings, compile_settings
 from .results import results_of, verdicts_of
 from .worker_values import CompiledSpec, CompiledVerdict
 
 
-def mode_of(given: Given) -> Mode | None:
+def mode_of(options: Options) -> Mode | None:
     """Return the mode that compiles, with --topology. Raises UsageError."""
-    chosen = settings_of(given)
-    if chosen is None:
+    compiling = compile_settings(options)
+    if compiling is None:
         return None
-    settings, compiling = chosen
+    frameworks = options.frameworks
+    if not options.names_frameworks:
+        frameworks = tuple(name for name in frameworks if name == COMPILED[0])
+    options = replace(options, frameworks=frameworks, absent_frameworks=(), history=None)
     return Mode(
         fixture="busbw_compiled",
-        collected=Collected(settings=settings),
-        with_specs=partial(_with_specs, compiling),
+        collected=Collected(options=options),
+        add_specs=partial(_add_specs, compiling),
         header=partial(_header, compiling),
-        judged=partial(phases.judged, run=partial(_run, compiling)),
-        written=lambda judged: outputs.with_outputs(
-            acceptance.accepted(judged, compilation.accepted), results_of
-        ),
+        run=partial(run_session, run=partial(_run, compiling)),
+        write=lambda judged: write_outputs(accept(judged, compilation.accepted), results_of),
         tables=_tables_of,
         properties=_properties,
     )
 
 
-def _with_specs(
+def _add_specs(
     compiling: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    request, sources = selection.asked(collected.settings), compiling.programs
+    request, sources = grid_of(collected.options), compiling.programs
     specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
         converted(CompiledSpec, spec, topology=topology.name, compiler=label)
@@ -69,22 +72,21 @@ def program_spec(framework: str, source: str) -> Spec:
     )
 
 
-def _header(compiling: CompileSettings, collected: Collected) -> str:
-    settings = collected.settings
-    programs = ", ".join(compiling.programs) or plural(len(settings.asked.payloads), "payload")
+def _header(compiling: CompileSettings, options: Options) -> str:
+    programs = ", ".join(compiling.programs) or plural(len(options.payloads), "payload")
     names = ", ".join(topology.name for topology in compiling.topologies)
     return f"busbw: compiling for {names}, {programs}"
 
 
-def _run(compiling: CompileSettings, collected: Collected, running: phases.Running) -> Judged:
-    display = running.within.display
-    specs = tuple(spec for spec in running.specs if isinstance(spec, CompiledSpec))
-    parallel = compilation.parallel_of(collected.settings, compiling, running.executor, display)
+def _run(compiling: CompileSettings, collected: Collected, session: Session) -> Judged:
+    display = session.display
+    specs = tuple(spec for spec in session.specs if isinstance(spec, CompiledSpec))
+    parallel = compilation.parallel_of(collected.options, compiling, session.executor, display)
     resolved = compilation.resolved(collected, compiling, specs, parallel)
     for text in report.compiler_lines(tuple(resolved.compilers.values())):
         display.line(text)
-    done = compilation.compiled(resolved, parallel, display, running.within.keep)
-    return compilation.judged(done, running.within.skip)
+    done = compilation.compiled(resolved, parallel, display, session.keep)
+    return compilation.judged(done, session.skip)
 
 
 def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:

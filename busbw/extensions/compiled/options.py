@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from busbw import extensions
+from busbw.session.arguments import parse_text
 from busbw.session.option import Option
 
 _GROUP = "busbw: compile without hardware, measure nothing"
@@ -9,34 +11,52 @@ _GROUP = "busbw: compile without hardware, measure nothing"
 TOPOLOGY = Option(
     name="topology",
     group=_GROUP,
-    metavar="LIST",
-    help="Measure nothing: compile the same programs for chips that need not be attached, and "
-    "compare the result with the compiled programs in the baselines. Example: "
-    "--topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu and gpu select one topology for each "
-    "chip, each TPU or each GPU. With --program all collectives of the program are listed and "
-    "compared",
+    arguments={
+        "type": parse_text,
+        "metavar": "LIST",
+        "help": "Measure nothing: compile the same programs for chips that need not be attached, "
+        "and compare the result with the compiled programs in the baselines. Example: "
+        "--topology=v5e:2x4,tpu7x:2x2x1,h100:8. all, tpu and gpu select one topology for each "
+        "chip, each TPU or each GPU. With --program all collectives of the program are listed and "
+        "compared",
+    },
+    # Options that say how or on what to measure, and options of measured baselines.
+    excludes=(
+        *("device", "ranks", "processes", "ranks_per_process", "hosts", "cluster", "launches"),
+        *("time_budget", "fail_above", "against", "against_env", "try_env", "inject", "history"),
+        *("memory_limit", "accept_regression", "prune_baselines", "soak", "require_signature"),
+        *("metrics", *extensions.names("VIEWS")),
+    ),
+    because="which measures nothing",
 )
 LIBTPU = Option(
     name="libtpu",
     group=_GROUP,
     needs="topology",
-    metavar="LIST",
-    help="With --topology: compile for TPUs with these releases of libtpu, as a comma list of "
-    "versions and paths, and compare them with one another. uv downloads each version once",
+    arguments={
+        "type": parse_text,
+        "metavar": "LIST",
+        "help": "With --topology: compile for TPUs with these releases of libtpu, as a comma list "
+        "of versions and paths, and compare them with one another. uv downloads each version once",
+    },
 )
 COMPILE_CACHE = Option(
     name="compile_cache",
     group=_GROUP,
     needs="topology",
-    metavar="DIR",
-    help="With --topology: keep compiled programs and downloaded compilers in DIR; none keeps "
-    "nothing (default: busbw in the user's cache folder)",
+    arguments={
+        "type": parse_text,
+        "metavar": "DIR",
+        "help": "With --topology: keep compiled programs and downloaded compilers in DIR; none "
+        "keeps nothing (default: busbw in the user's cache folder)",
+    },
 )
 ACCEPT_CHANGES = Option(
     name="accept_compiled_changes",
     group=_GROUP,
     needs="topology",
-    flag=True,
-    ini=False,
-    help="With --topology: report a changed algorithm, but do not fail",
+    arguments={
+        "action": "store_true",
+        "help": "With --topology: report a changed algorithm, but do not fail",
+    },
 )

@@ -15,7 +15,7 @@ from busbw.model.limits import NotNegative, moment_of
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import Outline, SessionRecord, check_case
 from busbw.report.results import SessionDocument, without_homes
-from busbw.session.outputs import head_of
+from busbw.session.record import head_of
 from busbw.session.state import Judged
 
 from .compilation import Programs

@@ -23,7 +23,7 @@ from busbw.model.words import refusal
 from busbw.report.reading import Session
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.folders import shipped_folder
+from busbw.session.files import shipped_folder
 
 _FORMS: Mapping[str, Callable[[Figure], str | bytes]] = {".svg": svg, ".png": png}
 

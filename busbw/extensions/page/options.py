@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from busbw.session.arguments import parse_text
 from busbw.session.option import Option
 
 PAGE = Option(
     name="page",
-    repeats=False,
-    metavar="FILE",
-    help="Write an HTML page with tables and charts of the session, and of its history if it has "
-    "one, to FILE. Needs busbw[page]",
+    arguments={
+        "type": parse_text,
+        "metavar": "FILE",
+        "help": "Write an HTML page with tables and charts of the session, and of its history if "
+        "it has one, to FILE. Needs busbw[page]",
+    },
+    is_output=True,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from busbw.cli.sessions import read_machines
 from busbw.history.files import HistoryError
 from busbw.report.reading import DocumentError, session_of
 from busbw.session.errors import usage_error
-from busbw.session.folders import View
-from busbw.session.histories import read_machines
-from busbw.session.outputs import document_of
+from busbw.session.files import View
+from busbw.session.record import document_of
 from busbw.session.state import Judged, Measured
 
 from .drawing import DrawingError, missing_libraries
@@ -26,10 +26,10 @@ def page_text(judged: Judged) -> str:
 
     Raises UsageError if the history cannot be read, or a figure cannot be drawn.
     """
-    settings, measured = judged.settings, judged.observed
+    options, measured = judged.options, judged.observed
     jobs = measured.jobs.values() if isinstance(measured, Measured) else ()
     folders = {str(job.key.folder) for job in jobs}
-    history, baselines = settings.history, settings.baselines
+    history, baselines = options.history, options.baselines
     with usage_error(HistoryError, DocumentError, DrawingError):
         machines = read_machines(history, baselines, folders) if history and folders else []
         return html(page([session_of(document_of(judged), "this session")], machines))

@@ -15,17 +15,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from busbw import metrics
 from busbw.cli import Commands, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.profiles.recordings import XPLANE
 from busbw.extensions.profiles.table import Cell, cells, lines
-from busbw.session import forms
-from busbw.session.arguments import argument, parse_path
+from busbw.session.arguments import argument, parse_path, payload, word_list
 
 # The best format comes first: profilers leave later events out of the others.
 _FORMATS = (XPLANE, "trace.json.gz", "trace.json")
-_PAYLOAD = argument(metrics.parse_payload)
 
 
 def _pattern(group: str, text: str) -> re.Pattern[str]:
@@ -55,7 +52,7 @@ def add_to(commands: Commands) -> None:
     add("paths", nargs="+", type=parse_path, metavar="DIR", help=paths)
     add(
         "--size-limit",
-        type=_PAYLOAD,
+        type=payload,
         default="256M",
         metavar="SIZE",
         help="Read at most this much of an unpacked recording; reading one may take thirty times "
@@ -76,7 +73,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--collective",
-        type=argument(forms.words(tuple(COLLECTIVES))),
+        type=word_list(tuple(COLLECTIVES)),
         default="all_reduce",
         metavar="KINDS",
         help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)} (default: "
@@ -92,14 +89,14 @@ def add_to(commands: Commands) -> None:
 
 def _add_payload(parser: argparse.ArgumentParser) -> None:
     """Add the payload for recordings that do not contain it."""
-    payload = parser.add_mutually_exclusive_group()
-    payload.add_argument(
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--payload",
-        type=_PAYLOAD,
+        type=payload,
         metavar="SIZE",
         help="Use this payload, such as 16M, if the recording does not contain it",
     )
-    payload.add_argument(
+    group.add_argument(
         "--payload-from",
         type=argument(functools.partial(_pattern, "payload")),
         metavar="REGEX",

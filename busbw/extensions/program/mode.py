@@ -18,10 +18,9 @@ from busbw.model.case import GridError, Spec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
-from busbw.session import machine, mode, phases, selection
+from busbw.session import machine, mode, run
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.option import Given
-from busbw.session.settings import Settings
+from busbw.session.options import Options
 from busbw.session.state import Collected, Judged
 
 from . import dumps
@@ -71,60 +70,57 @@ class ProgramCases:
         return {spec: self.times[spec] * s.median_s for spec, s in summaries.items() if s}
 
 
-def mode_of(options: Given) -> mode.Mode | None:
+def mode_of(options: Options) -> mode.Mode | None:
     """Return the mode that measures programs, with --program. Raises UsageError."""
     sources = sources_of(options)
     if not sources:
         return None
-    measuring = mode.measuring(options)
-    settings = measuring.collected.settings
     with usage_error(GridError):
-        selection.asked(settings)
-    programs = [cases_of(settings, source) for source in sources]
+        mode.grid_of(options)
+    programs = [cases_of(options, source) for source in sources]
     return replace(
-        measuring,
-        with_specs=partial(_with_specs, programs),
+        mode.measuring_mode(options),
+        add_specs=partial(_add_specs, programs),
         header=partial(_header, sources),
-        judged=partial(phases.judged, run=partial(_run, programs)),
+        run=partial(run.run_session, run=partial(_run, programs)),
     )
 
 
-def _with_specs(
+def _add_specs(
     programs: Sequence[ProgramCases], collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
     specs = tuple(dict.fromkeys(spec for program in programs for spec in program.times))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
-def _header(sources: Sequence[str], collected: Collected) -> str:
-    settings = collected.settings
-    launches = plural(settings.launches, "launch")
-    return f"busbw: {settings.frameworks[0]}, {', '.join(sources)}, {launches}"
+def _header(sources: Sequence[str], options: Options) -> str:
+    launches = plural(options.launches, "launch")
+    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
 
 
-def _run(programs: Sequence[ProgramCases], collected: Collected, running: phases.Running) -> Judged:
+def _run(programs: Sequence[ProgramCases], collected: Collected, session: run.Session) -> Judged:
     for program in programs:
         for text in program.opening():
-            running.within.display.line(f"busbw program: {text}")
-    judged = phases.measured(collected, running)
+            session.display.line(f"busbw program: {text}")
+    judged = run.measure_and_judge(collected, session)
     for program in programs:
-        running.executor.on_note(program.communication(judged.verdicts))
+        session.executor.on_note(program.communication(judged.verdicts))
     return judged
 
 
-def cases_of(settings: Settings, source: str) -> ProgramCases:
+def cases_of(options: Options, source: str) -> ProgramCases:
     """Return the cases of a program. Raises UsageError."""
-    framework, times = settings.frameworks[0], dict[Spec, int]()
+    framework, times = options.frameworks[0], dict[Spec, int]()
     labels, notes = dict[Spec, str](), list[str]()
     with usage_error(ProgramError, storage.InputError, where=f"--program={source}: "):
         program = (
-            ProgramCollectives(uses=dumps.read(Path(source), settings.ranks))
+            ProgramCollectives(uses=dumps.read(Path(source), options.ranks))
             if is_dump(source)
-            else _compiled(settings, framework, source)
+            else _compiled(options, framework, source)
         )
     for use in program.uses:
         try:
-            spec = spec_of(use, program.mesh, framework=framework, clock=settings.asked.clock)
+            spec = spec_of(use, program.mesh, framework=framework, clock=options.clock)
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text(use.times)}: {error}")
             continue
@@ -139,10 +135,10 @@ def cases_of(settings: Settings, source: str) -> ProgramCases:
     return ProgramCases(name=name_of(source), times=times, labels=labels, notes=unique)
 
 
-def _compiled(settings: Settings, framework: str, source: str) -> ProgramCollectives:
+def _compiled(options: Options, framework: str, source: str) -> ProgramCollectives:
     """Let workers make and compile a program for the devices that are measured on."""
     starter = machine.starter_of(
-        settings, framework, Side.CANDIDATE, device=settings.device, ranks=settings.ranks
+        options, framework, Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
     place, _, function = source.rpartition(":")
     # The folder that the session was started in is no folder of another host's worker.
@@ -152,16 +148,16 @@ def _compiled(settings: Settings, framework: str, source: str) -> ProgramCollect
         held.enter_context(usage_error(HostError))
         bundle = Bundle()
         held.callback(bundle.remove)
-        transport = held.enter_context(contextlib.closing(transport_of(settings.cluster, bundle)))
+        transport = held.enter_context(contextlib.closing(transport_of(options.remote, bundle)))
         # A device has one user at a time.
-        held.enter_context(alone(settings.device_wait_s))
-        transport.join(settings.device_wait_s)
-        transport.lock(settings.device_wait_s)
+        held.enter_context(alone(options.device_wait))
+        transport.join(options.device_wait)
+        transport.lock(options.device_wait)
         group = held.enter_context(Executor(transport)).open(starter, LaunchId(name="program"))
         answer = (
             group
             if isinstance(group, Failure)
-            else group.ask(request, settings.case_timeout_s, "compiling")
+            else group.ask(request, options.case_timeout, "compiling")
         )
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.words}: {answer.message}")

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import re
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
-from busbw.session.errors import UsageError, usage_error
-from busbw.session.option import Given, Option, takes
+from busbw.session.arguments import argument
+from busbw.session.errors import UsageError
+from busbw.session.option import Option
+
+if TYPE_CHECKING:
+    from busbw.session.options import Options
 
 
+@argument
 def parse_source(text: str) -> str:
-    """Return a function of a file or module, or a file of HLO. Raises ValueError for neither."""
+    """Return a function of a file or module, or a file of HLO."""
     place, _, function = text.rpartition(":")
     is_file = place.endswith(".py")
     names = [function] if is_file else [function, *place.split(".")]
@@ -29,24 +35,27 @@ def parse_source(text: str) -> str:
 
 PROGRAM = Option(
     name="program",
-    **takes("MODULE:FUNCTION", parse_source),
-    repeated=True,
+    arguments={
+        "type": parse_source,
+        "action": "append",
+        "metavar": "MODULE:FUNCTION",
+        "help": "Check a program of your own instead of the collectives: a function of a module or "
+        "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
+        "optimized HLO, as --xla_dump_to writes it. Each of its collectives is measured by itself. "
+        "Example: --program=train.py:step. May be repeated",
+    },
     excludes=(
-        *("share_devices", "soak", "payloads", "mesh", "axes", "strategies", "collectives"),
-        *("reduce_ops", "placement", "dtypes"),
+        *("soak", "payloads", "mesh", "axes", "strategies", "collectives", "reduce_ops"),
+        *("placement", "dtypes"),
     ),
-    help="Check a program of your own instead of the collectives: a function of a module or "
-    "of a FILE.py that takes devices and returns jax.jit(...).lower(...), or a file of "
-    "optimized HLO, as --xla_dump_to writes it. Each of its collectives is measured by itself. "
-    "Example: --program=train.py:step. May be repeated",
+    because="whose collectives are measured",
 )
 
 
-@usage_error(ValueError)
-def sources_of(options: Given) -> tuple[str, ...]:
+def sources_of(options: Options) -> tuple[str, ...]:
     """Return each program that the options name. Raises UsageError for two of one name."""
     sources: dict[str, str] = {}
-    for source in PROGRAM.value(PROGRAM.found(options)):
+    for source in options.extra.get("program", ()):
         # Two programs of one name would share a baseline.
         name = name_of(source)
         if sources.setdefault(name, source) != source:

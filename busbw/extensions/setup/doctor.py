@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,14 +24,13 @@ from busbw.model.limits import moment_text
 from busbw.model.words import Device, Outcome, plural, seconds_text
 from busbw.report.answer import answer_lines
 from busbw.report.table import percent_text
-from busbw.session import selection
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.display import Display, Screen
-from busbw.session.errors import UsageError, usage_error
-from busbw.session.options import given
-from busbw.session.outputs import document_of
-from busbw.session.phases import Surroundings, judged
-from busbw.session.settings import settings_of
+from busbw.session.command_line import read_options
+from busbw.session.errors import UsageError
+from busbw.session.mode import add_specs
+from busbw.session.progress import Display, Screen
+from busbw.session.record import document_of
+from busbw.session.run import run_session
 from busbw.session.state import Collected, Judged, Measured
 from busbw.stats.launches import launch_time_s
 
@@ -101,8 +99,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
     shared = {"device": options.device, "frameworks": options.frameworks, **_USUAL}
-    with usage_error(UsageError):
-        settings_of(given(Path(), **shared))
+    read_options(_words(shared), Path())
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
     began = moment_text(datetime.now(UTC))
@@ -127,15 +124,18 @@ def run(options: argparse.Namespace) -> int:
     return int(any(check["problems"] for check in checks))
 
 
-def _measured(settings: Mapping[str, str]) -> Judged:
+def _words(settings: Mapping[str, str | None]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
+
+
+def _measured(settings: Mapping[str, str | None]) -> Judged:
     """Measure without baselines. Raises UsageError and GridError."""
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
-        options = given(Path(folder), **settings)
         # In CI a case without a baseline would fail.
-        options = replace(options, ini={**options.ini, "require_baselines": "false"})
-        collected = Collected(settings=settings_of(options))
-        collected, specs = selection.with_specs(collected)
-        session = judged(collected, specs, Surroundings(display=Display(_Messages())))
+        required = {"require_baselines": ["false"]}
+        options = read_options(_words(settings), Path(folder), required)
+        collected, specs = add_specs(Collected(options=options))
+        session = run_session(collected, specs, Display(_Messages()))
     if not isinstance(session.observed, Measured):
         raise UsageError(session.session.text)
     return session

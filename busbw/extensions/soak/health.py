@@ -21,8 +21,8 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.limits import NotNegative
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
-from busbw.session import machine
-from busbw.session.measurement import Observer
+from busbw.session.machine import starter_of
+from busbw.session.measure import Observer
 from busbw.session.state import Measured
 
 from .worker_health import Reading
@@ -98,12 +98,12 @@ class Health:
 
 def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     """Return what reads the counters of all hosts, None where there are none."""
-    settings, target = resolved.settings, resolved.machine.target
-    framework, is_local = next(iter(target.sets)), settings.cluster is None
+    options, target = resolved.options, resolved.machine.target
+    framework, is_local = next(iter(target.sets)), options.remote is None
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
     if FRAMEWORKS[framework].scripted and not script.get("counts"):
         return None
-    starter = machine.starter_of(settings, framework, Side.CANDIDATE, device=target.device)
+    starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
     # Several processes of a host would all read the same.
     processes = 1 if is_local else starter.processes
     starter = replace(starter, service=NAME, processes=processes, defaults={})
@@ -179,5 +179,5 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
     explains = sum(changes.throttled_s.values()) >= _EXPLAINS * lost_s
-    doubt = ", ".join(changes.throttling) if explains and not measured.paired else ""
+    doubt = ", ".join(changes.throttling) if explains and not measured.is_paired else ""
     return Finding(notes=changes.texts, doubt=doubt)

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from busbw.session import forms
+from busbw.session.arguments import argument, seconds
 from busbw.session.option import COMPARE, Option
+
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@argument
+def _duration(text: str) -> float:
+    """Return the seconds of ``90s``, ``10m`` or ``8h``."""
+    if text[-1:] not in _UNITS_S:
+        raise ValueError(f"expected a duration such as 90s, 10m or 8h, got {text!r}")
+    return seconds(text[:-1]) * _UNITS_S[text[-1:]]
+
 
 SOAK = Option(
     name="soak",
-    metavar="DURATION",
-    parse=forms.duration,
-    ini=False,
-    help="Compare every result on every rank for this long, for example --soak=8h, to find "
-    "silent data corruption. Nothing is timed",
+    arguments={
+        "type": _duration,
+        "metavar": "DURATION",
+        "help": "Compare every result on every rank for this long, for example --soak=8h, to find "
+        "silent data corruption. Nothing is timed",
+    },
+    # A soak has no times, and its collectives are in place.
+    excludes=(
+        *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
+        *("accept_regression", "require_baselines", "require_signature", "clock", "placement"),
+        *("program", "update_baselines", "prune_baselines"),
+    ),
+    because="which takes no times",
 )
 REQUIRE_SIGNATURE = Option(
     name="require_signature",
     group=COMPARE,
-    flag=True,
-    help="Fail a case whose sums are computed in a different order than in its baseline, or in "
-    "an order that varies between launches, so that the last bits of its results differ",
+    arguments={
+        "action": "store_true",
+        "help": "Fail a case whose sums are computed in a different order than in its baseline, or "
+        "in an order that varies between launches, so that the last bits of its results differ",
+    },
 )

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from busbw.judge.findings import Finding
-from busbw.judge.summation_order import signature_of
+from busbw.judge.summation_order import change_text, signature_of
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
+from busbw.model.stored import changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text
 from busbw.report.table import Column, Table, TextLine, rows_of
-from busbw.session.judgement import order_change
 from busbw.session.state import Measured
 
 
 def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
-    """Return a failure for another order of summation, with --require-signature.
+    """Return a note on another order of summation, a failure with --require-signature.
 
     A signature that is missing on one side alone is a failure, too. A case that is compared with
     nothing has none.
     """
-    if not measured.settings.extra["require_signature"]:
+    # A soak measures nothing.
+    if spec not in measured.measurements:
         return Finding()
-    text, before = order_change(measured, spec)
-    if before is None:
-        return Finding()
-    runs = measured.measurements[spec].runs
+    runs, before = measured.measurements[spec].runs, _before(measured, spec)
+    signature, versions = before or ("", {})
+    since = changes(versions, runs[0].versions) if before is not None and runs else ()
+    text = change_text(runs, signature, since)
+    if before is None or "require_signature" not in measured.options.extra:
+        return Finding(notes=(text,) if text else ())
     after = signature_of(runs)
-    if not text and runs and bool(before) is not bool(after):
-        text = f"no signature to compare: {before or 'none'} -> {after or 'none'}"
+    if not text and runs and bool(signature) is not bool(after):
+        text = f"no signature to compare: {signature or 'none'} -> {after or 'none'}"
     return Finding(failure=text)
+
+
+def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | None:
+    """Return the signature of the reference or of the baseline, and the versions with it."""
+    job, baseline = measured.jobs[spec], measured.jobs[spec].stored.baseline
+    reference = measured.references[spec].runs if measured.is_paired else ()
+    if reference:
+        return signature_of(reference), reference[0].versions
+    if baseline is not None and baseline.case.protocol == job.case.protocol:
+        return baseline.signature, baseline.versions
+    return None
 
 
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:

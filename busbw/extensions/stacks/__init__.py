@@ -7,8 +7,8 @@ checks that the installed files are those of their wheels.
 
 COMMANDS = {"stack": "command"}
 HOOKS = {
-    "check_reference": "reference:check",
-    "build_reference": "reference:build",
-    "lock_reference": "reference:lock",
-    "judge_machine": "machine:judge_machine",
+    "build_references": "session:build_references",
+    "judge_reference": "session:judge_reference",
+    "lock_references": "session:lock_references",
 }
+OPTIONS = {"stack_cache": "options:STACK_CACHE"}

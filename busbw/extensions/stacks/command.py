@@ -8,11 +8,11 @@ from pathlib import Path
 
 from busbw.cli import Commands, add_command, command_error
 from busbw.extensions.stacks import reference
+from busbw.extensions.stacks.options import cache_of
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
 from busbw.session.arguments import parse_path
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.folders import stack_cache_of
 
 
 def add_to(commands: Commands) -> None:
@@ -43,7 +43,7 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with usage_error(ValueError):
-        cache = stack_cache_of(str(options.stack_cache or ""))
+        cache = cache_of(str(options.stack_cache or ""))
     if not options.baselines.is_dir():
         raise UsageError(f"--baselines: there is no folder {options.baselines}")
     with command_error(StackError):

@@ -20,7 +20,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.limits import Date
 from busbw.model.words import plural
-from busbw.session.settings import LockedStack
+from busbw.session.options import LockedStack
 
 from . import uv
 from .packages import changed_file, interpreter_of, minor_of, record_of, why_not_locked
@@ -62,16 +62,6 @@ def read(path: Path) -> Lock:
         return wire.from_json(Lock, {**table, "hashes": hashes}, "tool.busbw")
     except (ValueError, TypeError) as error:
         raise StackError(f"{path}: {wire.printable(str(error))}; {_LOCK_ONE}") from error
-
-
-def check(baselines: Path, framework: str) -> None:
-    """Raise StackError unless there is uv, and a lock of `framework` for some machine.
-
-    Only the devices say which machine it is, and they may be busy for many minutes.
-    """
-    uv.uv("--version")
-    if not any(baselines.glob(PATTERN.format(framework))):
-        raise StackError(f"no stack is locked below {baselines}; {_LOCK_ONE}")
 
 
 def build(

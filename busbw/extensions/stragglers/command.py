@@ -12,9 +12,8 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from busbw import grid, metrics, wire
+from busbw import grid, wire
 from busbw.cli import (
     Commands,
     add_command,
@@ -38,11 +37,10 @@ from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.report.renderers import render
-from busbw.session import forms
-from busbw.session.arguments import argument
+from busbw.session.arguments import payloads, ratio, seconds
+from busbw.session.command_line import hosts_of
 from busbw.session.errors import UsageError, usage_error
-from busbw.session.options import OF_HOSTS, OPTIONS
-from busbw.session.settings import hosts_of
+from busbw.session.options import OPTIONS, Options
 
 _DESCRIPTION = f"""
 Find slow hosts, links and chips. Hosts are measured in pairs, many pairs at once, until every two
@@ -52,6 +50,12 @@ More than {MOST_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip
 measured. Exit code 1: a slow host, link or chip was found, or something could not be measured.
 """
 _CHIP_ROUNDS = 40
+
+# The options of sessions that say which hosts there are, and how they are started.
+_OPTIONS = (
+    *("device", "processes", "ranks_per_process", "hosts", "host_python", "host_env", "cluster"),
+    *("cluster_trust_network", "device_wait"),
+)
 
 
 def add_to(commands: Commands) -> None:
@@ -64,15 +68,14 @@ def add_to(commands: Commands) -> None:
         example="busbw find-slow --hosts=node1,node2,node3,node4",
     )
     add = parser.add_argument
-    for option in OPTIONS:
-        if option.name in OF_HOSTS:
-            default = option.default or None
-            typed: dict[str, Any] = {"type": argument(option.parse), "default": default}
-            add(option.flag_name, **option.arguments, **({} if option.flag else typed))
+    # Options of an extension that was deleted are gone.
+    for option in (OPTIONS[name] for name in _OPTIONS if name in OPTIONS):
+        add(option.flag, **option.arguments)
+    parser.set_defaults(device_wait=Options().device_wait)
     add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
     add(
         "--payloads",
-        type=argument(metrics.parse_payloads),
+        type=payloads,
         default="64K,16M",
         metavar="SIZES",
         help="Measure a small payload for latency and a large one for bandwidth "
@@ -80,7 +83,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--least",
-        type=argument(forms.ratio),
+        type=ratio,
         default="1.05x",
         metavar="LOSS",
         help="Ignore slowdowns below this ratio, such as 5%% (default: %(default)s)",
@@ -88,7 +91,7 @@ def add_to(commands: Commands) -> None:
     add("--pairs", action="store_true", help="Measure every pair of hosts, however many there are")
     add(
         "--case-timeout",
-        type=argument(forms.seconds),
+        type=seconds,
         default="60",
         metavar="SECONDS",
         help="Give up on a pair that takes longer to start or to measure one payload "

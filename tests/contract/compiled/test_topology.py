@@ -163,7 +163,7 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
             ),
             (
                 ("--topology=v5e:2x4", "--frameworks=tensorflow"),
-                "--frameworks: 'tensorflow'; with --topology accepted is jax",
+                "--frameworks: expected jax with --topology, got 'tensorflow'",
             ),
         ],
         in_gate=2,

@@ -40,7 +40,7 @@ _VERDICT = (0, 1)
 # pattern of a command's text -> why it is not run
 _UNRUN = {
     r"pip install": "changes the environment",
-    r"--device=(tpu|gpu)|--share-devices|tpu-v5-lite|bench gpu": "needs the hardware",
+    r"--device=(tpu|gpu)|tpu-v5-lite|bench gpu": "needs the hardware",
     r"gcloud": "needs a bucket",
     r"^(srun|mpirun)|--hosts=node|dask (scheduler|worker)|--cluster=": "needs other hosts",
     r"--libtpu=": "downloads compilers",

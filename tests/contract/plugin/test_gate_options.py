@@ -149,8 +149,8 @@ def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_t
 ) -> None:
     ran = folder.run("--memory-limit=1M", exit_code=4)
     match = re.search(
-        r"--memory-limit: 1M: a worker of fake takes ([\d.]+) MiB before it measures anything; "
-        "accepted is more than that$",
+        r"--memory-limit: expected more than ([\d.]+) MiB, which a worker of fake takes by "
+        "itself, got 1M$",
         ran.sentence,
     )
     assert match is not None, ran.sentence

@@ -77,20 +77,29 @@ def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_h
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--hosts=one,,two",), "--hosts: '' is no host; accepted is what ssh connects to"),
-        (("--hosts=-oProxyCommand=x",), "--hosts: '-oProxyCommand=x' is no host"),
-        (("--hosts=one;true",), "--hosts: 'one;true' is no host"),
-        (("--hosts=one,one",), "--hosts: 'one' is there twice; accepted is each host once"),
+        (("--hosts=one,,two",), "--hosts: expected hosts that ssh connects to, got ''"),
+        (
+            ("--hosts=-oProxyCommand=x",),
+            "--hosts: expected hosts that ssh connects to, got '-oProxyCommand=x'",
+        ),
+        (("--hosts=one;true",), "--hosts: expected hosts that ssh connects to, got 'one;true'"),
+        (("--hosts=one,one",), "--hosts: expected each host once, got 'one' twice"),
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
-        (("--hosts=@empty",), "--hosts: @empty: no hosts; accepted is one in each line"),
+        (("--hosts=@empty",), "--hosts: @empty: expected a host in each line, got none"),
         (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is not a regular file"),
         (("--hosts=@binary",), "--hosts: @binary: no text"),
         (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
-        (("--hosts=one", "--host-python=a b"), "--host-python: 'a b'; accepted is a command"),
-        (("--hosts=one", "--host-env=A=1"), "--host-env: 'A=1' is no variable; accepted are names"),
-        (("--host-python=python3",), "--host-python: there are no --hosts that it is for"),
-        (("--hosts=one", "--topology=v5e:2x2"), "--hosts: not with --topology"),
+        (
+            ("--hosts=one", "--host-python=a b"),
+            "--host-python: expected a command or a path without spaces, got 'a b'",
+        ),
+        (
+            ("--hosts=one", "--host-env=A=1"),
+            "--host-env: expected names of variables, or none, got 'A=1'",
+        ),
+        (("--host-python=python3",), "--host-python: only with --hosts"),
+        (("--hosts=one", "--topology=v5e:2x2"), ": not with --topology, which measures nothing"),
     ],
 )
 def test_a_value_that_names_no_hosts_is_a_usage_error(

@@ -94,8 +94,8 @@ def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
     ("options", "sentence"),
     sweep(
         [
-            (["--soak=10"], "--soak: '10'; accepted is a duration such as 90s, 10m or 8h"),
-            (["--soak=-1s"], "--soak: '-1s'; accepted is a duration"),
+            (["--soak=10"], "--soak: expected a duration such as 90s, 10m or 8h, got '10'"),
+            (["--soak=-1s"], "--soak: expected a number of seconds above 0, got '-1'"),
             (
                 ["--soak=1m", "--update-baselines"],
                 "--update-baselines: not with --soak",

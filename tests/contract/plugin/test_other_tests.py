@@ -83,7 +83,7 @@ def test_a_wrong_option_is_a_usage_error_where_the_tests_that_measure_are_desele
 ) -> None:
     assert "busbw" not in output_of(beside, "--launches=0")
     ran = beside.run("-k", "no_such_test", "--launches=0", exit_code=4)
-    assert "--launches: '0'" in ran.sentence
+    assert "argument --launches: expected a whole number from 1, got '0'" in ran.text
 
 
 def test_other_tests_and_tests_that_measure_run_in_one_session(beside: Folder) -> None:

@@ -1,4 +1,4 @@
-"""One GPU, and more processes than GPUs: they share it, and everything that is kept says so."""
+"""Two processes share a single GPU, and everything that is kept says so."""
 
 from __future__ import annotations
 
@@ -41,35 +41,10 @@ def test_a_single_gpu_is_taken_before_the_cpu_where_no_device_is_named(folder: F
 
 
 @pytest.mark.exhaustive
-def test_processes_share_gpus_with_share_devices(folder: Folder) -> None:
-    folder.script(**TWO)
-    ran = folder.run("--processes=3", "--share-devices", "--update-baselines", exit_code=0)
-    assert "on a shared device; --share-devices: 3 processes share 2 GPUs; NCCL" in ran.text
-    assert folder.baseline_file.parent.name == "3r-1h3p-shared"
-    assert ran.case()["case"]["ranks"] == 3
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("script", "options", "message"),
-    [
-        ({}, ["--processes=2"], "--share-devices: no GPU to share (fake: not in the script)"),
-        (TWO, ["--processes=2"], "2 GPUs for 2 processes are enough; leave the option out"),
-        (ONE, [], "--share-devices: expected several --processes, such as --processes=2"),
-    ],
-)
-def test_share_devices_is_a_usage_error_where_nothing_is_shared(
-    folder: Folder, script: dict[str, Any], options: list[str], message: str
-) -> None:
-    folder.script(**script)
-    assert message in folder.run("--share-devices", *options, exit_code=4).sentence
-
-
-@pytest.mark.exhaustive
 def test_another_number_of_ranks_is_no_reason_to_share_by_itself(folder: Folder) -> None:
     folder.script(**ONE)
     ran = folder.run("--device=gpu", "--ranks=4", exit_code=4)
-    assert "two are needed; several --processes can share it with --share-devices" in ran.sentence
+    assert "two are needed; without --ranks and --processes two processes share it" in ran.sentence
 
 
 @pytest.mark.exhaustive

@@ -38,7 +38,7 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
     folder.fill_disk()
     ran = folder.run(f"--results={file}", "--junitxml=", exit_code=1)
     message = said_at_the_end(ran)
-    assert message == f"ERROR: --results: no results were written: {file}: File too large"
+    assert message == f"ERROR: --results: nothing was written: {file}: File too large"
     assert "1 without baseline" in ran.last_line
     assert file.read_bytes() == before
     assert not list(folder.path.glob("mine.json?*"))

@@ -50,7 +50,7 @@ OF_TENSORFLOW = [
             (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
             (
                 [AGAINST, "--payloads=1K,1M", "-k", "1K", "--inject=delay:15%@1K+1M"],
-                "--inject: 1M is no payload of the selected tests; they have 1K",
+                "--inject: expected a selected payload (1K), got 1M",
             ),
         ],
         in_gate=2,
@@ -90,11 +90,11 @@ def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importi
         [
             (
                 ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
-                "cannot do a delay; it takes memory",
+                "--inject: tensorflow cannot be delayed; expected memory:SIZE",
             ),
             (
                 ("--clock=dispatch", "--inject=delay:15%"),
-                "a delay is for chains, not for the single",
+                "--inject: a delay is for chains; expected no --clock=dispatch",
             ),
         ]
     ),
@@ -114,7 +114,9 @@ def test_two_dashes_are_a_usage_error_and_no_value_of_an_option(
     folder: Folder, option: str
 ) -> None:
     """The argparse of Python 3.11 makes an empty list of them."""
-    assert f"busbw: {option}: " in folder.run(f"{option}=--", exit_code=4).sentence
+    assert (
+        f"{option}: expected a value, got '--'" in folder.run(f"{option}=--", exit_code=4).sentence
+    )
 
 
 @pytest.mark.parametrize(

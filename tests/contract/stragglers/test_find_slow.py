@@ -147,8 +147,11 @@ def test_no_host_is_unreachable_if_no_pair_can_be_measured(cluster: Cluster) -> 
     [
         (["--hosts=one,two,three"], "3 hosts: expected 4 or more, because among fewer a slow host"),
         ([], "there are no hosts; expected --hosts=LIST or --cluster=ADDRESS"),
-        (["--hosts=one,two,three,four", "--least=0"], "argument --least: '0'; "),
-        (["--hosts=one,one"], "'one' is there twice"),
+        (
+            ["--hosts=one,two,three,four", "--least=0"],
+            "argument --least: expected a loss such as 25%",
+        ),
+        (["--hosts=one,one"], "expected each host once, got 'one' twice"),
         (["--hosts=a,b,c,d", "--payloads=1Q"], "'1Q' is not a size"),
         (["--hosts=a,b,c,d", "--processes=6"], "4 hosts cannot share --processes=6 equally"),
     ],

@@ -9,8 +9,9 @@ from busbw.extensions import hooks
 
 
 def test_a_hook_is_the_function_that_an_extension_declares() -> None:
-    (check,) = hooks("check_reference")
-    assert (check.__module__, check.__name__) == ("busbw.extensions.stacks.reference", "check")
+    (build,) = hooks("build_references")
+    assert build.__module__ == "busbw.extensions.stacks.session"
+    assert build.__name__ == "build_references"
     assert hooks("none") == []
 
 

@@ -1,4 +1,4 @@
-"""What needs no device is said while another session has the machine: nobody waits to read it."""
+"""A usage error that needs no device is shown while another session has the machine."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ def said(busy: Folder, *options: str) -> str:
     sweep(
         [
             (("--device=tpu",), "no TPU to measure on (fake: not in the script)"),
-            (("--mesh=2x4", "--ranks=4"), "--ranks=4 asks for 4"),
+            (("--mesh=2x4", "--ranks=4"), "--ranks: expected 8, of the mesh or all processes"),
             (("--mesh=2x4", "--axes=z"), "no axis of the mesh 2x4; it has x, y"),
             ((*BLOCKS, "--ranks=4"), "payload of 8 is not 4 equal blocks of float32"),
             ((*BLOCKS, "--mesh=2x2"), "payload of 8 is not 4 equal blocks of float32"),
             ((*BLOCKS, "--device=cpu"), "payload of 8 is not 4 equal blocks of float32"),
-            (("--against=baseline",), "--against=baseline: fake: no stack is locked below "),
         ],
         in_gate=2,
     ),

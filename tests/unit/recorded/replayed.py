@@ -24,9 +24,10 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
-from busbw.session import judgement, references
-from busbw.session.outputs import document_of
-from busbw.session.settings import Settings
+from busbw.session.judge import judge
+from busbw.session.levels import read_levels
+from busbw.session.options import Options
+from busbw.session.record import document_of
 from busbw.session.state import Collected, Judged, Measured, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
@@ -54,10 +55,10 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         device=device, unreached=inputs["unreached"], slice_key=slice_keys.__getitem__
     )
     machine = SimpleNamespace(target=target, process_hosts=())
-    settings = _settings(inputs, baselines=root, history=None)
+    options = _options(inputs, baselines=root, history=None)
     paired = inputs["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
-    collected = Collected(settings=settings, began=BEGAN)
+    collected = Collected(options=options, began=BEGAN)
     measured = Measured(
         collected=collected,
         machine=machine,  # type: ignore[arg-type]
@@ -72,7 +73,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(inputs["plan"]),
-        levels={} if paired else references.levels_at(collected, keys, device),
+        levels={} if paired else read_levels(collected, keys, device),
         measurements={
             spec: Measurement(
                 case=job.case,
@@ -86,7 +87,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judgement.judged(measured, inputs["skip"])
+    judged = judge(measured, inputs["skip"])
     return _document(judged)
 
 
@@ -116,24 +117,23 @@ def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[
     }
 
 
-def _settings(inputs: Mapping[str, Any], **more: Any) -> Settings:
-    """What the options said."""
-    settings = inputs["settings"]
-    settings = SimpleNamespace(
-        against=settings.get("paired") or None,
-        require_baselines=settings["require_baselines"],
-        extra={"require_signature": False},
-        update_baselines=settings["update_baselines"],
-        accept_regression=settings.get("accept_regression"),
-        memory_limit_bytes=settings.get("memory_limit_bytes"),
+def _options(inputs: Mapping[str, Any], **more: Any) -> Options:
+    """Return what the options of a recorded session were."""
+    recorded = inputs["settings"]
+    options = SimpleNamespace(
+        is_paired=bool(recorded.get("paired")),
+        require_baselines=recorded["require_baselines"],
+        update_baselines=recorded["update_baselines"] or "",
+        accept_regression=recorded.get("accept_regression") or "",
+        memory_limit=recorded.get("memory_limit_bytes"),
         fail_above=None,
-        names_cases=False,
+        is_filtered=False,
         ranks=4,
-        absent_frameworks=tuple(settings.get("absent_frameworks", ())),
+        absent_frameworks=tuple(recorded.get("absent_frameworks", ())),
         writes_baselines=False,
-        **{"history": None, "repeat": (), **more},
+        **{"history": None, "command": (), "stacks": {}, "extra": {}, **more},
     )
-    return settings  # type: ignore[return-value]
+    return options  # type: ignore[return-value]
 
 
 def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
@@ -167,7 +167,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         kinds: dict[str, Any] = {"Compiled": Compiled, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = compilation.Programs(
-        collected=Collected(settings=_settings(inputs, baselines=root), began=COMPILED),
+        collected=Collected(options=_options(inputs, baselines=root), began=COMPILED),
         compiling=compiling,
         specs=specs,
         compilers=described,

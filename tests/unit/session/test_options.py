@@ -10,20 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.errors import UsageError
-from busbw.session.options import OPTIONS, given
-from busbw.session.settings import settings_of
-from tests.helpers.sweep import sweep
-
-pytestmark = pytest.mark.sessions
+from busbw.session.command_line import read_options
+from busbw.session.options import Options
 
 ROOT = Path(__file__).parents[3]
-OPTION = """
-OPTIONS += (
-    Option(
-        name="paint", parse=forms.word(("red", "blue")), default="red", metavar="WORD", help="which"
-    ),
-)
+AFTER = "    # Not options of the command line.\n"
+OPTION = """\
+    paint: str = _option(
+        "Paint it (default: red)", "red", choices=("red", "blue"), metavar="WORD", has_setting=True
+    )
 """
 
 
@@ -34,8 +29,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, found / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "conftest.py", found)
-    with (found / "busbw/session/options.py").open("a") as declarations:
-        declarations.write(OPTION)
+    path = found / "busbw/session/options.py"
+    path.write_text(path.read_text().replace(AFTER, OPTION + AFTER))
     return found
 
 
@@ -54,29 +49,23 @@ def _said(copy: Path, *options: str, code: int, ini: str = "") -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.sessions
 def test_a_new_declaration_is_in_help_with_its_default_and_in_the_ini_file(copy: Path) -> None:
     said = _said(copy, "--help", code=0)
-    assert "--paint=WORD" in said and "which (default: red)" in said
-    assert "busbw_paint (string):" in said
+    assert "--paint=WORD" in said and "Paint it (default: red)" in said
+    assert "busbw_paint (linelist):" in said
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("options", "ini"), sweep([((), "busbw_paint = green"), (("--paint=green",), "")])
-)
-def test_its_values_are_checked_wherever_they_are_given(
-    copy: Path, options: tuple[str, ...], ini: str
-) -> None:
-    said = _said(copy, "--collect-only", *options, code=4, ini=ini)
-    assert "ERROR: busbw: --paint: expected one of red, blue, got 'green'" in said
-    assert _said(copy, "--collect-only", "--paint=blue", "-q", code=0)
+def _read(root: Path, *words: str, **settings: list[str]) -> Options:
+    return read_options(["--frameworks=fake", *words], root, settings)
 
 
-def test_every_option_has_a_value_where_nothing_is_given() -> None:
-    found = given(Path())
-    assert set(found.options) == {option.name for option in OPTIONS}
+def test_values_of_an_option_that_may_be_repeated_are_joined(tmp_path: Path) -> None:
+    options = _read(tmp_path, f"--python=jax={sys.executable}", python=[f"fake={sys.executable}"])
+    assert set(options.python) == {"jax", "fake"}
 
 
-def test_an_option_that_cannot_be_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match=r"^--launches: 'none'; accepted is a whole number"):
-        settings_of(given(Path(), frameworks="fake", launches="none"))
+def test_a_setting_that_a_given_option_excludes_does_not_count(tmp_path: Path) -> None:
+    assert _read(tmp_path, fail_above=["25%"]).fail_above == 1.25
+    options = _read(tmp_path, "--try-env=A=B", fail_above=["25%"])
+    assert (options.fail_above, options.is_paired, options.launches) == (None, True, 6)

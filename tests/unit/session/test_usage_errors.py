@@ -6,65 +6,62 @@ the sentence and ends with exit code 4 is in `tests/contract/plugin/test_usage_e
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
 
 from busbw import storage
 from busbw.model.case import GridError
-from busbw.session.display import Display, Screen
+from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 from busbw.session.mode import mode_of
-from busbw.session.options import OPTIONS as DECLARED
-from busbw.session.options import given
-from busbw.session.phases import Surroundings
+from busbw.session.progress import Display, Screen
 from tests.contract.plugin.test_reference_options import AGAINST
 
-WHOLE = "accepted is a whole number from "
-SECONDS = "accepted is a number of seconds above 0"
+WHOLE = "expected a whole number from "
+SECONDS = "expected a number of seconds above 0, got "
 NO_LIMITS = ("25", "0%", "1x", "x", "%", "-5%", "nan%", "inf%", "1,5x")
+EMPTY = "expected a value, got an empty text"
 SIZE = "is not a size; expected a whole number of bytes with K, M or G"
 DTYPES = "expected one of float32, bfloat16, float16, int32, got "
-DELAY = "; expected delay:AMOUNT, where AMOUNT is for example 15%, 20us or 1ms"
+DELAY = "expected delay:AMOUNT, with an AMOUNT such as 15%, 20us or 1ms, got "
 INJECTED = "expected one of delay, memory, got "
 TWO = ("--processes=2", "--ranks-per-process=2")
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
-SHARE = "--share-devices"
 PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
 LEVELS = "expected slices, hosts, processes, devices"
 
 # One option with several values, and what the sentence has of each.
 VALUES = [
-    ("--payloads", ["", "abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
+    ("--payloads", ["abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
+    ("--payloads", [""], EMPTY),
     ("--launches", ["0", "-1", "few"], f"{WHOLE}1"),
-    ("--launches", [""], "--launches: expected a value, got an empty text"),
-    ("--fail-above", [""], "--fail-above: expected a value, got an empty text"),
-    ("--ranks", ["0", "1"], "fewer than two ranks are not a collective"),
-    ("--ranks", ["-3", "many", "2.5"], f"{WHOLE}2"),
+    ("--launches", [""], f"--launches: {EMPTY}"),
+    ("--fail-above", [""], f"--fail-above: {EMPTY}"),
+    ("--ranks", ["0", "1", "-3", "many", "2.5"], f"{WHOLE}2"),
     ("--case-timeout", ["0", "-1", "soon", "nan", "inf"], SECONDS),
-    ("--time-budget", ["0", "-1", "soon", "nan", "inf", ""], f"--time-budget: {{!r}}; {SECONDS}"),
+    ("--time-budget", ["0", "-1", "soon", "nan", "inf"], f"--time-budget: {SECONDS}{{!r}}"),
     ("--device-wait", ["forever"], SECONDS),
     ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
-    ("--fail-above", [*NO_LIMITS], "--fail-above: {!r}; accepted is a loss such as 25%"),
+    ("--fail-above", [*NO_LIMITS], "--fail-above: expected a loss such as 25%"),
     (
         "--dtypes",
         ["float64", "float8", "float128", "int8", "int64", "bfloat8"],
         f"{DTYPES}{{!r}}",
     ),
-    ("--frameworks", ["", ",", "keras"], "expected one of jax, tensorflow, fake"),
+    ("--frameworks", [",", "keras"], "expected one of jax, tensorflow, fake"),
     ("--mesh", ["2by4", "2x", "0x4", "2x4x"], "--mesh: {!r} is not a mesh; expected up to 6 "),
-    ("--mesh", ["1", "1x1"], "--mesh: {}: fewer than two ranks are not a collective"),
+    ("--mesh", ["1", "1x1"], "--mesh: expected a mesh of two ranks or more, got {!r}"),
     (
         "--inject",
         ["delay", "delay:", "delay:0%", "delay:-5%", "delay:5"],
-        f"--inject: {{!r}}{DELAY}",
+        f"--inject: {DELAY}{{!r}}",
     ),
-    ("--inject", ["delay:5%/M", "delay:often"], f"--inject: {{!r}}{DELAY}"),
+    ("--inject", ["delay:5%/M", "delay:often"], f"--inject: {DELAY}{{!r}}"),
     ("--inject", ["chaos", "payload:10%", "sleep:60%"], INJECTED),
-    ("--against-env", ["NAME", "=value", ""], "--against-env: {!r}; accepted is NAME=VALUE"),
-    ("--try-env", ["NAME", "=value", ""], "--try-env: {!r}; accepted is NAME=VALUE"),
-    ("--against", ["/nowhere/python", "", "keras=python3"], "--against: {!r} is not an executable"),
+    ("--against-env", ["NAME", "=value"], "--against-env: expected NAME=VALUE, got {!r}"),
+    ("--try-env", ["NAME", "=value"], "--try-env: expected NAME=VALUE, got {!r}"),
+    ("--against", ["/nowhere/python", "keras=python3"], "--against: {!r} is not an executable"),
     ("--against=fake", ["/nowhere/python"], "--against: {!r} is not an executable program"),
     (
         "--python",
@@ -107,10 +104,10 @@ OPTIONS = [
         ["--collectives=all_gather", "--payloads=1K,1028"],
         "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs",
     ),
-    (["--mesh=2x3", "--ranks=4"], "--mesh: 2x3 has 6 ranks, --ranks=4 asks for 4"),
-    (["--page=-"], "--page: '-'; accepted is a file: --results alone may be '-'"),
-    (["--metrics=-"], "--metrics: '-'; accepted is a file: --results alone may be '-'"),
-    (["--axes=y"], "--axes: there is no --mesh whose axes they could be"),
+    (["--mesh=2x3", "--ranks=4"], "--ranks: expected 6, of the mesh or all processes, got 4"),
+    (["--page=-"], "--page: expected a file, got '-', which is for --results"),
+    (["--metrics=-"], "--metrics: expected a file, got '-', which is for --results"),
+    (["--axes=y"], "--axes: only with --mesh"),
     (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
     (["--mesh=2x4", "--axes=xy"], "is no axis of the mesh 2x4; it has x, y"),
     (["--mesh=2x4", "--axes=x,"], "is no axis of the mesh 2x4; it has x, y"),
@@ -124,29 +121,24 @@ OPTIONS = [
     (["--mesh=hosts:2,hosts:2"], "each once"),
     (["--mesh=nodes:2,devices:2"], LEVELS),
     ([*NAMED, "--axes=x"], "'x' is no axis of the mesh hosts:2,devices:4; it has hosts, dev"),
-    ([*NAMED, "--ranks-per-process=2"], "--mesh: hosts:2,devices:4 has 8 ranks"),
+    ([*NAMED, "--ranks-per-process=2"], "--mesh: expected 4 ranks, those of all processes"),
     (["--processes=0"], f"{WHOLE}1"),
     (["--processes=two"], f"{WHOLE}1"),
     (["--processes=2", "--ranks-per-process=0"], f"{WHOLE}1"),
-    (["--ranks-per-process=2"], "there are no --processes whose ranks they could be"),
-    ([*TWO, "--ranks=6"], "2 processes of 2 have 4 ranks"),
-    ([SHARE], "--share-devices: expected several --processes, such as --processes=2"),
     (
-        [SHARE, "--processes=2", "--device=cpu"],
-        f"{SHARE}: not with --device=cpu, whose devices are",
+        ["--ranks-per-process=2"],
+        "--ranks-per-process: expected several --processes, such as --processes=2",
     ),
+    ([*TWO, "--ranks=6"], "--ranks: expected 4, of the mesh or all processes, got 6"),
     (
-        [SHARE, "--processes=2", "--device=tpu"],
-        f"{SHARE}: not with --device=tpu: libtpu belongs to",
+        ["--hosts=a,b", "--cluster=tcp://a:1"],
+        "--cluster: not with --hosts, which starts processes by ssh",
     ),
-    ([SHARE, *TWO], "--ranks-per-process: not with --share-devices, where each process has one"),
-    ([SHARE, "--processes=2", "--cluster=a"], f"--cluster: not with {SHARE}, which"),
-    (["--hosts=a,b", "--cluster=tcp://a:1"], "--hosts: expected one of --hosts and --cluster"),
-    (["--cluster-trust-network"], "--cluster-trust-network: there is no --cluster that it is for"),
-    (["--cluster=http://a:1"], "'http://a:1'; expected tcp://HOST:PORT, tls://HOST:PORT or a file"),
-    ([SHARE, "--processes=2", "--hosts=a,b"], f"--hosts: not with {SHARE}, which is for the GPUs"),
-    ([SHARE, "--processes=2", "--program=a:b"], f"{SHARE}: not with --program"),
-    ([SHARE, "--topology=v5e:2x4"], f"{SHARE}: not with --topology, which measures nothing"),
+    (["--cluster-trust-network"], "--cluster-trust-network: only with --cluster"),
+    (
+        ["--cluster=http://a:1"],
+        "expected tcp://HOST:PORT, tls://HOST:PORT or a file, got 'http://a:1'",
+    ),
     (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
     (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
     (["--python=fake=/bin/false"], "fake: the worker ended with exit code 1"),
@@ -156,33 +148,39 @@ OPTIONS = [
     ),
     (
         ["--try-env=A=B", "--against=baseline"],
-        "--try-env: not with --against=baseline, whose nights are a history",
+        "--against=baseline: expected no other stack: the lock says which",
     ),
     (
         ["--fail-above=25%", AGAINST],
-        "--fail-above: not with --against: it is a limit against stored times",
+        "--fail-above: not with --against, which compares with another stack",
     ),
-    (["--update-baselines", "--accept-regression="], "accepted is a reason in words"),
-    (["--update-baselines", "--accept-regression=  "], "accepted is a reason in words"),
-    (["--accept-regression=why"], "--accept-regression: needs --update-baselines"),
+    (["--update-baselines", "--accept-regression="], EMPTY),
+    (["--update-baselines", "--accept-regression=  "], EMPTY),
+    (["--accept-regression=why"], "--accept-regression: only with --update-baselines"),
     (
         ["--accept-regression=why", "--update-baselines=new"],
-        "--accept-regression: needs --update-baselines",
+        "--accept-regression: expected --update-baselines with it",
     ),
     # What is slowed down on purpose, or measured in turn, becomes no baseline.
-    (["--inject=delay:5%", "--update-baselines"], "--update-baselines: not with --inject: "),
-    (["--inject=delay:5%", "--prune-baselines"], "--prune-baselines: not with --inject: "),
+    (
+        ["--inject=delay:5%", "--update-baselines"],
+        "--update-baselines: not with --inject, whose times",
+    ),
+    (
+        ["--inject=delay:5%", "--prune-baselines"],
+        "--prune-baselines: not with --inject, whose times",
+    ),
     (
         [AGAINST, "--update-baselines"],
-        "--update-baselines: not with --against: these are no ",
+        "--update-baselines: not with --against, which compares",
     ),
-    ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against: these are no times "),
-    (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
-    (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --against"),
+    ([AGAINST, "--prune-baselines"], "--prune-baselines: not with --against, which compares"),
+    (["--against-env=A=B", "--update-baselines"], "--update-baselines: not with --against-env"),
+    (["--try-env=A=B", "--update-baselines"], "--update-baselines: not with --try-env"),
     # Otherwise it would be a trial that tries nothing, and green.
     (
         [*PAIRS, "--inject=delay:15%@4M"],
-        "--inject: 4M is no payload of the selected tests; they have 1K, 1M",
+        "--inject: expected a selected payload (1K, 1M), got 4M",
     ),
     (
         ["--device=tpu"],
@@ -199,18 +197,15 @@ USUAL = ("--frameworks=fake", "--payloads=1M", "--launches=1")
 
 
 def _refused(root: Path, *words: str) -> str:
-    """The sentence with which a session of these options ends before it measures."""
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    for one in DECLARED:
-        parser.add_argument(one.flag_name, **one.arguments)
-    options = vars(parser.parse_args([*USUAL, *words]))
+    """Return the error with which a session of these options ends before it measures."""
     with pytest.raises((UsageError, GridError)) as refused:
-        mode = mode_of(given(root, **options))
-        collected, specs = mode.with_specs(mode.collected)
-        problem = mode.problem(collected, specs)
+        options = read_options([*USUAL, *words], root)
+        mode = mode_of(options)
+        collected, specs = mode.add_specs(mode.collected)
+        problem = mode.problem(options, specs)
         if problem:
             raise UsageError(problem)
-        mode.judged(collected, specs, Surroundings(display=Display(Screen())))
+        mode.run(collected, specs, Display(Screen()))
     return str(refused.value)
 
 

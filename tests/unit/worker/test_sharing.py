@@ -75,7 +75,7 @@ def test_a_process_without_its_gpu_is_refused_before_others_wait(
     first, second = _members(2, 0)
     root = _host(tmp_path, 1)
     sharing.check_gpu_count(first, None, 1, root)
-    with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: --share"):
+    with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: expected"):
         sharing.check_gpu_count(second, None, 1, root)
     sharing.check_gpu_count(second, Device.CPU, 1, root)
     sharing.check_gpu_count(_members(2, 1)[1], Device.GPU, 1, root)

@@ -208,7 +208,7 @@ def _collisions(root: Path) -> Iterator[tuple[str, str]]:
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
     fixtures = ("busbw_verdict", *extensions.names("MODES"))
     ours |= {f"fixture {name}" for name in fixtures}
-    ours |= {option.flag_name for option in OPTIONS}
+    ours |= {option.flag for option in OPTIONS.values()}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
         if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN.parent):

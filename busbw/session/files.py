@@ -15,20 +15,16 @@ from busbw.baselines.files import check_folder
 from busbw.report.figures import is_csv
 from busbw.report.results import is_results
 
-from . import homes
+from .arguments import expand_home
 from .errors import usage_error
-from .option import Given
 
-# Names the folder of the history where --history does not.
+# The folder of the history without --history.
 HISTORY = "BUSBW_HISTORY"
 
 # What --results=- names.
 STANDARD_OUTPUT = Path("-")
 
 _PACKAGE = Path(busbw.__file__).parent
-
-# With these options baselines are written.
-WRITING = ("update_baselines", "prune_baselines")
 
 
 def shipped_folder(name: str) -> Path:
@@ -41,39 +37,29 @@ def shipped_folder(name: str) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
-def stack_cache_of(text: str | None) -> Path:
-    """Raises ValueError for ``none``, and where the user has no cache folder."""
-    try:
-        found = homes.cache_folder(text or "")
-    except ValueError as error:
-        raise ValueError(f"--stack-cache: {error}") from error
-    if found is None:
-        raise ValueError("--stack-cache: expected a folder, got 'none'")
-    return found
-
-
-def baselines_of(given: Given, text: str | None) -> Path:
-    """The default folder need not exist yet; one that is named exists, or will be written."""
-    root = given.root / (text or "baselines")
+def baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
+    """Return the folder of baselines; one that is named exists, or will be written."""
+    folder = root / str(values.get("baselines", "baselines"))
+    updates, prunes = ("update_baselines" in values, "prune_baselines" in values)
     with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
         check_folder(
-            root,
-            may_be_missing=not text or bool(given.options["update_baselines"]),
-            is_written=any(given.options[name] for name in WRITING),
+            folder,
+            may_be_missing="baselines" not in values or updates,
+            is_written=updates or prunes,
             hint="; --update-baselines makes it",
         )
-    return root
+    return folder
 
 
-def history_of(given: Given, texts: Mapping[str, Any], stored: Path) -> Path | None:
+def history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
     """Return the folder of the history, None for none; it is not among the baselines."""
-    text = texts["history"] or os.environ.get(HISTORY, "")
+    text, baselines = values.get("history") or os.environ.get(HISTORY, ""), values["baselines"]
     if not text:
         return None
-    with usage_error(ValueError, where=f"{'--history' if texts['history'] else HISTORY}: "):
-        path = given.root / homes.expanded(text)
-        if stored.resolve() in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"{path} is in {stored}, which holds baselines only")
+    with usage_error(ValueError, where=f"{'--history' if 'history' in values else HISTORY}: "):
+        path = root / expand_home(text)
+        if path.resolve().is_relative_to(baselines.resolve()):
+            raise ValueError(f"{path} is in {baselines}, which holds baselines only")
         storage.check_folder(path)
     return path
 
@@ -116,36 +102,40 @@ def _metrics() -> View:
     )
 
 
-def outputs_of(given: Given, texts: Mapping[str, Any], root: Path) -> dict[str, Path]:
+def outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict[str, Path]:
     """Check the files that a session writes; return them by the name of the option.
 
-    Each is another file, and replaces nothing but a file of its own kind. Raises UsageError.
+    Each is another file, none of `other_outputs` by option, and replaces nothing but a file of its
+    own kind. Raises UsageError.
     """
-    taken, paths = dict(given.outputs), {}
+    taken = {Path(os.path.realpath(name)): option for option, name in other_outputs.items()}
+    paths: dict[str, Path] = {}
     for name in ("results", "metrics", *extensions.names("VIEWS")):
-        if texts[name]:
+        text = values.get(name)
+        if text == str(STANDARD_OUTPUT) and name == "results":
+            paths[name] = STANDARD_OUTPUT
+        elif text:
             with usage_error(ValueError, where=f"--{name}: "):
-                paths[name] = _output(name, texts[name], root, taken)
-            taken |= {f"--{name}": texts[name]}
+                path = _output(name, Path(text).absolute(), values["baselines"])
+                if path in taken:
+                    raise ValueError(f"{path} is the file of {taken[path]}, too")
+                paths[name], taken[path] = path, f"--{name}"
     return paths
 
 
-def _output(name: str, text: str, root: Path, taken: Mapping[str, str]) -> Path:
-    view = None if name == "results" else view_of(name)
-    if view and view.missing:
-        raise ValueError(view.missing)
-    kind = view.kind if view else "earlier results of busbw"
-    is_kind = view.is_kind if view else is_csv if is_named_csv(text) else is_results
-    if text == str(STANDARD_OUTPUT):
-        if name == "results":
-            return STANDARD_OUTPUT
-        raise ValueError("'-'; accepted is a file: --results alone may be '-'")
-    path = Path(text).absolute()
-    storage.check_output(path, kind=kind, is_kind=is_kind)
+def _output(name: str, path: Path, baselines: Path) -> Path:
+    """Return the path of a file that may be written. Raises ValueError."""
+    if name == "results":
+        is_kind = is_csv if is_named_csv(path.name) else is_results
+        storage.check_output(path, kind="earlier results of busbw", is_kind=is_kind)
+    else:
+        view = view_of(name)
+        if view.missing:
+            raise ValueError(view.missing)
+        if path.name == "-":
+            raise ValueError("expected a file, got '-', which is for --results")
+        storage.check_output(path, kind=view.kind, is_kind=view.is_kind)
     real = Path(os.path.realpath(path))
-    if real.is_relative_to(os.path.realpath(root)):
-        raise ValueError(f"{path} is in {root}, which holds baselines only")
-    for option, other in taken.items():
-        if real == Path(os.path.realpath(other)):
-            raise ValueError(f"{path} is the file of {option}, too")
-    return path
+    if real.is_relative_to(os.path.realpath(baselines)):
+        raise ValueError(f"{path} is in {baselines}, which holds baselines only")
+    return real

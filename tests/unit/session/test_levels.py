@@ -15,7 +15,6 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import drafted
 from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, save
-from busbw.driver.bundle import worker_hash
 from busbw.history.files import append, read
 from busbw.history.lines import Series, earlier
 from busbw.judge.levels import Levels
@@ -25,10 +24,11 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
-from busbw.session import judgement, references
-from busbw.session.options import given
-from busbw.session.outputs import appended
-from busbw.session.settings import Against, LockedStack, Settings, settings_of
+from busbw.session.command_line import read_options
+from busbw.session.judge import judge, judge_cases
+from busbw.session.levels import assess, read_levels, record_of, today
+from busbw.session.options import Options
+from busbw.session.record import append_history
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
@@ -49,17 +49,17 @@ def _stored(
         save(draft, accepted, session=session, budget=0.1)
 
 
-def _settings(root: Path, **changes: Any) -> Settings:
+def _options(root: Path, **changes: Any) -> Options:
     usual = {"baselines": root / "baselines", "history": root / "history"}
-    return replace(settings_of(given(root, frameworks="fake")), **{**usual, **changes})
+    return replace(read_options(["--frameworks=fake"], root), **{**usual, **changes})
 
 
 def _levels(
-    settings: Settings,
+    options: Options,
     keys: Sequence[EnvironmentKey] = (KEY,),
 ) -> dict[EnvironmentKey, Levels]:
-    collected = Collected(settings=settings, began=BEGAN)
-    return references.levels_at(collected, keys, Device.CPU)
+    collected = Collected(options=options, began=BEGAN)
+    return read_levels(collected, keys, Device.CPU)
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
@@ -67,24 +67,24 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
-    settings = _settings(root)
+    options = _options(root)
     jobs = {
         build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
             case=one.case,
             key=KEY,
-            stored=find(settings.baselines, KEY, one.case),
+            stored=find(options.baselines, KEY, one.case),
         )
         for one in measurements
     }
     return Measured(
-        collected=Collected(settings=settings, began=BEGAN),
+        collected=Collected(options=options, began=BEGAN),
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
         jobs=jobs,
         skipped={},
         environment=build.environment(**environment),
         plan=build.plan(),
-        levels=_levels(settings),
+        levels=_levels(options),
         measurements=dict(zip(jobs, measurements)),
     )
 
@@ -93,7 +93,7 @@ def _judged(measured: Measured) -> Judged:
     return Judged(
         collected=measured.collected,
         session=SessionVerdict(outcomes=(SessionOutcome.FINE,), text=""),
-        verdicts={spec: one.verdict for spec, one in judgement.rulings(measured).items()},
+        verdicts={spec: one.verdict for spec, one in judge_cases(measured).items()},
         observed=measured,
     )
 
@@ -111,7 +111,7 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     _stored(root, build.case(), build.case(framework="tensorflow"))
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
-    found = _levels(_settings(tmp_path), [KEY, KEY])
+    found = _levels(_options(tmp_path), [KEY, KEY])
     assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
 
 
@@ -120,13 +120,13 @@ def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
     _stored(root, build.case())
     (path,) = root.rglob("*.json")
     path.with_name("published.all_reduce.paper.json").write_text("{}")
-    assert list(_levels(_settings(tmp_path))) == [KEY]
+    assert list(_levels(_options(tmp_path))) == [KEY]
 
 
 def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case())
-    settings = _settings(tmp_path, history=None)
-    (found,) = _levels(settings).values()
+    options = _options(tmp_path, history=None)
+    (found,) = _levels(options).values()
     assert len(found.sessions) == 1
 
 
@@ -171,9 +171,9 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
     tmp_path: Path, edit: Mapping[str, str], error: str
 ) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
-    settings = _settings(tmp_path)
+    options = _options(tmp_path)
     append(tmp_path / "history", KEY, [line(case=build.case(), moment=AT, times_us=(1000.0,))])
-    assert _levels(settings)
+    assert _levels(options)
     (path,) = (tmp_path / "baselines").rglob("*.json")
     text = path.read_text()
     for before, after in edit.items():
@@ -181,7 +181,7 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
         text = text.replace(before, after)
     path.write_text(text)
     with pytest.raises(BaselineError) as refused:
-        _levels(settings)
+        _levels(options)
     assert str(refused.value).startswith(f"{path}: float32 4K: {error}")
 
 
@@ -195,14 +195,14 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         versions={"jax": dict(run.versions)},
         flags={"XLA_FLAGS": "--a"},
     )
-    assert not appended(_judged(measured)).errors
+    assert not append_history(_judged(measured)).errors
     lines = read(tmp_path / "history", KEY)
     (later,) = earlier(lines, Series(framework="jax"))
-    ((key, today),) = references.today(measured).items()
+    ((key, session),) = today(measured).items()
     assert key == KEY
-    assert later.began == today.began == BEGAN
-    assert later.times_s == today.times_s
-    ((before,), (now,)) = (*later.records.values(), *today.records.values())
+    assert later.began == session.began == BEGAN
+    assert later.times_s == session.times_s
+    ((before,), (now,)) = (*later.records.values(), *session.records.values())
     assert before.lasting == now.lasting
     assert now.lasting["jaxlib"] == "0.10.0" and now.lasting["XLA_FLAGS"] == "--a"
     assert {HOST, OWN_CODE} <= now.lasting.keys()
@@ -216,12 +216,12 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     )
     ((_, job),) = measured.jobs.items()
     (found,) = measured.measurements.values()
-    record = references.record_of(measured, found)
+    record = record_of(measured, found)
     with drafted(tmp_path / "baselines") as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, budget=0.1)
-    appended(_judged(measured))
-    (levels,) = _levels(_settings(tmp_path)).values()
+    append_history(_judged(measured))
+    (levels,) = _levels(_options(tmp_path)).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 
@@ -231,7 +231,7 @@ def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_ow
     ours, theirs = _cases(8), _cases(7, framework="tensorflow")
     _stored(tmp_path / "baselines", *ours, *theirs)
     measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
-    limits = references.assessments(measured)
+    limits = assess(measured)
     assert {name: one.shift for name, one in limits[KEY].shared.items()} == {
         "jax": pytest.approx(0.405465),
         "tensorflow": pytest.approx(0.0, abs=1e-9),
@@ -250,29 +250,16 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
             *_each([build.case(framework="tensorflow")]),
         ],
     )
-    limits = references.assessments(measured)
+    limits = assess(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
-
-
-def test_nights_of_a_reference_that_other_code_of_ours_measured_say_nothing_of_the_machine(
-    tmp_path: Path,
-) -> None:
-    stack = LockedStack(python="python", digest="a" * 16, flags={})
-    night = line(is_reference=True, stack=stack.digest, paired=True)
-    own = replace(night, session="f" * 16, times_us=(2e3,), worker=worker_hash())
-    append(tmp_path / "history", KEY, [night, own])
-    settings = _settings(tmp_path, against=Against(is_baseline=True, locked={"jax": stack}))
-    found = references.nights_of(settings, [TimedJob(case=own.case, key=KEY)])
-    (one,) = found[KEY, "jax"] or ()
-    assert one.times_s == {own.case: (2e-3,)}
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
     tmp_path: Path,
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert SessionOutcome.NO_VERDICT not in judgement.judged(whole, "").session.outcomes
-    found = judgement.judged(replace(whole, lost="b is gone"), "").session
+    assert SessionOutcome.NO_VERDICT not in judge(whole).session.outcomes
+    found = judge(replace(whole, lost="b is gone")).session
     assert SessionOutcome.NO_VERDICT in found.outcomes
     assert "b is gone" in found.text
 
@@ -280,5 +267,5 @@ def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
 def test_a_history_that_is_not_appended_to_is_an_error(tmp_path: Path) -> None:
     found = _judged(_measured(tmp_path, [build.measurement(1e-3)]))
     (tmp_path / "history").write_text("")
-    (error,) = appended(found).errors
+    (error,) = append_history(found).errors
     assert error.startswith("the history was not appended to: ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session import homes
+from busbw.session import arguments
 
 
 def test_the_cache_folder_is_named_or_follows_from_the_environment(
@@ -15,13 +15,13 @@ def test_the_cache_folder_is_named_or_follows_from_the_environment(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert homes.cache_folder("none") is None
-    assert homes.cache_folder("/a") == Path("/a")
-    assert homes.cache_folder("") == Path("/cache/busbw")
+    assert arguments.cache_folder("none") is None
+    assert arguments.cache_folder("/a") == Path("/a")
+    assert arguments.cache_folder("") == Path("/cache/busbw")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert homes.cache_folder("") == Path("/home/me/.cache/busbw")
+    assert arguments.cache_folder("") == Path("/home/me/.cache/busbw")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    with pytest.raises(ValueError, match="no cache folder; expected a folder here or in XDG_CACHE"):
-        homes.cache_folder("")
-    assert homes.cache_folder("none") is None
+    with pytest.raises(ValueError, match="this user has no home directory; expected HOME"):
+        arguments.cache_folder("")
+    assert arguments.cache_folder("none") is None

@@ -7,23 +7,21 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from busbw import storage
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.session import selection
-from busbw.session.display import Display, Screen
+from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
-from busbw.session.options import given
-from busbw.session.phases import Surroundings, judged, written
-from busbw.session.settings import settings_of
+from busbw.session.mode import add_specs
+from busbw.session.progress import Display, Screen
+from busbw.session.run import run_session, write
 from busbw.session.state import Collected, Judged, Measured, Observed
 
 pytestmark = pytest.mark.sessions
 
-FAKE: dict[str, Any] = {"frameworks": "fake", "payloads": "1M,2M", "launches": "1"}
+FAKE = ("--frameworks=fake", "--payloads=1M,2M", "--launches=1")
 
 
 class Lines(Screen):
@@ -48,18 +46,17 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def _judged(root: Path, screen: Lines, **options: Any) -> tuple[Judged, list[Observed]]:
-    collected = Collected(settings=settings_of(given(root, **{**FAKE, **options})))
-    collected, specs = selection.with_specs(collected)
+def _judged(root: Path, screen: Lines, *words: str) -> tuple[Judged, list[Observed]]:
+    collected = Collected(options=read_options([*FAKE, *words], root))
+    collected, specs = add_specs(collected)
     kept: list[Observed] = []
-    within = Surroundings(display=Display(screen), keep=kept.append)
-    return judged(collected, specs, within), kept
+    return run_session(collected, specs, Display(screen), keep=kept.append), kept
 
 
-def _written(root: Path, **options: Any) -> Judged:
-    found = written(_judged(root, Lines(), **options)[0])
-    assert found is not None
-    return found
+def _written(root: Path, *words: str) -> Judged:
+    judged = write(_judged(root, Lines(), *words)[0])
+    assert judged is not None
+    return judged
 
 
 def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: Path) -> None:
@@ -74,7 +71,7 @@ def test_a_session_says_what_it_measures_and_hands_over_what_there_is(tmp_path: 
 
 
 def test_what_is_accepted_is_the_baseline_of_the_next_session(tmp_path: Path) -> None:
-    first = _written(tmp_path, update_baselines="all", results=str(tmp_path / "results.json"))
+    first = _written(tmp_path, "--update-baselines", f"--results={tmp_path / 'results.json'}")
     assert (first.exit_code, first.errors) == (None, ())
     assert [len(table.rows) for table in first.changes] == [2]
     results = json.loads((tmp_path / "results.json").read_text())
@@ -88,9 +85,9 @@ def test_times_that_were_not_accepted_fail_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BUSBW_FAKE", json.dumps({"latency_s": 1e-3}))
-    _written(tmp_path, update_baselines="all")
+    _written(tmp_path, "--update-baselines")
     monkeypatch.setenv("BUSBW_FAKE", json.dumps({"latency_s": 1e-3, "cases": [{"slower": 3}]}))
-    refused = _written(tmp_path, update_baselines="all")
+    refused = _written(tmp_path, "--update-baselines")
     assert refused.exit_code == pytest.ExitCode.TESTS_FAILED and not refused.changes
 
 
@@ -113,17 +110,16 @@ _WITHOUT_PYTEST = """
 import sys
 from pathlib import Path
 
-from busbw.session import selection
-from busbw.session.display import Display, Screen
-from busbw.session.options import given
-from busbw.session.phases import Surroundings, judged, written
-from busbw.session.settings import settings_of
+from busbw.session.command_line import read_options
+from busbw.session.mode import add_specs
+from busbw.session.progress import Display, Screen
+from busbw.session.run import run_session, write
 from busbw.session.state import Collected
 
-asked = given(Path("."), frameworks="fake", payloads="1M", launches="1")
-collected, specs = selection.with_specs(Collected(settings=settings_of(asked)))
-found = written(judged(collected, specs, Surroundings(display=Display(Screen()))))
-print(found.session.headline(), "pytest" in sys.modules)
+options = read_options(["--frameworks=fake", "--payloads=1M", "--launches=1"], Path("."))
+collected, specs = add_specs(Collected(options=options))
+judged = write(run_session(collected, specs, Display(Screen())))
+print(judged.session.headline(), "pytest" in sys.modules)
 """
 
 

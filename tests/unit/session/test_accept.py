@@ -8,30 +8,29 @@ from typing import Any
 
 import pytest
 
-from busbw import grid
+from busbw import extensions, grid
 from busbw.baselines.store import find
 from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
-from busbw.session import references
-from busbw.session.acceptance import accepted, takes_slower
-from busbw.session.options import given
-from busbw.session.settings import Settings, settings_of
+from busbw.session.accept import accept, accept_times, accepts_slower
+from busbw.session.command_line import read_options
+from busbw.session.options import Options
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests.helpers import build
 
 
 @pytest.fixture(autouse=True)
 def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lock no stack, for which pip would ask an index."""
-    monkeypatch.setattr(references, "locked", lambda measured, frameworks: ())
+    """Lock no stack, for which uv would ask an index."""
+    monkeypatch.setattr(extensions, "hooks", lambda name: [])
 
 
-def settings(root: Path, **changes: Any) -> Settings:
-    """Those of a session that writes below `root`."""
+def options(root: Path, **changes: Any) -> Options:
+    """Return the options of a session that writes below `root`."""
     usual = {"update_baselines": "all"}
-    asked = settings_of(given(root, frameworks="fake"))
-    return replace(asked, baselines=root, **{**usual, **changes})
+    read = read_options(["--frameworks=fake"], root)
+    return replace(read, baselines=root, **{**usual, **changes})
 
 
 def judged(
@@ -43,13 +42,13 @@ def judged(
     **changes: Any,
 ) -> Judged:
     """A session that measured one case, at its end."""
-    spec, asked, key = build.spec(), settings(root, **changes), build.key()
+    spec, key = build.spec(), build.key()
     stored = find(root, key, build.case())
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
     measured = Measured(
-        collected=Collected(settings=asked, grid=(spec,)),
+        collected=Collected(options=options(root, **changes), grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
         jobs={spec: TimedJob(case=build.case(), key=key, stored=stored)},
@@ -66,9 +65,13 @@ def judged(
     )
 
 
+def _accept(judged: Judged) -> Judged:
+    return accept(judged, accept_times)
+
+
 def write(found: Judged) -> Judged:
     """What was written; the exit code stays as it was."""
-    written = accepted(found)
+    written = accept(found, accept_times)
     assert written.exit_code is None
     return written
 
@@ -104,7 +107,7 @@ def test_a_session_that_failed_and_has_no_verdict_either_writes_nothing(tmp_path
 
 
 WHY: dict[str, Any] = {"accept_regression": "why"}
-NAMED = {**WHY, "names_cases": True}
+NAMED = {**WHY, "is_filtered": True}
 NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
 
 # By outcome and time over the pinned one, what becomes of a stored session of 1 ms: another joins
@@ -136,7 +139,7 @@ def test_what_becomes_of_a_stored_session(
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
-    written = accepted(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
+    written = _accept(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
@@ -197,7 +200,7 @@ def test_a_loss_beyond_the_budget_never_joins_however_many_sessions_there_are(
     """The median of the sessions would hide it."""
     for _ in range(4):
         write(judged(tmp_path, outcome=Outcome.PASS, times_s=(1e-3,)))
-    written = accepted(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
+    written = _accept(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(3e-3,)))
     assert written.exit_code == pytest.ExitCode.TESTS_FAILED
     (note,) = written.notes
     assert "its level would be 3 ms, 3 x the 1 ms pinned" in note
@@ -223,12 +226,12 @@ def _sessions(root: Path) -> list[tuple[float, ...]]:
 def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
     tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
 ) -> None:
-    asked = settings(tmp_path, **changes)
-    found = takes_slower(asked, build.baseline(1e-3), build.measurement(time_s), 0.10)
+    read = options(tmp_path, **changes)
+    found = accepts_slower(read, build.baseline(1e-3), build.measurement(time_s), 0.10)
     assert found is taken
 
 
 def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
-    asked, slow = settings(tmp_path), build.measurement(9.0)
+    read, slow = options(tmp_path), build.measurement(9.0)
     for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
-        assert takes_slower(asked, stored, slow, 0.10)
+        assert accepts_slower(read, stored, slow, 0.10)

@@ -1,4 +1,4 @@
-"""What confirms a suspicion on a CPU comes later; what is scripted or in turn does not wait."""
+"""How long after its first launches a case that seems slower is measured again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device
-from busbw.session import measurement
+from busbw.session.measure import confirmation_delay_s
 from tests.helpers import build
 
 
 def _resolved(device: Device, *, paired: bool = False) -> Any:
-    return cast(Any, SimpleNamespace(policy=POLICIES[device], paired=paired))
+    return cast(Any, SimpleNamespace(policy=POLICIES[device], is_paired=paired))
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def _resolved(device: Device, *, paired: bool = False) -> Any:
         (_resolved(Device.GPU), ["jax"], 0),
     ],
 )
-def test_how_long_after_the_first_launches_of_suspects_others_confirm(
+def test_other_launches_confirm_after_a_minute_on_a_cpu_unless_stacks_are_interleaved(
     resolved: Any, frameworks: list[str], seconds: float
 ) -> None:
-    suspects = [build.spec(framework=name) for name in frameworks]
-    assert measurement._later_s(resolved, suspects) == seconds
+    slower = [build.spec(framework=name) for name in frameworks]
+    assert confirmation_delay_s(resolved, slower) == seconds
 
 
 def test_only_a_cpu_has_other_work_that_is_over_a_minute_later() -> None:

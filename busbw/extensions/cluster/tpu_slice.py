@@ -8,7 +8,8 @@ hangs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
+
+from busbw.hardware.chips import has_tpu_chips
 
 HOST_NAMES = "TPU_WORKER_HOSTNAMES"
 ENDPOINTS = "worker-network-endpoints"
@@ -19,44 +20,43 @@ _METADATA_S = 2.0
 
 
 def metadata(name: str) -> str:
-    """An attribute of this machine as Google's metadata server has it; empty without one."""
+    """Return an attribute of this machine from Google's metadata server; empty without a server."""
     # Imported where it is asked: it takes as long as all else here.
     import urllib.error
     import urllib.request
 
     request = urllib.request.Request(_METADATA + name, headers={"Metadata-Flavor": "Google"})
     try:
-        with urllib.request.urlopen(request, timeout=_METADATA_S) as answer:
-            text: str = answer.read(2**20).decode(errors="replace")
+        with urllib.request.urlopen(request, timeout=_METADATA_S) as reply:
+            text: str = reply.read(2**20).decode(errors="replace")
             return text
     except (urllib.error.URLError, OSError):
         return ""
 
 
-def has_chips(devices: Path = Path("/dev")) -> bool:
-    return any(devices.glob("accel[0-9]*")) or any(devices.glob("vfio/[0-9]*"))
-
-
 def hosts_of_slice(
     environment: Mapping[str, str],
     *,
-    chips: Callable[[], bool] = has_chips,
-    asked: Callable[[str], str] = metadata,
+    chips: Callable[[], bool] = has_tpu_chips,
+    read_metadata: Callable[[str], str] = metadata,
 ) -> tuple[tuple[str, ...], str]:
-    """And who says so; none if unknown. The metadata server is `asked` where there are `chips`."""
+    """Return the hosts, none if they are unknown, and the variable or attribute that names them.
+
+    The metadata server is asked only if there are `chips`.
+    """
     name, alone = _ALONE
     if environment.get(name) == alone:
         return (), name
-    names = _listed(environment.get(HOST_NAMES, ""))
+    names = _split(environment.get(HOST_NAMES, ""))
     if names or environment.get(_WITHOUT_METADATA) or not chips():
         return names, HOST_NAMES
-    return tuple(_address(one) for one in _listed(asked(ENDPOINTS))), ENDPOINTS
+    return tuple(_address(text) for text in _split(read_metadata(ENDPOINTS))), ENDPOINTS
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _address(endpoint: str) -> str:
-    """The address in an endpoint: its third field between colons; empty where it has none."""
+    """Return the third field of an endpoint between colons, its address; empty without one."""
     return [*endpoint.split(":"), "", ""][2]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.session.tpu_slice import hosts_of_slice
+from busbw.extensions.cluster.tpu_slice import hosts_of_slice
 
 ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
 
 
 @pytest.mark.parametrize(
-    ("environment", "chips", "found"),
+    ("environment", "has_chips", "hosts"),
     [
         ({"TPU_WORKER_HOSTNAMES": "t0, t1"}, False, (("t0", "t1"), "TPU_WORKER_HOSTNAMES")),
         ({}, True, (("10.0.0.1", "10.0.0.2", ""), "worker-network-endpoints")),
@@ -24,7 +24,7 @@ ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
     ],
 )
 def test_hosts_are_known_by_variables_or_where_chips_are_by_the_metadata_server(
-    environment: dict[str, str], chips: bool, found: tuple[tuple[str, ...], str]
+    environment: dict[str, str], has_chips: bool, hosts: tuple[tuple[str, ...], str]
 ) -> None:
-    asked = {"worker-network-endpoints": ENDPOINTS}.__getitem__
-    assert hosts_of_slice(environment, chips=lambda: chips, asked=asked) == found
+    metadata = {"worker-network-endpoints": ENDPOINTS}.__getitem__
+    assert hosts_of_slice(environment, chips=lambda: has_chips, read_metadata=metadata) == hosts

@@ -1,0 +1,100 @@
+"""The options of several hosts."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.session.arguments import argument, expand_home, parse_text
+from busbw.session.option import HOSTS as GROUP
+from busbw.session.option import Option
+
+# What --host-env takes for no variables.
+_NONE = "none"
+_PYTHON = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@argument
+def _cluster(text: str) -> str:
+    """Return the address of a Dask scheduler, or the path of its scheduler file."""
+    scheme, separator, place = text.partition("://")
+    if not separator:
+        return str(expand_home(text).absolute())
+    if scheme not in ("tcp", "tls") or not place:
+        raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or a file, got {text!r}")
+    return text
+
+
+@argument
+def _python(text: str) -> str:
+    if not _PYTHON.fullmatch(text):
+        raise ValueError(f"expected a command or a path without spaces, got {text!r}")
+    return text
+
+
+@argument
+def parse_variables(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(",")) if text != _NONE else frozenset()
+    for name in sorted(names):
+        if not _VARIABLE.fullmatch(name):
+            raise ValueError(f"expected names of variables, or {_NONE}, got {name!r}")
+    return names
+
+
+HOSTS = Option(
+    name="hosts",
+    group=GROUP,
+    arguments={
+        "type": parse_text,
+        "metavar": "LIST",
+        "help": "Measure on these hosts, which ssh reaches, for example --hosts=node1,node2. @FILE "
+        "reads one host per line; tpu means all hosts of this TPU slice. busbw need not be "
+        "installed there",
+    },
+    excludes=("cluster",),
+    because="which starts processes by ssh",
+)
+HOST_PYTHON = Option(
+    name="host_python",
+    group=GROUP,
+    needs="hosts",
+    arguments={
+        "type": _python,
+        "metavar": "PYTHON",
+        "help": "With --hosts: use this Python on the hosts. It needs the framework. Default: "
+        "python3",
+    },
+)
+HOST_ENV = Option(
+    name="host_env",
+    group=GROUP,
+    needs="hosts",
+    arguments={
+        "type": parse_variables,
+        "metavar": "LIST",
+        "help": "With --hosts: copy these environment variables to the hosts, as a comma list; "
+        "none copies nothing. Default: the variables that change the software, such as XLA_FLAGS "
+        "and NCCL_ALGO",
+    },
+)
+CLUSTER = Option(
+    name="cluster",
+    group=GROUP,
+    arguments={
+        "type": _cluster,
+        "metavar": "ADDRESS",
+        "help": "Start one process on each worker of this Dask cluster, for example "
+        "--cluster=tls://head:8786. A path is read as the scheduler's --scheduler-file. With "
+        "--processes=N the session waits for N workers",
+    },
+)
+CLUSTER_TRUST_NETWORK = Option(
+    name="cluster_trust_network",
+    group=GROUP,
+    needs="cluster",
+    arguments={
+        "action": "store_true",
+        "help": "With --cluster: accept a scheduler without TLS on another machine. Whoever "
+        "reaches it can run programs on the hosts",
+    },
+)

@@ -1,0 +1,106 @@
+"""The steps of a session with locked stacks: build them, judge the machine by them, lock them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from busbw.driver.bundle import worker_hash
+from busbw.grid import Target
+from busbw.history.files import HistoryError, read
+from busbw.history.lines import Series, earlier
+from busbw.model import variables
+from busbw.model.case import Case
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Record, Session, changes
+from busbw.model.verdict import Answer
+from busbw.session.errors import usage_error
+from busbw.session.levels import record_of, without_failures
+from busbw.session.machine import key_on, python_of
+from busbw.session.options import LockedStack, Options
+from busbw.session.state import Measured
+
+from .machine import judge_machine
+from .options import cache_of
+from .reference import build, lock
+from .uv import StackError
+
+
+def build_references(
+    options: Options, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
+) -> dict[str, LockedStack]:
+    """Return the locked stack of each framework, built if it is missing. Raises StackError."""
+    cache, stacks = cache_of(options.extra.get("stack_cache", "")), {}
+    for framework in frameworks:
+        folder = options.baselines / key_on(target, framework).folder
+        try:
+            stacks[framework] = build(folder, framework, python_of(options, framework), cache, say)
+        except StackError as error:
+            raise StackError(f"{framework}: {error}") from error
+    return stacks
+
+
+def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
+    """Lock the stacks whose times were accepted; return notes on each. Raises OSError.
+
+    With times that were only added or that improved, an existing lock stays.
+    """
+    options, notes = measured.options, []
+    for framework in frameworks:
+        folder = options.baselines / key_on(measured.machine.target, framework).folder
+        python, date = python_of(options, framework), measured.collected.date
+        replaces = options.update_baselines == "all"
+        notes.append(lock(folder, framework, python, date, replace=replaces))
+    return [note for note in notes if note]
+
+
+def judge_reference(measured: Measured) -> tuple[Answer | None, tuple[str, ...]]:
+    """Return whether the machine is slower than in earlier sessions, and how the stacks differ.
+
+    The machine is judged by the locked stacks; the answer is None without any.
+    """
+    if not measured.options.stacks:
+        return None, ()
+    records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
+    for job, measurement in without_failures(measured, measured.references):
+        by_case = records.setdefault((job.key, job.case.framework), {})
+        by_case[job.case] = record_of(measured, measurement)
+    if not records:
+        return None, _stack_changes(measured)
+    with usage_error(HistoryError):
+        references = [
+            (framework, _earlier_sessions(measured, key, framework), Session.from_records(by_case))
+            for (key, framework), by_case in records.items()
+        ]
+    return judge_machine(references, measured.policy), _stack_changes(measured)
+
+
+def _earlier_sessions(
+    measured: Measured, key: EnvironmentKey, framework: str
+) -> Sequence[Session] | None:
+    """Return the earlier sessions of a locked stack, with the worker code of today.
+
+    None without a history.
+    """
+    root = measured.options.history
+    if root is None:
+        return None
+    lines = [line for line in read(root, key) if line.worker == worker_hash()]
+    digest = measured.options.stacks[framework].digest
+    return earlier(lines, Series(framework=framework, stack=digest, is_reference=True))
+
+
+def _stack_changes(measured: Measured) -> tuple[str, ...]:
+    """Return the versions and flags of today's stacks that differ from the locked stacks."""
+    texts: dict[str, None] = {}
+    for spec, reference in measured.references.items():
+        ours, theirs = measured.measurements[spec].runs, reference.runs
+        if ours and theirs:
+            texts |= dict.fromkeys(changes(theirs[0].versions, ours[0].versions))
+    flags = _stack_flags(measured.environment.flags)
+    for probe in measured.machine.references:
+        texts |= dict.fromkeys(changes(_stack_flags(probe.flags), flags))
+    return tuple(texts)
+
+
+def _stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
+    return {name: flags.get(name, "none") for name in sorted(variables.STACK)}

@@ -1,0 +1,175 @@
+"""The words of a command line and the settings of an ini file to the Options of a session."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from busbw import extensions
+from busbw.baselines.store import frameworks_below
+from busbw.driver.transport import Hosts
+from busbw.frameworks import FRAMEWORKS, USUAL
+from busbw.model.machine import check_axes, extents_of, names_of
+
+from . import files
+from .errors import UsageError, usage_error
+from .option import Option, check_combination
+from .options import OPTIONS, Options
+
+_LAUNCHES = 3
+_LAUNCHES_OF_PAIRS = 6
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser of options, which leaves out what is not passed."""
+
+    def __init__(self, options: Iterable[Option] = OPTIONS.values()) -> None:
+        super().__init__(
+            add_help=False,
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+            fromfile_prefix_chars="@",
+        )
+        for option in options:
+            self.add_argument(option.flag, **option.arguments)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError, whoever reads the command line."""
+        raise UsageError(message.removeprefix("argument "))
+
+
+@usage_error(ValueError)
+def read_options(
+    words: Sequence[str],
+    root: Path,
+    settings: Mapping[str, Sequence[str]] | None = None,
+    other_outputs: Mapping[str, str] | None = None,
+    **others: Any,
+) -> Options:
+    """Return the checked Options. Raises UsageError with what is wrong and what was expected.
+
+    Args:
+        words: The words of the command line; those that are no options of busbw do not count.
+        root: The folder that baselines and a history are relative to.
+        settings: The texts of the ini file by option.
+        other_outputs: The files that pytest and its plugins write, by the option that names them.
+        others: Fields of Options that are no options.
+
+    """
+    values = _values(words, settings or {})
+    values["baselines"] = files.baselines_folder(root, values)
+    values["history"] = files.history_folder(root, values)
+    values["outputs"] = files.outputs(values, other_outputs or {})
+    values |= _frameworks(values)
+    values |= _ranks(values)
+    extra = {name: values.pop(name) for name in extensions.names("OPTIONS") if name in values}
+    options = Options(**values, extra=extra, **others)
+    launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
+    return replace(options, launches=options.launches or launches)
+
+
+def _values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the values of all options that have one."""
+    parser = OptionParser()
+    for word in words:
+        # Python 3.11 makes an empty list of such a value.
+        if word.startswith("--") and word.endswith("=--"):
+            raise UsageError(f"{word[:-3]}: expected a value, got '--'")
+    passed = vars(parser.parse_known_args(words)[0])
+    ignored = {name for name in passed if not OPTIONS[name].is_repeated}
+    ignored.update(*(OPTIONS[name].excludes for name in passed))
+    texts = {name: several for name, several in settings.items() if name not in ignored}
+    required = texts.pop("require_baselines", ())
+    lines = [(OPTIONS[name].flag, text) for name, several in texts.items() for text in several]
+    stored = vars(parser.parse_args([f"{flag}={text}" for flag, text in lines]))
+    check_combination([OPTIONS[name] for name in passed], {*stored, *passed})
+    values = {**stored, **passed}
+    values["python"] = [*stored.get("python", ()), *passed.get("python", ())]
+    values["require_baselines"] = "require_baselines" in passed or _is_required(*required)
+    stacks = values.get("against", ())
+    values["uses_lock"] = {} in stacks
+    values["against"] = [pair for stack in stacks for pair in stack.items()]
+    for name in ("python", "against", "against_env", "try_env"):
+        values[name] = dict(values.get(name, ()))
+    if values["uses_lock"] and (values["against"] or values["against_env"] or values["try_env"]):
+        raise ValueError("--against=baseline: expected no other stack: the lock says which")
+    if "accept_regression" in values and values["update_baselines"] != "all":
+        raise ValueError("--accept-regression: expected --update-baselines with it")
+    return values
+
+
+def _is_required(text: str = "auto") -> bool:
+    """Return whether the setting requires baselines: by default in CI."""
+    if text not in ("auto", "true", "false"):
+        raise ValueError(f"busbw_require_baselines: expected true, false or auto, got {text!r}")
+    return bool(os.environ.get("CI")) if text == "auto" else text == "true"
+
+
+def _frameworks(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which frameworks are measured. Raises ValueError if a named one is not installed."""
+    names = values.get("frameworks", ())
+    installed = tuple(
+        name
+        for name in names or USUAL
+        if name in values["python"] or FRAMEWORKS[name].scripted or importlib.util.find_spec(name)
+    )
+    for name in names:
+        if name not in installed:
+            raise ValueError(f"--frameworks: {name} is not installed here; {how_to_install(name)}")
+    # Frameworks with baselines of any machine; none if options select frameworks.
+    is_selected = names or values["uses_lock"] or values["against"]
+    stored = frozenset() if is_selected else frameworks_below(values["baselines"])
+    absent = tuple(name for name in USUAL if name in stored and name not in installed)
+    return {
+        "frameworks": installed,
+        "names_frameworks": bool(names),
+        "absent_frameworks": absent,
+    }
+
+
+def how_to_install(framework: str) -> str:
+    return (
+        f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
+        f"--python={framework}=PATH"
+    )
+
+
+def _ranks(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ranks of the mesh or of all processes, and the hosts. Raises ValueError."""
+    remote = hosts_of(values)
+    processes = values.get("processes") or (remote.count if remote is not None else 1)
+    each, ranks, mesh = values.get("ranks_per_process"), values.get("ranks"), values.get("mesh", "")
+    if processes == 1 and each:
+        raise ValueError("--ranks-per-process: expected several --processes, such as --processes=2")
+    in_mesh = math.prod(extents_of(mesh)) if mesh else None
+    if processes > 1 and (each or not in_mesh or in_mesh % processes):
+        needed = processes * (each or 1)
+    else:
+        needed = in_mesh
+    if needed is not None and ranks not in (None, needed):
+        raise ValueError(f"--ranks: expected {needed}, of the mesh or all processes, got {ranks}")
+    if in_mesh not in (None, needed):
+        raise ValueError(f"--mesh: expected {needed} ranks, those of all processes, got {mesh}")
+    axes = ""
+    if "axes" in values:
+        with usage_error(ValueError, where="--axes: "):
+            axes = check_axes(values["axes"], mesh)
+        # All axes are the same as none.
+        axes = axes if len(names_of(axes)) < len(extents_of(mesh)) else ""
+    return {
+        "ranks": ranks if processes == 1 else needed,
+        "processes": processes,
+        "remote": remote,
+        "axes": axes,
+    }
+
+
+def hosts_of(values: Mapping[str, Any]) -> Hosts | None:
+    """Return the hosts of --hosts or --cluster, None without them. Raises ValueError."""
+    return next((hook(values, os.environ) for hook in extensions.hooks("hosts_of")), None)

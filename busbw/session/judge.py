@@ -1,0 +1,281 @@
+"""Measured → Judged: what each case is compared with, and on which terms.
+
+`busbw.judge` has the rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from busbw import extensions
+from busbw.baselines.store import frameworks_at, other_ranks
+from busbw.judge.case import Ruling, Terms, judge_case
+from busbw.judge.findings import Finding, merge_findings
+from busbw.judge.lasting_losses import Assessment
+from busbw.judge.levels import Loss, find_losses, losses_text, odd_sessions, odd_text, repaired_text
+from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
+from busbw.judge.session import SessionContext, fit_groups, judge_session, slower_text
+from busbw.judge.undecided import NoisyCasePolicy
+from busbw.judge.validity import apply_ceiling, note_injections
+from busbw.model.case import Case, Spec
+from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
+from busbw.model.words import Outcome, SessionOutcome, plural
+
+from .accept import accepts_slower
+from .levels import assess, today
+from .state import Collected, Judged, Measured
+
+_Assessments = Mapping[EnvironmentKey, Assessment]
+
+
+def judge_cases(measured: Measured) -> dict[Spec, Ruling]:
+    """Judge each case by itself: the verdict so far, and how many launches would decide it."""
+    rulings = _judge_pairs(measured) if measured.is_paired else _judge_stored(measured)
+    return {spec: _add_findings(measured, spec, ruling) for spec, ruling in rulings.items()}
+
+
+def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
+    """Add the limits of the hardware, and what extensions notice at the case."""
+    runs, key = measured.measurements[spec].runs, measured.machine.target.slice_key(spec)
+    verdict = apply_ceiling(ruling.verdict, key, runs, paired=measured.is_paired)
+    merged = merge_findings(verdict, findings_at(measured, spec, verdict))
+    if merged.outcome is Outcome.FAILED:
+        # More launches do not change a failure.
+        return Ruling(verdict=merged)
+    is_doubted = verdict.outcome is Outcome.REGRESSED and merged.outcome is Outcome.NOISY
+    return replace(ruling, verdict=merged, is_doubted=is_doubted)
+
+
+def findings_at(measured: Measured, spec: Spec, verdict: Verdict) -> list[Finding]:
+    """Return what extensions notice at a case, of which `verdict` is the verdict so far."""
+    return [find(measured, spec, verdict) for find in extensions.table("FINDINGS").values()]
+
+
+def _judge_pairs(measured: Measured) -> dict[Spec, Ruling]:
+    terms, jobs = _terms(measured), measured.jobs
+    pairs = {spec: (measured.references[spec], measured.measurements[spec]) for spec in jobs}
+    # Two strategies can be two names of one Case.
+    cases = {job.case: pairs[spec] for spec, job in jobs.items()}
+    prior = estimate_prior_of_pairs(cases.values(), terms)
+    return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
+
+
+def _judge_stored(measured: Measured) -> dict[Spec, Ruling]:
+    """Judge each case by its baseline and the usual times since."""
+    assessments, terms = assess(measured), _terms(measured)
+    rulings = {}
+    for spec, job in measured.jobs.items():
+        measurement, assessment = measured.measurements[spec], assessments.get(job.key)
+        stored, budget = job.stored.baseline, terms.policy.budget
+        accept_all = accepts_slower(measured.options, stored, measurement, budget)
+        rulings[spec] = judge_case(
+            spec,
+            measurement,
+            stored,
+            assessment.limits.get(job.case) if assessment else None,
+            replace(terms, accept_all=accept_all),
+            state=assessment.states.get(job.case) if assessment else None,
+            incomparable=job.stored.incomparable,
+            published=job.published,
+        )
+    return rulings
+
+
+def _terms(measured: Measured) -> Terms:
+    options = measured.options
+    return Terms(
+        policy=measured.policy,
+        cases=len(measured.jobs),
+        launches=measured.plan.launches,
+        require_baselines=options.require_baselines,
+        accept_new=options.update_baselines == "new",
+        memory_limit_bytes=options.memory_limit,
+        fail_above=options.fail_above,
+    )
+
+
+def judge(measured: Measured, skip: str = "") -> Judged:
+    """Judge all cases and the session; `skip` is an option that requests to skip benchmarks."""
+    rulings, assessments = judge_cases(measured), assess(measured)
+    verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
+    verdicts = {spec: verdicts[spec] for spec in measured.specs}
+    groups = fit_groups(list(verdicts.values()), measured.policy, interleaved=measured.is_paired)
+    verdicts = note_injections(verdicts, measured.measurements)
+    losses = _losses(measured, assessments)
+    context = replace(
+        _context(measured, verdicts),
+        skip_option=skip,
+        unconfirmed=tuple(spec.id for spec, ruling in rulings.items() if ruling.is_suspected),
+        noisy_cases=_noisy_cases(measured, rulings),
+        slower=(*_slower_texts(measured, assessments, losses, rulings), *_curve_texts(groups)),
+        drift=losses_text([loss for loss in losses if loss.case is None and loss.is_gradual]),
+        noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
+        noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
+    )
+    # Losses that are over, and accepted sessions that were unlike all sessions since.
+    notes = [text(a) for a in assessments.values() for text in (repaired_text, odd_text)]
+    context = replace(context, notes=(*context.notes, *notes))
+    for judge_reference in extensions.hooks("judge_reference"):
+        machine, stack_changes = judge_reference(measured)
+        context = replace(context, machine=machine, stack_changes=stack_changes)
+    return Judged(
+        collected=measured.collected,
+        session=judge_session(
+            list(verdicts.values()), list(measured.measurements.values()), context
+        ),
+        verdicts=verdicts,
+        observed=measured,
+        groups=groups,
+        moved=_moved(measured, assessments, losses),
+    )
+
+
+def give_up(
+    collected: Collected, specs: Sequence[Spec], reason: str, outcome: Outcome = Outcome.FAILED
+) -> Judged:
+    """Judge a session that found no machine: every case has `outcome`, and fails."""
+    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
+    verdict = partial(Verdict, outcome=outcome, failed=True, text=reason)
+    return Judged(
+        collected=collected,
+        session=SessionVerdict(outcomes=outcomes, text=reason),
+        verdicts={spec: verdict(spec=spec) for spec in specs},
+    )
+
+
+def _context(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> SessionContext:
+    options, elsewhere = measured.options, _other_ranks(measured)
+    is_required = bool(elsewhere) and options.require_baselines
+    return SessionContext(
+        launches=measured.plan.launches,
+        has_baselines=not measured.is_paired,
+        # Out of memory is stored as the machine's own limit.
+        accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
+        missing=tuple(_missing(measured, verdicts)),
+        fallbacks=(*_fallbacks(measured), *([elsewhere] if is_required else [])),
+        early_end=measured.lost,
+        notes=("" if is_required else elsewhere,),
+        accepts_all=options.update_baselines == "all",
+    )
+
+
+def _noisy_cases(measured: Measured, rulings: Mapping[Spec, Ruling]) -> NoisyCasePolicy:
+    """Return which NOISY cases count; two stacks that are interleaved share all disturbances."""
+    policy, is_fixed = measured.policy, measured.options.fail_above is not None
+    if measured.is_paired:
+        return NoisyCasePolicy()
+    return NoisyCasePolicy(
+        # The user chose how wide the limit is.
+        max_useful_ratio=math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit,
+        is_shared=policy.is_shared,
+        is_fixed=is_fixed,
+        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
+    )
+
+
+def _slower_texts(
+    measured: Measured,
+    assessments: _Assessments,
+    losses: Iterable[Loss],
+    rulings: Mapping[Spec, Ruling],
+) -> Iterator[str]:
+    """Yield what all cases of a framework lost, unless it is doubted that some are slower."""
+    counts = Counter(job.case.framework for job in measured.jobs.values())
+    doubted = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
+    for assessment in assessments.values():
+        for name, shared in assessment.shared.items():
+            text = slower_text(name, counts[name], shared)
+            if text and name not in doubted:
+                yield text
+    for loss in losses:
+        if loss.case is None and not loss.is_gradual and loss.sessions > 1:
+            yield loss.text
+
+
+def _curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
+    """Return the latencies and bandwidths that no single payload shows to be worse."""
+    return [f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted]
+
+
+def _losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
+    sessions = today(measured)
+    return [
+        loss
+        for key, assessment in assessments.items()
+        for loss in find_losses(measured.levels[key].sessions, sessions[key], assessment)
+    ]
+
+
+def _moved(
+    measured: Measured, assessments: _Assessments, losses: Iterable[Loss]
+) -> frozenset[Case]:
+    """Return the cases whose stored times an update replaces, even if the session looks unchanged.
+
+    Those with a loss that lasts, those of which the accepted session was odd, and all of a session
+    that is noisier than usual; with a reason those of frameworks that are slower as a whole, too.
+    """
+    moved: set[Case | str] = {loss.case or loss.framework for loss in losses}
+    for assessment in assessments.values():
+        moved.update(odd_sessions(assessment))
+        if assessment.is_noisy:
+            moved.update(assessment.shared)
+        if measured.options.accept_regression:
+            moved |= assessment.slower
+    cases = {job.case for job in measured.jobs.values()}
+    return frozenset(case for case in cases if moved & {case, case.framework})
+
+
+def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> Iterator[str]:
+    """Yield why selected frameworks with baselines here were not measured."""
+    unreached = {*measured.machine.target.unreached, *measured.options.absent_frameworks}
+    texts = {
+        spec.framework: verdict.text
+        for spec, verdict in verdicts.items()
+        if verdict.outcome is Outcome.SKIPPED and spec.framework in unreached
+    }
+    if texts and not measured.is_paired:
+        stored = frameworks_at(measured.options.baselines, measured.environment.key)
+        yield from (text for name, text in texts.items() if name in stored)
+
+
+def _other_ranks(measured: Measured) -> str:
+    """Return such as ``8 ranks here until 2026-11-20, 7 today``, if no option chose the ranks.
+
+    The text is empty unless this kind of device has baselines of other ranks, and none of today's.
+    """
+    options, key = measured.options, measured.environment.key
+    is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
+    # Two processes share the only GPU: there may have been more GPUs.
+    if (is_chosen and not key.shared) or measured.is_paired or not measured.jobs:
+        return ""
+    dates = other_ranks(options.baselines, key)
+    if not dates:
+        return ""
+    ranks, date = max(dates.items(), key=lambda pair: pair[1])
+    shared = " on a shared device" if key.shared else ""
+    return f"{plural(ranks, 'rank')} here until {date}, {key.ranks} today{shared}"
+
+
+def _fallbacks(measured: Measured) -> list[str]:
+    """Return clocks and algorithms that differ from the baseline's, though no option chose them."""
+    texts = []
+    for spec, job in measured.jobs.items():
+        case, baseline = job.case, job.stored.baseline
+        if baseline is None and job.stored.other_strategy and spec.strategy == "default":
+            texts.append(
+                f"{case.framework}: the default is {case.strategy} now, "
+                f"the baseline is of {job.stored.other_strategy}"
+            )
+        if baseline is None or spec.clock != "default":
+            continue
+        if baseline.case.clock is not case.clock:
+            texts.append(
+                f"{case.framework}: the clock fell back to {case.clock.value}, "
+                f"the baseline was read from {baseline.case.clock.value}"
+            )
+    return list(dict.fromkeys(texts))

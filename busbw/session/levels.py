@@ -1,0 +1,219 @@
+"""The levels of a machine, from baselines and history, and today's launches compared with them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import path_of as baseline_path
+from busbw.baselines.store import all_at, frameworks_at
+from busbw.driver.bundle import worker_hash
+from busbw.history import agreement
+from busbw.history.files import Acknowledged, HistoryError, acknowledged
+from busbw.history.files import read as read_history
+from busbw.history.lines import Line, Series, earlier
+from busbw.judge.lasting_losses import Assessment
+from busbw.judge.levels import Levels, StoredTimes, build_levels
+from busbw.judge.policy import POLICIES
+from busbw.judge.summation_order import signature_of
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Measurement
+from busbw.model.limits import moment_text
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
+from busbw.model.words import Device
+from busbw.stats.launches import launch_time_s, tick_s
+
+from .errors import raised_as
+from .options import Options
+from .state import Collected, Measured, TimedJob
+
+# A case that was wrong is watched for so many sessions.
+_WATCHED_SESSIONS = 14
+
+
+def read_levels(
+    collected: Collected, keys: Iterable[EnvironmentKey], device: Device
+) -> dict[EnvironmentKey, Levels]:
+    """Read the levels of machines.
+
+    Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
+    other or the clock.
+    """
+    levels = {}
+    for key in dict.fromkeys(keys):
+        built = build_levels(_stored_times(collected, key), POLICIES[device])
+        if built is not None:
+            levels[key] = built
+    return levels
+
+
+def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
+    """Return baselines by framework, and the history from the year of the oldest baseline on."""
+    options = collected.options
+    stored = {
+        name: all_at(options.baselines, key, name)
+        for name in sorted(frameworks_at(options.baselines, key))
+    }
+    baselines = [baseline for several in stored.values() for baseline in several]
+    begins = [baseline.records[0].began for baseline in baselines]
+    lines: tuple[Line, ...] = ()
+    if options.history is not None and begins:
+        lines = read_history(options.history, key, min(collected.began, *begins).year)
+    _check_agreement(collected, key, baselines, lines)
+    known_changes = acknowledged(options.baselines)
+    return {
+        name: StoredTimes(
+            baselines=several,
+            history=earlier(lines, Series(framework=name)),
+            since=_acknowledged(several, known_changes, str(key.folder)),
+        )
+        for name, several in stored.items()
+    }
+
+
+def _check_agreement(
+    collected: Collected,
+    key: EnvironmentKey,
+    baselines: Sequence[Baseline],
+    lines: Sequence[Line],
+) -> None:
+    """Check baselines and the history of a machine against each other and the clock.
+
+    Raises BaselineError for a baseline that its lines in the history contradict, and BaselineError
+    or HistoryError for a session in the future.
+    """
+    options, began, error = collected.options, collected.began, agreement.DisagreementError
+    moments = {record.moment for baseline in baselines for record in baseline.records}
+    accepted = [line for line in lines if line.moment in moments]
+    for baseline in baselines:
+        newest = max(baseline.records, key=lambda record: record.began)
+        path = baseline_path(options.baselines, key, baseline.case)
+        with raised_as(BaselineError, error, where=f"{path}: "):
+            agreement.check_moment(baseline.case, newest, began)
+            if options.history is not None:
+                agreement.check_times(baseline, accepted)
+    with raised_as(HistoryError, error, where=f"{options.history}/{key.folder}: "):
+        for line in lines[-1:]:
+            agreement.check_moment(line.case, line, began)
+
+
+def _acknowledged(
+    baselines: Sequence[Baseline], known_changes: Sequence[Acknowledged], folder: str
+) -> dict[Case, datetime]:
+    """Return when the newest acknowledged change of each case began."""
+    since: dict[Case, datetime] = {}
+    for change in sorted(known_changes, key=lambda change: change.since):
+        cases = [b.case for b in baselines if change.matches(b.case.name, folder)]
+        since |= dict.fromkeys(cases, change.began)
+    return since
+
+
+def assess(measured: Measured) -> dict[EnvironmentKey, Assessment]:
+    """Judge the launches of the machines with levels."""
+    times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
+    for job, measurement in without_failures(measured, measured.measurements):
+        if job.key in measured.levels:
+            launches_s = tuple(launch_time_s(run) for run in measurement.runs)
+            times_s.setdefault(job.key, {})[job.case] = launches_s
+    ticks_s, launches = _ticks_s(measured), measured.plan.launches
+    return {
+        key: measured.levels[key].assess(today, measured.policy, launches=launches, ticks_s=ticks_s)
+        for key, today in times_s.items()
+    }
+
+
+def _ticks_s(measured: Measured) -> dict[Case, float]:
+    """Return the steps of the clock in seconds, by case, if the first launches show steps."""
+    ticks_s = {}
+    for job, measurement in without_failures(measured, measured.measurements):
+        runs = measurement.runs[: measured.plan.launches]
+        tick = tick_s([sample for run in runs for sample in run.samples_s])
+        if tick:
+            ticks_s[job.case] = tick
+    return ticks_s
+
+
+def without_failures(
+    measured: Measured, measurements: Mapping[Spec, Measurement]
+) -> Iterator[tuple[TimedJob, Measurement]]:
+    """Yield the jobs that were measured and of which no launch failed."""
+    for spec, job in measured.jobs.items():
+        measurement = measurements[spec]
+        if measurement.runs and not measurement.failures:
+            yield job, measurement
+
+
+def record_of(
+    measured: Measured, measurement: Measurement, flags: Mapping[str, str] | None = None
+) -> Record:
+    """Return the record of a measurement, with the `flags` of a locked stack or of this session."""
+    environment, runs = measured.environment, measurement.runs
+    return Record(
+        moment=moment_text(measured.collected.began),
+        commit=environment.commit,
+        times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in runs),
+        versions=runs[0].versions if runs else {},
+        surroundings=surroundings_of(measured) if flags is None else flags,
+        host=platform.node(),
+        worker=worker_hash(),
+        signature=signature_of(runs),
+    )
+
+
+def surroundings_of(measured: Measured) -> dict[str, str]:
+    """Return what may explain another level: load, clock frequency, flags."""
+    environment = measured.environment
+    surroundings = dict(environment.flags)
+    if environment.load is not None:
+        surroundings["load"] = f"{environment.load:.2f}"
+    if environment.clock_mhz is not None:
+        surroundings["clock MHz"] = f"{environment.clock_mhz:.0f}"
+    return surroundings
+
+
+def today(measured: Measured) -> dict[EnvironmentKey, Session]:
+    """Return today's session on each machine with levels, as later sessions will see it."""
+    records: dict[EnvironmentKey, dict[Case, Record]] = {}
+    for job, measurement in without_failures(measured, measured.measurements):
+        if job.key in measured.levels:
+            records.setdefault(job.key, {})[job.case] = record_of(measured, measurement)
+    return {key: Session.from_records(by_case) for key, by_case in records.items()}
+
+
+def find_wrong_cases(options: Options, jobs: Iterable[TimedJob]) -> dict[Case, str]:
+    """Return the cases that returned a wrong value in one of their last sessions, and when.
+
+    Raises HistoryError for a history that cannot be read.
+    """
+    dates: dict[Case, str] = {}
+    if options.history is None:
+        return dates
+    cases = dict.fromkeys((job.key, job.case) for job in jobs)
+    for key in dict.fromkeys(key for key, _ in cases):
+        lines = read_history(options.history, key)
+        sessions = list(dict.fromkeys(line.session for line in lines))[-_WATCHED_SESSIONS:]
+        recent = (line for line in lines if line.is_wrong and line.session in sessions)
+        dates |= {line.case: line.date for line in recent if (key, line.case) in cases}
+    return dates
+
+
+def baseline_changes(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield each framework, the date of its newest baseline, and what differs from it today.
+
+    Differences are those of versions and flags. Nothing is measured yet.
+    """
+    newest: dict[str, Record] = {}
+    for job in measured.jobs.values():
+        for record in job.stored.baseline.sessions[-1:] if job.stored.baseline else ():
+            before = newest.setdefault(job.case.framework, record)
+            newest[job.case.framework] = max(before, record, key=lambda record: record.began)
+    for framework, record in newest.items():
+        versions = measured.environment.versions.get(framework, {})
+        now = replace(record, versions=versions, surroundings=surroundings_of(measured))
+        differences = changes(record.lasting, now.lasting)
+        if differences:
+            yield framework, record.date, differences

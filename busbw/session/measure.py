@@ -1,0 +1,186 @@
+"""Measured, of nothing yet → Measured: all cases, then the undecided cases while time is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from busbw import extensions
+from busbw.driver.executor import Executor
+from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.transport import HostError
+from busbw.frameworks import FRAMEWORKS
+from busbw.judge.case import plan_rerun
+from busbw.model.case import Case, Spec
+from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.words import Device, FailureKind, plural
+
+from .judge import judge_cases
+from .machine import starter_of
+from .progress import Display
+from .state import Measured
+
+
+class Observer(NamedTuple):
+    """What an extension observes while cases are measured.
+
+    `observe` is called with each case that was measured, and with None before the first case of a
+    launch. `value` returns the extra value so far, None for none.
+
+    An extension has a table OBSERVERS, from the name of the extra value to a function of what will
+    be measured and of the Executor. The function returns an Observer, or None where there is
+    nothing to observe.
+    """
+
+    observe: Callable[[Case | None], None]
+    value: Callable[[], object]
+
+
+def observers_of(resolved: Measured, executor: Executor) -> dict[str, Observer]:
+    """Return the observers of all extensions, by the names of their values."""
+    makers = extensions.table("OBSERVERS")
+    observers = {name: make(resolved, executor) for name, make in makers.items()}
+    return {name: observer for name, observer in observers.items() if observer is not None}
+
+
+def values_of(observers: Mapping[str, Observer]) -> dict[str, Any]:
+    """Return the extra values of a session so far."""
+    values = {name: observer.value() for name, observer in observers.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def measure(
+    resolved: Measured,
+    executor: Executor,
+    display: Display,
+    keep: Callable[[Measured], None],
+) -> Measured:
+    """Measure until a host is lost; what was measured goes to `keep`, also after an interrupt."""
+    if not resolved.jobs:
+        return resolved
+    measuring = _Measuring(resolved, executor, display)
+    begun_s, interrupted, lost = time.monotonic(), False, ""
+    try:
+        measuring.schedule.run()
+        measuring.repeat_wrong_cases()
+        measuring.measure_undecided()
+    except HostError as error:
+        lost = str(error)
+    except KeyboardInterrupt:
+        interrupted = True
+        raise
+    finally:
+        measured = replace(
+            measuring.so_far(lost),
+            measuring_s=time.monotonic() - begun_s,
+            spent_s=dict(executor.spent_s),
+            interrupted=interrupted,
+            lost=lost,
+        )
+        keep(measured)
+        display.end("interrupted after" if interrupted else "measured in", measured.measuring_s)
+    return measured
+
+
+class _Measuring:
+    """The schedule of a session, and what was measured so far."""
+
+    def __init__(self, resolved: Measured, executor: Executor, display: Display) -> None:
+        self._resolved, self._display = resolved, display
+        self._observers = observers_of(resolved, executor)
+        options, device = resolved.options, resolved.machine.target.device
+        ranks: dict[str, int] = {}
+        for job in resolved.jobs.values():
+            ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
+        stacks = {}
+        for side in Side if resolved.is_paired else (Side.CANDIDATE,):
+            starters = {
+                name: starter_of(options, name, side, device=device, ranks=count)
+                for name, count in ranks.items()
+            }
+            # Only the candidate is made slower, not the reference.
+            injection = options.inject if side is Side.CANDIDATE else None
+            stacks[side] = Stack(starters=starters, injection=injection)
+        self.schedule = Schedule(
+            executor=executor,
+            # Two strategies can be two names of one Case: it is measured once.
+            cases={job.case: job.key for job in resolved.jobs.values()},
+            plan=resolved.plan,
+            stacks=stacks,
+            shared=device is Device.CPU,
+            on_progress=display.progress,
+            observers=[observer.observe for observer in self._observers.values()],
+        )
+
+    def so_far(self, lost: str = "") -> Measured:
+        """Return what was measured; if a host is `lost`, cases with too few launches failed."""
+        is_paired = self._resolved.is_paired
+        return replace(
+            self._resolved,
+            extra=values_of(self._observers),
+            measurements=self._measurements(Side.CANDIDATE, lost),
+            references=self._measurements(Side.REFERENCE, lost) if is_paired else {},
+        )
+
+    def _measurements(self, side: Side, lost: str) -> dict[Spec, Measurement]:
+        by_case = {m.case: m for m in self.schedule.measurements(side)}
+        measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
+        for spec, measurement in measurements.items():
+            if lost and measurement.launches < self._resolved.plan.launches:
+                launch = LaunchId(name="not started")
+                failure = Failure(kind=FailureKind.KILLED, message=lost, launch=launch)
+                failures = (*measurement.failures, failure)
+                measurements[spec] = replace(measurement, failures=failures)
+        return measurements
+
+    def repeat_wrong_cases(self) -> None:
+        """Measure the cases again that returned a wrong value in one of their last sessions."""
+        cases = [case for case in self.schedule.cases if case in self._resolved.wrong_before]
+        if cases:
+            self.schedule.passes(tuple(cases), self._resolved.plan.launches)
+
+    def measure_undecided(self) -> None:
+        """Measure undecided cases at once, and cases that seem slower after a while."""
+        begun_s, waited_s = time.monotonic(), 0.0
+        jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
+        while True:
+            measured = self.so_far()
+            rulings = judge_cases(measured)
+            launches = {spec: m.launches for spec, m in measured.measurements.items()}
+            by_neighbours = measured.policy.rule.compares_neighbours
+            specs, rounds = plan_rerun(rulings, launches, by_neighbours=by_neighbours)
+            if not specs:
+                return
+            if time.monotonic() - begun_s - waited_s > budget_s:
+                self.schedule.executor.on_note(
+                    f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
+                    f"{', '.join(spec.id for spec in specs)}"
+                )
+                return
+            slower = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
+            end_s = begun_s + confirmation_delay_s(measured, slower)
+            wait_s = max(0.0, end_s - time.monotonic())
+            self._display.interrupt(_again_text(specs, rounds, wait_s))
+            time.sleep(wait_s)
+            waited_s += wait_s
+            self.schedule.passes(tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds)
+
+
+def _again_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
+    names = ", ".join(spec.id for spec in specs[:3])
+    more = f" and {len(specs) - 3} more" if len(specs) > 3 else ""
+    when = f" in {math.ceil(wait_s)} s" if wait_s else ""
+    return f"busbw: {plural(rounds, 'more launch')} of {names}{more}{when}"
+
+
+def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:
+    """Return how long after the first launches other launches confirm that cases are `slower`.
+
+    Two interleaved stacks share what disturbs them, and a scripted framework does not change by
+    itself.
+    """
+    is_scripted = all(FRAMEWORKS[spec.framework].scripted for spec in slower)
+    return 0.0 if is_scripted or measured.is_paired else measured.policy.confirmation_delay_s

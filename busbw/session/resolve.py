@@ -1,0 +1,152 @@
+"""Machine → Measured, of nothing yet: the cases, what they are compared with, and skipped cases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from busbw import extensions, grid
+from busbw.baselines.document import BaselineError
+from busbw.baselines.files import check_writable
+from busbw.baselines.store import find, find_published
+from busbw.driver.executor import Executor
+from busbw.grid import Target
+from busbw.history.files import HistoryError
+from busbw.model.case import GridError, Spec
+from busbw.model.launch import Plan
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome
+from busbw.storage import OutputError
+
+from .command_line import how_to_install
+from .errors import UsageError, usage_error
+from .files import shipped_folder
+from .levels import find_wrong_cases, read_levels
+from .machine import add_reference, environment_of
+from .options import LockedStack, Options
+from .state import Collected, Machine, Measured, TimedJob
+
+# A launch of two stacks costs two processes to start: a few more samples are worth it.
+_PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
+
+
+def resolve(
+    collected: Collected,
+    machine: Machine,
+    specs: tuple[Spec, ...],
+    executor: Executor,
+    say: Callable[[str], None],
+) -> Measured:
+    """Return all that will be measured; `say` announces that a reference stack is built.
+
+    Raises UsageError for a Spec that is no case, for a damaged baseline, and for a reference that
+    cannot be built or would measure other cases.
+    """
+    skipped, jobs = _jobs(collected.options, machine.target, specs)
+    options, keys = collected.options, [job.key for job in jobs.values()]
+    levels = {}
+    if options.is_paired:
+        frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
+        stacks = _stacks(options, machine.target, frameworks, say) if options.uses_lock else {}
+        options = replace(options, stacks=stacks)
+        machine = add_reference(options, machine, frameworks, executor)
+        _check_same_cases(options, machine, jobs)
+    else:
+        # Read before anything is measured: a damaged file is found early.
+        with usage_error(BaselineError, HistoryError, OutputError, OSError):
+            jobs = {spec: _add_stored(options, job) for spec, job in jobs.items()}
+            if options.writes_baselines:
+                cases = [(job.key, job.case) for job in jobs.values()]
+                check_writable(options.baselines, cases)
+            levels = read_levels(collected, keys, machine.target.device)
+    with usage_error(HistoryError, OSError):
+        wrong_before = find_wrong_cases(options, jobs.values())
+    for case, date in wrong_before.items():
+        executor.on_note(f"{case.name}: wrong on {date}, and twice as often as others")
+    widest = max(keys, key=lambda key: key.ranks, default=None)
+    return Measured(
+        collected=replace(collected, options=options),
+        machine=machine,
+        specs=specs,
+        jobs=jobs,
+        skipped=skipped,
+        environment=environment_of(options, machine, widest),
+        plan=_plan(options),
+        levels=levels,
+        wrong_before=wrong_before,
+    )
+
+
+def _plan(options: Options) -> Plan:
+    return replace(
+        _PLAN_OF_PAIRS if options.is_paired else Plan(),
+        launches=options.launches,
+        timeout_s=options.case_timeout,
+        seed=int.from_bytes(os.urandom(4), "big"),
+        memory_limit_bytes=options.memory_limit,
+    )
+
+
+def _jobs(
+    options: Options, target: Target, specs: tuple[Spec, ...]
+) -> tuple[dict[Spec, Verdict], dict[Spec, TimedJob]]:
+    """Return the verdicts of Specs whose framework cannot measure them, and the other cases."""
+    skipped, jobs = {}, {}
+    for spec in specs:
+        name = spec.framework
+        reason = target.unreached.get(name, "")
+        if name in options.absent_frameworks:
+            reason = f"not installed here; {how_to_install(name)}"
+        if reason:
+            text = f"{name}: {reason}"
+            skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
+        else:
+            with usage_error(GridError):
+                jobs[spec] = TimedJob(case=grid.resolve(spec, target), key=target.key(spec))
+    return skipped, jobs
+
+
+def _stacks(
+    options: Options, target: Target, frameworks: tuple[str, ...], say: Callable[[str], None]
+) -> Mapping[str, LockedStack]:
+    """Return the locked stacks, built where they are missing. Raises UsageError."""
+    with usage_error(ValueError, where="--against=baseline: "):
+        for build in extensions.hooks("build_references"):
+            stacks: Mapping[str, LockedStack] = build(options, target, frameworks, say)
+            return stacks
+        raise ValueError("expected the extension for stacks, which is not installed")
+
+
+def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, TimedJob]) -> None:
+    """Raise UsageError if the reference stack would measure other cases."""
+    for probe in machine.references:
+        specs = [spec for spec in jobs if spec.framework == probe.framework]
+        with usage_error(GridError, where="the reference: "):
+            target = grid.choose_target(
+                device=machine.target.device,
+                ranks=options.ranks,
+                probes=[probe],
+                named=[probe.framework],
+            )
+            cases = {spec: (grid.resolve(spec, target), target.key(spec)) for spec in specs}
+        for spec, (case, key) in cases.items():
+            job = jobs[spec]
+            if (case, key) != (job.case, job.key):
+                texts = (
+                    f"{case.name} by {case.protocol} on {key.folder}"
+                    for case, key in ((job.case, job.key), (case, key))
+                )
+                raise UsageError("--against: expected {}, got {}".format(*texts))
+
+
+def _add_stored(options: Options, job: TimedJob) -> TimedJob:
+    """Add the baseline of a case, and the published figure."""
+    root, case = options.baselines, (job.key, job.case)
+    roots = (root, shipped_folder("baselines"))
+    figures = (find_published(folder, *case) for folder in roots)
+    return replace(
+        job,
+        stored=find(root, *case, memory_limit_bytes=options.memory_limit),
+        published=next(filter(None, figures), None),
+    )
