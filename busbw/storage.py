@@ -61,6 +61,20 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     return content
 
 
+def check_is_folder(path: Path) -> None:
+    """Raise InputError for something else than a folder of which the names can be read.
+
+    Nothing at all is a folder that will be made.
+    """
+    try:
+        os.listdir(path)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise InputError("is a link to nothing") from None
+    except OSError as error:
+        raise InputError(error.strerror or str(error)) from error
+
+
 def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
     """Return what gzip packed, or `content` itself. Raises InputError, also for too many bytes."""
     if content[:2] != b"\x1f\x8b":
@@ -151,8 +165,8 @@ def machine_lock(
 def folder_lock(path: Path, wait_s: float) -> contextlib.ExitStack:
     """Make a folder, and take its lock. Raises LockedError after `wait_s`, and OSError."""
     path.mkdir(parents=True, exist_ok=True)
-    text, folder = f"another session has been writing for {wait_s:g} s", path.resolve()
-    return _wait_for(lambda: try_lock_folder(folder), lambda: text, wait_s)
+    text = f"another session has been writing for {wait_s:g} s"
+    return _wait_for(lambda: try_lock_folder(Path(os.path.realpath(path))), lambda: text, wait_s)
 
 
 def _wait_for(
@@ -204,7 +218,11 @@ def _open_machine() -> int:
         path.touch(0o666, exist_ok=False)
         # Less the umask, the file could not be opened by other users.
         path.chmod(0o666)
-    return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EEXIST, "expected a regular file, for the lock of this machine", path)
+    return descriptor
 
 
 def _try_lock_machine() -> contextlib.ExitStack | None:

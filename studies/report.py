@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _TABLE = "published.all_reduce.marsggbo-2019.json"
@@ -50,6 +49,5 @@ def payload_text(size: int) -> str:
 def published_rates(ranks: int) -> dict[str, str]:
     """Return the all-reduce table of TPU v2 for one slice, by payload: GB/s, or `OOM`."""
     path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _TABLE
-    entries: list[Any] = json.loads(path.read_text())["entries"]
-    rates = {entry["payload"]: entry["algbw_gb_per_s"] for entry in entries}
+    rates = {e["payload"]: e["algbw_gb_per_s"] for e in json.loads(path.read_text())["entries"]}
     return {payload: "OOM" if rate is None else f"{rate:.4g}" for payload, rate in rates.items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from busbw import wire
+from busbw import storage, wire
 from busbw.model.case import Case
 from busbw.model.limits import Positive
 from busbw.model.machine import EnvironmentKey, slug
@@ -22,7 +22,7 @@ from busbw.model.verdict import Reference
 from busbw.model.words import payload_of
 
 from . import files
-from .document import placed, read, read_json
+from .document import BaselineError, BaselineFile, placed, read, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,14 +58,30 @@ def find(
     )
 
 
-def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[Baseline, ...]:
-    """Read all baselines of `framework` on `key`. Raises BaselineError for a bad file."""
-    paths = sorted((root / key.folder).glob(f"{framework}.*.*.json"))
-    return tuple(baseline for path in paths for baseline in read(path).baselines)
+def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[BaselineFile, ...]:
+    """Read all files of `framework` on `key`.
+
+    Raises BaselineError for a bad file, and for a copy: its times would count beside the original.
+    """
+    stored = []
+    for path in sorted((root / key.folder).glob(f"{framework}.*.*.json")):
+        file = read(path)
+        for baseline in file.baselines:
+            if path.name != baseline.case.file_name:
+                raise BaselineError(
+                    f"{path}: expected the name {baseline.case.file_name} for what it holds; "
+                    "move a copy out of the folder of baselines"
+                )
+        stored.append(file)
+    return tuple(stored)
 
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
-    """Return the frameworks that have baselines on `key`."""
+    """Return the frameworks that have baselines on `key`. Raises BaselineError without access."""
+    try:
+        storage.check_is_folder(root / key.folder)
+    except storage.InputError as error:
+        raise BaselineError(f"{root / key.folder}: {error}") from error
     return _frameworks((root / key.folder).glob("*.*.*.json"))
 
 

@@ -25,10 +25,22 @@ class DisagreementError(ValueError):
     """A session that contradicts another value; the message names the case and the session."""
 
 
+# Clocks of two machines may differ by an hour or by their idea of the time zone.
+_CLOCKS_DIFFER = timedelta(days=1)
+
+
+def check_date(change: str, date: str, present: datetime) -> None:
+    """Raise DisagreementError for a `change`, in words, on a date that is after `present`."""
+    if date > str((present + _CLOCKS_DIFFER).date()):
+        raise DisagreementError(
+            f"{change} of {date} is in the future, since the clock of this machine says "
+            f"{moment_text(present)}: set the clock, or correct the date"
+        )
+
+
 def check_moment(case: Case, record: Record, present: datetime) -> None:
     """Raise DisagreementError for a `record` that began more than a day after `present`."""
-    # Clocks of two machines may differ by an hour or by their idea of the time zone.
-    if record.began > present + timedelta(days=1):
+    if record.began > present + _CLOCKS_DIFFER:
         raise DisagreementError(
             f"{_name(case)}: the session of {record.moment} is in the future, since the clock of "
             f"this machine says {moment_text(present)}: set the clock, or remove the entry"
@@ -36,7 +48,7 @@ def check_moment(case: Case, record: Record, present: datetime) -> None:
 
 
 def check_times(baseline: Baseline, lines: Sequence[Line]) -> None:
-    """Raise DisagreementError for a baseline with other times than `lines`, or another level."""
+    """Raise DisagreementError for a baseline with other times than those of its `lines`."""
     of_case = [line for line in lines if line.case == baseline.case and not line.is_reference]
     for record in baseline.records:
         same = [line for line in of_case if line.moment == record.moment]
@@ -45,27 +57,33 @@ def check_times(baseline: Baseline, lines: Sequence[Line]) -> None:
                 f"{_name(baseline.case)}: the session of {record.moment} has {_times_text(record)} "
                 f"here, {_times_text(same[0])} in the history: {_REMEDY}"
             )
-    if not _is_level_of_its_date(baseline):
-        raise DisagreementError(
-            f"{_name(baseline.case)}: pinned_us is {baseline.pinned_us:g} on "
-            f"{baseline.pinned_date}, expected the level of the sessions up to that date: {_REMEDY}"
-        )
 
 
-def _is_level_of_its_date(baseline: Baseline) -> bool:
-    """Return whether the accepted time is the level of the sessions up to its date."""
-    records, date = baseline.records, baseline.pinned_date
-    if date is None or baseline.pinned_us is None or date < records[0].date:
-        return True
+def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None:
+    """Raise DisagreementError for an accepted time that is not the level of the sessions then.
+
+    Args:
+        baseline: The baseline, whose accepted time has a date.
+        update_dates: The dates of all updates of its file. After a second update on that date the
+            sessions that were accepted first may be gone, and nothing can be checked.
+
+    """
+    records, date = baseline.records, baseline.pinned_date or ""
+    # Older sessions, of which the level was made, may have been dropped.
+    if date < records[0].date or len(records) == MOST_SESSIONS or update_dates.count(date) != 1:
+        return
     levels = (
-        replace(baseline, records=records[: index + 1]).level_us
+        replace(baseline, records=records[: index + 1]).level_us or 0.0
         for index, record in enumerate(records)
         if record.date == date
     )
-    # Older sessions, of which the level was made, may have been dropped. Both have six digits.
-    return len(records) == MOST_SESSIONS or any(
-        level and math.isclose(level, baseline.pinned_us, rel_tol=1e-5) for level in levels
-    )
+    # Both have six digits.
+    pinned_us = baseline.pinned_us or 0.0
+    if not any(math.isclose(level, pinned_us, rel_tol=1e-5) for level in levels):
+        raise DisagreementError(
+            f"{_name(baseline.case)}: pinned_us is {pinned_us:g} on {date}, expected the level of "
+            f"the sessions up to that date: {_REMEDY}"
+        )
 
 
 def _name(case: Case) -> str:

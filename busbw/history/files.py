@@ -88,11 +88,23 @@ def folders(root: Path) -> tuple[str, ...]:
     """Return the machines that have a history. Raises HistoryError without the folder `root`."""
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    paths = sorted(root.glob("*/*/*.jsonl"))
-    return tuple(dict.fromkeys(str(path.parent.relative_to(root)) for path in paths))
+    with_lines = (
+        Path(folder).relative_to(root)
+        for folder, _, names in os.walk(root, onerror=_raise)
+        if any(name.endswith(".jsonl") for name in names)
+    )
+    return tuple(sorted(str(folder) for folder in with_lines if len(folder.parts) == 2))
+
+
+def _raise(error: OSError) -> None:
+    raise HistoryError(storage.error_text(error)) from error
 
 
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
+    try:
+        storage.check_is_folder(folder)
+    except storage.InputError as error:
+        raise HistoryError(f"{folder}: {error}") from error
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
     lines = (line for path in sorted(paths) for line in _lines(path))
     return tuple(sorted(lines, key=lambda line: line.moment))
@@ -185,7 +197,8 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
         reason = "libtpu 0.0.31 waits for all hosts; accepted in #123"
     """
     path = root / FILE
-    if not path.exists():
+    # A link to nothing is an error: somebody wanted a file there.
+    if not os.path.lexists(path):
         return ()
     try:
         content = storage.read(path)

@@ -58,7 +58,7 @@ def history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
         return None
     with usage_error(ValueError, where=f"{'--history' if 'history' in values else HISTORY}: "):
         path = root / expand_home(text)
-        if path.resolve().is_relative_to(baselines.resolve()):
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(baselines)):
             raise ValueError(f"{path} is in {baselines}, which holds baselines only")
         storage.check_folder(path)
     return path

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from busbw.baselines.document import BaselineError
+from busbw.baselines.document import BaselineError, BaselineFile
 from busbw.baselines.files import path_of as baseline_path
 from busbw.baselines.store import all_at, frameworks_at
 from busbw.driver.bundle import worker_hash
 from busbw.history import agreement
+from busbw.history.files import FILE as ACKNOWLEDGED
 from busbw.history.files import Acknowledged, HistoryError, acknowledged
 from busbw.history.files import read as read_history
 from busbw.history.lines import Line, Series, earlier
@@ -54,17 +55,21 @@ def read_levels(
 def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
     """Return baselines by framework, and the history from the year of the oldest baseline on."""
     options = collected.options
-    stored = {
+    files = {
         name: all_at(options.baselines, key, name)
         for name in sorted(frameworks_at(options.baselines, key))
     }
-    baselines = [baseline for several in stored.values() for baseline in several]
-    begins = [baseline.records[0].began for baseline in baselines]
+    stored = {
+        name: [baseline for file in files[name] for baseline in file.baselines] for name in files
+    }
+    begins = [baseline.records[0].began for several in stored.values() for baseline in several]
     lines: tuple[Line, ...] = ()
-    if options.history is not None and begins:
-        lines = read_history(options.history, key, min(collected.began, *begins).year)
-    _check_agreement(collected, key, baselines, lines)
+    if options.history is not None:
+        lines = read_history(options.history, key, min([collected.began, *begins]).year)
     known_changes = acknowledged(options.baselines)
+    _check_agreement(
+        collected, key, [file for name in files for file in files[name]], lines, known_changes
+    )
     return {
         name: StoredTimes(
             baselines=several,
@@ -78,24 +83,33 @@ def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, Stored
 def _check_agreement(
     collected: Collected,
     key: EnvironmentKey,
-    baselines: Sequence[Baseline],
+    files: Sequence[BaselineFile],
     lines: Sequence[Line],
+    known_changes: Sequence[Acknowledged],
 ) -> None:
     """Check baselines and the history of a machine against each other and the clock.
 
     Raises BaselineError for a baseline that its lines in the history contradict, and BaselineError
-    or HistoryError for a session in the future.
+    or HistoryError for a session or an accepted change in the future.
     """
     options, began, error = collected.options, collected.began, agreement.DisagreementError
-    moments = {record.moment for baseline in baselines for record in baseline.records}
+    stored = [(file, baseline) for file in files for baseline in file.baselines]
+    moments = {record.moment for _, baseline in stored for record in baseline.records}
     accepted = [line for line in lines if line.moment in moments]
-    for baseline in baselines:
+    for file, baseline in stored:
         newest = max(baseline.records, key=lambda record: record.began)
         path = baseline_path(options.baselines, key, baseline.case)
         with raised_as(BaselineError, error, where=f"{path}: "):
             agreement.check_moment(baseline.case, newest, began)
+            updates = [update.date for update in file.history]
+            for date in updates:
+                agreement.check_date("the update", date, began)
             if options.history is not None:
                 agreement.check_times(baseline, accepted)
+                agreement.check_accepted_time(baseline, updates)
+    with raised_as(HistoryError, error, where=f"{options.baselines}/{ACKNOWLEDGED}: "):
+        for change in known_changes:
+            agreement.check_date("the change", change.since, began)
     with raised_as(HistoryError, error, where=f"{options.history}/{key.folder}: "):
         for line in lines[-1:]:
             agreement.check_moment(line.case, line, began)

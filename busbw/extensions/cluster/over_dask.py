@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import cloudpickle
 from distributed import Client, get_worker
 
+from busbw import storage
 from busbw.driver.transport import HostError, IncomparableHostsError
 
 from .bootstrap import PYTHON_CODE
@@ -201,12 +202,12 @@ def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[A
 
 def _address_of(scheduler: str, wait_s: float) -> str:
     """Return the address that `scheduler` is, or that is in the file of that name."""
-    end_s = time.monotonic() + wait_s
+    end_s, path = time.monotonic() + wait_s, Path(scheduler)
     while "://" not in scheduler:
         try:
-            return str(json.loads(Path(scheduler).read_text())["address"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            if time.monotonic() >= end_s:
+            return str(json.loads(storage.read(path))["address"])
+        except (ValueError, KeyError, TypeError) as error:
+            if time.monotonic() >= end_s or (path.exists() and not path.is_file()):
                 raise HostError(
                     f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes "
                     f"({error})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import re
 import sys
 from collections import defaultdict
@@ -146,8 +147,8 @@ def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
 
 def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
     """Return the file of each host in its best format, by folder."""
-    below = (file.resolve() for path in paths for file in (path, *path.rglob("*")))
-    files = sorted({file for file in below if file.name.endswith(_FORMATS)})
+    below = (os.path.realpath(file) for path in paths for file in (path, *path.rglob("*")))
+    files = sorted({Path(name) for name in below if name.endswith(_FORMATS)})
     sessions: dict[Path, dict[str, Path]] = defaultdict(dict)
     for form in _FORMATS:
         for file in files:

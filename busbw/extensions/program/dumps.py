@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from busbw import storage
+from busbw import storage, wire
 
-from .worker_inventory import uses_of
+from .worker_inventory import COMPUTATION, ranks_in, unquoted, uses_of
 from .worker_values import ProgramError, Uses
 
 _IS_SCHEDULED = "is_scheduled=true"
+_BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
+_RANK = re.compile(r"\d+")
+_CALLED = re.compile(
+    r"\b(?:calls|to_apply|condition|body|(?:true|false)_computation"
+    r"|(?:branch|called)_computations)=(\{[^}]*\}|%?[\w.-]+)"
+)
+_NAME = re.compile(r"[\w.-]+")
 
 
 def read(path: Path, ranks: int | None = None) -> Uses:
@@ -21,8 +29,11 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     # Editors on Windows write a mark first and end lines with two characters.
     content = storage.unpacked(storage.read(path))
     text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    conflict = wire.left_by_git(content)
+    if conflict:
+        raise ProgramError(f"line {conflict}")
     head = text.partition("\n")[0]
-    if not head.startswith("HloModule ") or _IS_SCHEDULED not in head:
+    if not head.startswith("HloModule ") or _IS_SCHEDULED not in unquoted(head):
         raise ProgramError(
             f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
             f"{_IS_SCHEDULED}, such as module_0000.NAME.cpu_after_optimizations.txt"
@@ -30,7 +41,24 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     if "\nHloModule " in text:
         raise ProgramError("it has several programs; expected a file for each")
     uses = uses_of(text, ranks=ranks)
-    most = max((use.ranks * use.groups for use in uses), default=0)
-    if ranks and most not in (0, ranks):
+    _check_whole(text)
+    groups = max((use.ranks * use.groups for use in uses), default=0)
+    compiled_for = ranks_in(head) or groups
+    # Permutes and groups of unequal sizes may leave ranks out, but name none that is not there.
+    named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
+    highest = max(named, default=-1) + 1
+    if ranks and (compiled_for not in (0, ranks) or highest > ranks):
+        most = max(compiled_for, highest)
         raise ProgramError(f"it is compiled for {most} ranks, expected {ranks} (--ranks)")
     return uses
+
+
+def _check_whole(text: str) -> None:
+    """Raise ProgramError if computations are missing or there twice, as after a bad merge."""
+    names = COMPUTATION.findall(text)
+    called = (name for part in set(_CALLED.findall(unquoted(text))) for name in _NAME.findall(part))
+    missing = sorted(set(called) - set(names))
+    if missing:
+        raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
+    if len(names) > len(set(names)) or text.count("\nENTRY ") > 1:
+        raise ProgramError("it has a computation twice: expected the file as XLA wrote it")

@@ -21,6 +21,7 @@ _IDLE_TARGETS = re.compile(
     r'custom_call_target="(?:PrepareAsyncCall|AllocateBuffer|ConcatBitcast|AsyncCollective)'
 )
 _CHAIN = re.compile(r'\bchain_id="(\d+)"')
+_INDEX = re.compile(r"\bindex=(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
 # Instructions that hand on a collective in progress.
@@ -38,6 +39,16 @@ class InProgress(NamedTuple):
     before: int
 
 
+class _Carried(NamedTuple):
+    """The collectives in progress that a value hands on; those of each element for a tuple."""
+
+    parts: tuple[InProgress, ...]
+    elements: tuple[_Carried, ...] = ()
+
+
+_NOTHING = _Carried(())
+
+
 def is_continued(line: Instruction, computation: Sequence[Instruction]) -> bool:
     """Tell whether a collective is a part of one that another computation starts."""
     is_start = any(_STARTS in other.text for other in computation)
@@ -51,21 +62,31 @@ def hidden_by(module: Module, computation: str) -> Mapping[str, int]:
     ends the collective, that computation counts as one operation, whatever else runs.
     """
     hidden: dict[str, int] = {}
-    values: dict[str, tuple[InProgress, ...]] = {}
+    values: dict[str, _Carried] = {}
     work = 0
     for line in module.computations.get(computation, ()):
-        carried = dict.fromkeys(part for name in line.operands for part in values.get(name, ()))
+        carried = _carried_by(line, [values.get(name, _NOTHING) for name in line.operands])
         step, kind = _step_of(module, line)
         if step == "start":
-            values[line.name] = (InProgress(line.name, kind, work + _works(line)),)
+            values[line.name] = _Carried((InProgress(line.name, kind, work + _works(line)),))
         elif step == "done":
-            for part in carried:
+            for part in carried.parts:
                 if part.kind == kind:
                     hidden.setdefault(part.name, work - part.before)
         elif line.op in _PASSES_ON or step == "update":
-            values[line.name] = tuple(carried)
+            values[line.name] = carried
         work += _works(line)
-    return {part.name: hidden.get(part.name, 1) for parts in values.values() for part in parts}
+    parts = (part for carried in values.values() for part in carried.parts)
+    return {part.name: hidden.get(part.name, 1) for part in parts}
+
+
+def _carried_by(line: Instruction, operands: Sequence[_Carried]) -> _Carried:
+    """Return what a line would hand on; an element of a tuple hands on nothing of the others."""
+    index = _INDEX.search(line.text) if line.op == "get-tuple-element" else None
+    if index is not None and operands and int(index[1]) < len(operands[0].elements):
+        return operands[0].elements[int(index[1])]
+    parts = tuple(dict.fromkeys(part for operand in operands for part in operand.parts))
+    return _Carried(parts, tuple(operands) if line.op == "tuple" else ())
 
 
 def _step_of(module: Module, line: Instruction) -> tuple[str, str]:

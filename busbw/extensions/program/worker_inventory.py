@@ -33,7 +33,8 @@ _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"
 # How many operands are searched for a source.
 _MOST_OPERANDS = 64
 
-_HEAD_END = re.compile(r"^(?:ENTRY )?%?[\w.-]+ \(.*\{$", re.MULTILINE)
+COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
@@ -59,7 +60,7 @@ def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | No
                 f"computation, got {collectives} until its end at line {len(lines)}, "
                 f"{lines[-1].strip()[:60]!r}"
             )
-        axes = Axes(mesh or {}, _ranks_in(head) or ranks)
+        axes = Axes(mesh or {}, ranks_in(head) or ranks)
         inventory = _Inventory(module, axes, Sources(head, root), Trips(module))
         uses = inventory.uses(module.entry)
     except ProgramError:
@@ -80,14 +81,19 @@ def mesh_of(lowered: str) -> dict[str, int]:
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
+def unquoted(text: str) -> str:
+    """Return a text without its quoted parts, which name files and other things of the user."""
+    return _QUOTED.sub("", text)
+
+
 def _head_of(text: str) -> str:
-    end = _HEAD_END.search(text)
+    end = COMPUTATION.search(text)
     return text[: end.start()] if end else ""
 
 
-def _ranks_in(head: str) -> int | None:
+def ranks_in(head: str) -> int | None:
     """Return replicas times partitions, None where the head names neither."""
-    counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(head)]
+    counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(unquoted(head))]
     return math.prod(counts) if counts else None
 
 
@@ -121,7 +127,9 @@ class _Inventory:
         if line.op == "conditional":
             names = ",".join(several or single for several, single in _BRANCHES.findall(line.text))
             branches = (name.strip().lstrip("%") for name in names.split(","))
-            return [replace(use, at_most=True) for branch in branches for use in self.uses(branch)]
+            # One branch is taken each time.
+            most = merge((use for branch in branches for use in self.uses(branch)), max)
+            return [replace(use, at_most=True) for use in most]
         if line.collective and is_continued(line, self.module.computations[computation]):
             return ()
         if line.collective:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -80,13 +81,16 @@ class Use:
 Uses: TypeAlias = "tuple[Use, ...]"
 
 
-def merge(uses: Iterable[Use]) -> Uses:
-    """Return one Use for all that differ only in `times` and in how much hides them."""
+def merge(uses: Iterable[Use], total: Callable[[int, int], int] = operator.add) -> Uses:
+    """Return one Use for all that differ only in `times` and in how much hides them.
+
+    `total` makes one number of times of two.
+    """
     merged: dict[Use, Use] = {}
     for use in uses:
         key = replace(use, times=1, hidden_by=min(use.hidden_by, 1))
         other = merged.get(key, replace(use, times=0))
-        times = min(use.times + other.times, MOST_BYTES)
+        times = min(total(use.times, other.times), MOST_BYTES)
         merged[key] = replace(use, times=times, hidden_by=min(use.hidden_by, other.hidden_by))
     return tuple(merged.values())
 

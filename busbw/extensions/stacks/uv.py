@@ -83,7 +83,7 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     new = folder.with_name(f"{folder.name}.new")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with storage.folder_lock(folder.parent.resolve(), _WAIT_S):
+        with storage.folder_lock(folder.parent, _WAIT_S):
             try:
                 # A killed process left it.
                 shutil.rmtree(new, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -48,7 +49,22 @@ def _left(folder: Folder) -> None:
     shutil.copy(path, f"{path}.00000000.new")
 
 
+def _copied(folder: Folder) -> None:
+    """The times of a copy do not count beside those of the original."""
+    path = written(folder, "baselines")
+    shutil.copy(path, path.with_suffix(".old.json"))
+
+
+def _pipe(folder: Folder) -> None:
+    """The folder of the machine's history is a named pipe, as `mkfifo` with a wrong name makes."""
+    machine = written(folder, "history").parent
+    shutil.rmtree(machine)
+    os.mkfifo(machine)
+
+
 FILES = {
+    "a copy of the file": Attack(do=_copied, codes=(1, 4)),
+    "a pipe for the history": Attack(do=_pipe, options=("--history=history",), codes=(1, 4)),
     "the file cannot be read": Attack(do=_read_only, codes=(1, 4)),
     "the file is renamed": Attack(do=_moved, options=("--require-baselines",), codes=(1, 4)),
     "the folder is gone": Attack(

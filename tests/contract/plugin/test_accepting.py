@@ -86,6 +86,15 @@ def test_update_baselines_improved_writes_only_improved_cases(folder: Folder) ->
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
+def test_times_can_be_accepted_twice_on_a_day_and_compared_with_a_history(folder: Folder) -> None:
+    folder.script(**SLOW)
+    folder.with_baselines("--history=history")
+    for slower in (0.2, 0.21):
+        folder.script(**SLOW, cases=[{"slower": slower}])
+        folder.run("--update-baselines", "--history=history", exit_code=0)
+    assert folder.run("--history=history", exit_code=0).outcomes == {"1M": "PASS"}
+
+
 @pytest.mark.exhaustive
 def test_update_baselines_new_leaves_stored_times_and_judges_by_them(folder: Folder) -> None:
     folder.script(**SLOW)

@@ -15,7 +15,7 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import drafted
 from busbw.baselines.store import find
 from busbw.baselines.updates import Accepted, save
-from busbw.history.files import append, read
+from busbw.history.files import HistoryError, append, read
 from busbw.history.lines import Series, earlier
 from busbw.judge.levels import Levels
 from busbw.model.case import Case
@@ -165,6 +165,7 @@ AT = "2026-01-02T03:00:00Z"
             },
             "the session of 2027-01-02T03:00:00Z is in the future",
         ),
+        ({'{"date": "2026-01-02"': '{"date": "2027-01-02"'}, "the update of 2027-01-02 is in the"),
     ],
 )
 def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
@@ -182,7 +183,33 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
     path.write_text(text)
     with pytest.raises(BaselineError) as refused:
         _levels(options)
-    assert str(refused.value).startswith(f"{path}: float32 4K: {error}")
+    assert (
+        str(refused.value).removeprefix(f"{path}: ").removeprefix("float32 4K: ").startswith(error)
+    )
+
+
+def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", build.case(), at=AT)
+    text = '[[change]]\nsince = 2027-01-02\nreason = "new driver"\n'
+    (tmp_path / "baselines" / "acknowledged.toml").write_text(text)
+    with pytest.raises(
+        HistoryError, match=r"acknowledged.toml: the change of 2027-01-02 is in the"
+    ):
+        _levels(_options(tmp_path))
+
+
+def test_an_accepted_time_is_not_checked_after_a_second_update_on_its_date(tmp_path: Path) -> None:
+    """The sessions of the first update may have been replaced by those of the second."""
+    for moment, time_s in (("2026-01-02T03:00:00Z", 1e-3), ("2026-01-02T05:00:00Z", 1.05e-3)):
+        session = Record(moment=moment)
+        measurement = Measurement(case=build.case(), runs=(build.run(time_s),))
+        with drafted(tmp_path / "baselines") as draft:
+            save(draft, [build.accepted(measurement, session)], session=session, budget=0.1)
+        of_session = line(case=build.case(), moment=moment, times_us=(1e6 * time_s,))
+        append(tmp_path / "history", KEY, [of_session])
+    (path,) = (tmp_path / "baselines").rglob("*.json")
+    assert '"pinned_us": 1000.0' in path.read_text()
+    assert _levels(_options(tmp_path))
 
 
 def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
-_OPERAND = re.compile(r"%([\w.-]+)")
+# Comments and shapes, which XLA may print before the names of operands.
+_NOT_OPERANDS = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
 _OPERANDS_END = re.compile(r"\)(?:, [\w-]+=|$)")
 
 # An array's layout, with the number of its memory behind an S where it is not the main one.
@@ -76,7 +77,8 @@ class Instruction:
     def operands(self) -> tuple[str, ...]:
         """The names of the operands, before which XLA may print their shapes."""
         arguments = self.text.partition(f" {self.op}(")[2]
-        return tuple(_OPERAND.findall(_OPERANDS_END.split(arguments, maxsplit=1)[0]))
+        arguments = _OPERANDS_END.split(arguments, maxsplit=1)[0]
+        return tuple(_NAME.findall(_NOT_OPERANDS.sub("", arguments)))
 
     @functools.cached_property
     def array_bytes(self) -> tuple[int, ...]:

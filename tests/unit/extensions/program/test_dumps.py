@@ -14,6 +14,12 @@ from busbw.extensions.program.worker_values import ProgramError
 HEAD = "HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8])->f32[8]}"
 SUMMED = """
 
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %s = f32[] add(%a, %b)
+}
+
 ENTRY %main (p: f32[8]) -> f32[8] {
   %p = f32[8]{0} parameter(0)
   ROOT %r = f32[8]{0} all-reduce(%p), replica_groups=GROUPS, to_apply=%add
@@ -80,7 +86,7 @@ def test_the_same_dump_in_another_form_is_read(
 def test_a_dump_that_is_cut_is_refused_with_its_end_and_what_was_read(tmp_path: Path) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
     path.write_text(path.read_text().rstrip().removesuffix("}"))
-    with pytest.raises(ProgramError, match="got 1 collective until its end at line 5, 'ROOT %r = "):
+    with pytest.raises(ProgramError, match="got 1 collective until its end at line 11"):
         dumps.read(path)
 
 
@@ -89,6 +95,52 @@ def test_two_programs_in_a_file_are_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text() * 2)
     with pytest.raises(ProgramError, match="it has several programs; expected a file for each"):
         dumps.read(path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("to_apply=%add", "to_apply=%add.1", "it runs 'add.1', which is missing"),
+        ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "a computation twice"),
+        ("\nENTRY %main", "\nENTRY %add.1 (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "twice"),
+        ("\nENTRY %main", "\n<<<<<<< HEAD\nENTRY %main", "line 9:1: a Git conflict marker"),
+        (
+            "is_scheduled=true",
+            'frontend_attributes={note="is_scheduled=true"}',
+            "its first line is .*; expected optimized HLO",
+        ),
+        ("num_partitions=4", 'frontend_attributes={note="num_partitions=4"}', "over all ranks"),
+    ],
+)
+def test_a_dump_that_is_not_as_the_compiler_wrote_it_is_refused(
+    tmp_path: Path, before: str, after: str, sentence: str
+) -> None:
+    path = _dump(tmp_path, head=", num_partitions=4")
+    path.write_text(path.read_text().replace(before, after, 1))
+    with pytest.raises(ProgramError, match=sentence):
+        dumps.read(path)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "named_ranks", "is_right"),
+    [
+        ("collective-permute(%p), source_target_pairs={{0,1},{2,7}}", 8, True),
+        ("collective-permute(%p), source_target_pairs={{0,1},{2,7}}", 4, False),
+        ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 4, True),
+        ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 2, False),
+    ],
+)
+def test_no_rank_may_be_beyond_the_ranks_that_the_session_names(
+    tmp_path: Path, attributes: str, named_ranks: int, is_right: bool
+) -> None:
+    path = _dump(tmp_path)
+    all_reduce = "all-reduce(%p), replica_groups={}, to_apply=%add"
+    path.write_text(path.read_text().replace(all_reduce, attributes))
+    if is_right:
+        assert dumps.read(path, named_ranks)
+    else:
+        with pytest.raises(ProgramError, match=rf"expected {named_ranks} \(--ranks\)"):
+            dumps.read(path, named_ranks)
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,22 @@ def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_somethi
     ]
 
 
+def test_of_two_in_progress_in_nested_tuples_each_has_its_own_end() -> None:
+    lines = (
+        f"%s1 = {START.format('%p')}",
+        f"%s2 = {START.format('%p')}",
+        f"%t1 = {PAIR} tuple(%p, %s1)",
+        f"%t = ({PAIR}, f32[8]) tuple(%t1, %s2)",
+        "%e2 = f32[8] get-tuple-element(%t), index=1",
+        f"%d2 = {DONE.format('%e2')}",
+        WORK,
+        f"%e = {PAIR} get-tuple-element(%t), index=0",
+        f"%e1 = {_part(1, '%e')}",
+        f"ROOT %d1 = {DONE.format('%e1')}",
+    )
+    assert _runs(lines) == [("all_gather", "1 per step", 1), ("all_gather", "1 per step", 0)]
+
+
 def test_one_computation_may_start_several_that_its_callers_wait_for() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
     lines = (
