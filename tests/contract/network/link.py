@@ -65,8 +65,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from tests.contract.network.fit import Curve, fit_curve
+import numpy as np
+from scipy.optimize import curve_fit
 
 MTU_BYTES = 60000
 # IPv4 20, TCP 20 and its time stamps 12.
@@ -76,6 +78,13 @@ _IN_FLIGHT = 2
 # What is before a notice of another connection: of one with much to send a packet waits in the
 # host's queue, and the rest in the connection (tcp_limit_output_bytes in `namespaces`).
 _QUEUED_BYTES = MTU_BYTES
+
+
+class Curve(NamedTuple):
+    """The time of a payload is `latency_s` + payload / `bandwidth_bytes_per_s`."""
+
+    latency_s: float
+    bandwidth_bytes_per_s: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +169,16 @@ def curve(link: Link, ranks: int, payloads: Iterable[int], groups: int = 1) -> C
 
 
 def fit(times_s: Mapping[int, float]) -> Curve:
-    """Fit latency and bandwidth to the times of payloads."""
-    curve = fit_curve(times_s)
-    assert curve, "too few payloads, or too close together, for a latency and a bandwidth"
-    return curve
+    """Fit latency and bandwidth to the logarithms of times, so that each size weighs the same.
+
+    The soft absolute loss keeps an outlier from moving the curve.
+    """
+    sizes, times = np.array([*times_s]), np.array([*times_s.values()])
+
+    def log_time(size: Any, log_latency: float, log_bandwidth: float) -> Any:
+        return np.log(np.exp(log_latency) + size / np.exp(log_bandwidth))
+
+    first = (math.log(min(times)), math.log(max(sizes) / max(times)))
+    robust = {"method": "trf", "loss": "soft_l1", "f_scale": 0.01}
+    logs, _ = curve_fit(log_time, sizes, np.log(times), p0=first, **robust)
+    return Curve(*map(math.exp, logs))

@@ -15,7 +15,6 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import (
-    LARGE_BYTES,
     Progress,
     Schedule,
     Side,
@@ -29,7 +28,6 @@ from busbw.model.case import Case
 from busbw.model.launch import Measurement, Pace
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import FailureKind
-from tests.helpers import build
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import (
     KEY,
@@ -250,11 +248,6 @@ def test_large_cases_stand_together_at_one_end_the_largest_outermost(seed: int) 
     cases = [*LARGE_CASES, *SMALL_CASES]
     assert _ordered(cases, seed=seed, large_first=True)[:3] == LARGE_CASES[::-1]
     assert _ordered(cases, seed=seed, large_first=False)[-3:] == LARGE_CASES
-
-
-def test_large_is_what_all_ranks_hold_together() -> None:
-    assert bytes_of(case(2**28)) == LARGE_BYTES
-    assert bytes_of(build.case(payload_bytes=10, ranks=7)) == 70
 
 
 def test_much_of_what_a_case_costs_is_fixed_and_the_rest_goes_with_its_bytes() -> None:

@@ -198,20 +198,6 @@ def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path
         _levels(_options(tmp_path))
 
 
-def test_an_accepted_time_is_not_checked_after_a_second_update_on_its_date(tmp_path: Path) -> None:
-    """The sessions of the first update may have been replaced by those of the second."""
-    for moment, time_s in (("2026-01-02T03:00:00Z", 1e-3), ("2026-01-02T05:00:00Z", 1.05e-3)):
-        session = Record(moment=moment)
-        measurement = Measurement(case=build.case(), runs=(build.run(time_s),))
-        with drafted(tmp_path / "baselines") as draft:
-            save(draft, [build.accepted(measurement, session)], session=session, budget=0.1)
-        of_session = line(case=build.case(), moment=moment, times_us=(1e6 * time_s,))
-        append(tmp_path / "history", KEY, [of_session])
-    (path,) = (tmp_path / "baselines").rglob("*.json")
-    assert '"pinned_us": 1000.0' in path.read_text()
-    assert _levels(_options(tmp_path))
-
-
 def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     """Else every night would seem to have changed something."""
     _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")

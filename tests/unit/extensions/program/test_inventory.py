@@ -370,10 +370,6 @@ def test_a_computation_that_calls_itself_is_refused() -> None:
         _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
 
 
-def test_a_program_without_collectives_has_none() -> None:
-    assert _read("%x = f32[1024]{0} add(%p, %p)") == ()
-
-
 @pytest.mark.parametrize(
     ("text", "mesh"),
     [
