@@ -123,13 +123,13 @@ class SessionContext:
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> SessionVerdict:
-    """Return all failures that hold, or else NOTHING_COMPARED or FINE.
+    """Return all failures that hold, or else NOTHING_COMPARED or PASS.
 
     FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
     or a baseline's case is missing, if a clock or an algorithm fell back, if the session is noisier
     than usual or more than a tenth of its cases are NOISY and count, or if the user requested to
     skip benchmarks: such a session is not green, whatever its cases say. Without any time a session
-    is FINE only if every case ran out of memory as its baseline expects.
+    is PASS only if every case ran out of memory as its baseline expects.
     """
     reasons, machine = "; ".join(_reasons(verdicts, measurements, context)), context.machine
     slower = "; ".join(context.slower)
@@ -177,7 +177,7 @@ def session_verdict(
     texts = [texts_by_outcome[outcome] for outcome in holds]
     texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
     compared = is_compared or has_comparison(verdicts)
-    passed = SessionOutcome.FINE if compared else SessionOutcome.NOTHING_COMPARED
+    passed = SessionOutcome.PASS if compared else SessionOutcome.NOTHING_COMPARED
     return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
 
 

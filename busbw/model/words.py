@@ -112,12 +112,12 @@ class SessionOutcome(enum.StrEnum):
     DRIFT = "DRIFT"
     NO_VERDICT = "NO_VERDICT"
     NOTHING_COMPARED = "NOTHING_COMPARED"
-    FINE = "FINE"
+    PASS = "PASS"
 
     @property
     def is_failure(self) -> bool:
         """Whether the session's test item fails."""
-        return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.FINE)
+        return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.PASS)
 
 
 def plural(count: int, noun: str) -> str:

@@ -59,7 +59,7 @@ def answer_lines(
     lines = [_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
     left_out = sum(map(len, groups[_MOST_LINES:]))
     lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
-    passed = "green" if session.outcome is SessionOutcome.FINE else "yellow"
+    passed = "green" if session.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session.headline(), {"red" if session.failed else passed: True})
     return [*(TextLine(line, _RED) for line in lines), *map(TextLine, since), last]
 

@@ -46,7 +46,7 @@ def _statements(session: SessionRecord) -> Iterator[Statement]:
         yield Statement(word="NO_VERDICT", text=text, is_good=False)
         return
     word = ", ".join(outcome.value for outcome in answer.outcomes)
-    yield Statement(word=word, text=answer.text, is_good=answer.outcome is SessionOutcome.FINE)
+    yield Statement(word=word, text=answer.text, is_good=answer.outcome is SessionOutcome.PASS)
     for name, part in (("The stack", answer.stack), ("The machine", answer.machine)):
         if part is not None:
             state = {True: "is slower.", False: "is not slower.", None: "is unknown."}

@@ -34,7 +34,7 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
     def gauge(name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"{_PREFIX}_{name}", text, labels, registry=registry)
 
-    gauge("session_failed", "1 unless the session is FINE").set(session.failed)
+    gauge("session_failed", "1 unless the session is PASS").set(session.failed)
     outcomes = gauge("session_outcome", "1 for what holds of the session", "outcome")
     for outcome in session.outcomes:
         outcomes.labels(outcome.value).set(1)

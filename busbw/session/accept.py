@@ -34,7 +34,7 @@ from .state import Judged, Measured, TimedJob
 _FAILED, _USAGE = 1, 4
 
 # Outcomes of sessions that are written; cases that failed are not.
-_WRITTEN = frozenset({SessionOutcome.FINE, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED})
+_WRITTEN = frozenset({SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED})
 
 # Outcomes of cases that a reason accepts by themselves.
 _LOST = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)

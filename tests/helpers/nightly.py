@@ -66,7 +66,7 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
 def _line(baseline: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:
     by = factor if isinstance(factor, float) else factor(baseline.case)
     by *= 1 + noise.gauss(0, 1e-3)
-    ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.FINE}
+    ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.PASS}
     times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in baseline.times_s)
     device = Device.CPU if baseline.case.clock is Clock.HOST else Device.TPU
     return Line(device=device, case=baseline.case, times_us=times_us, **(ordinary | common))

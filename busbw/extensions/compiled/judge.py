@@ -206,7 +206,7 @@ def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
 def judge_compiled_session(
     verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
 ) -> SessionVerdict:
-    """Return FINE, or NOTHING_COMPARED, if everything that was requested was compiled.
+    """Return PASS, or NOTHING_COMPARED, if everything that was requested was compiled.
 
     The results are the verdicts of the cases. There is no verdict if nothing was compiled, or if a
     baseline was compared with nothing: `missing` are the topologies that have baselines and no

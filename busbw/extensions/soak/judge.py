@@ -104,7 +104,7 @@ def judge_soak_session(
     elif not any(tally.iterations for tally in tallies.values()):
         text = f"no result was compared: {cases} skipped"
     else:
-        outcome = SessionOutcome.FINE
+        outcome = SessionOutcome.PASS
         text = f"{plural(len(tallies), 'case')}, {compared_text(tallies.values())}"
     return SessionVerdict(outcomes=(outcome,), text=text)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.browser import checks
 from tests.contract.browser.conftest import Open
 
-FINE = """\
+PASS = """\
 <!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Fine</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -86,15 +86,15 @@ def _written(folder: Path, text: str) -> Path:
 def test_no_check_objects_to_a_page_that_is_fine(
     tmp_path: Path, look: Open, how: dict[str, object]
 ) -> None:
-    with look(_written(tmp_path, FINE), **how) as view:
+    with look(_written(tmp_path, PASS), **how) as view:
         assert list(checks.problems(view)) == []
 
 
 def test_a_fault_of_every_kind_is_found(tmp_path: Path, look: Open) -> None:
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
     for name, before, after, message in FAULTS:
-        assert before in FINE
-        with look(_written(tmp_path, FINE.replace(before, after, 1))) as view:
+        assert before in PASS
+        with look(_written(tmp_path, PASS.replace(before, after, 1))) as view:
             assert message in "\n".join(checks.problems(view, [name])), (name, after)
 
 
@@ -123,6 +123,6 @@ def test_a_page_that_needs_scripts_or_the_network_looks_different_without(
 ) -> None:
     needs = "<noscript>needs scripts</noscript>"
     needs = f'<link rel="stylesheet" href="{colours}">' if "offline" in how else needs
-    path = _written(tmp_path, FINE.replace("</main>", f"{needs}</main>"))
+    path = _written(tmp_path, PASS.replace("</main>", f"{needs}</main>"))
     with look(path) as usual, look(path, **how) as other:
         assert other.screenshot() != usual.screenshot()

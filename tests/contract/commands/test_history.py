@@ -24,7 +24,7 @@ def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
     answer = asked_here("history", root)
     assert (answer.code, answer.err) == (0, "")
     head, titles, first, second, *_ = answer.out.splitlines()
-    assert head == "tpu-v5-lite/4r: 3 sessions (3 FINE)"
+    assert head == "tpu-v5-lite/4r: 3 sessions (3 PASS)"
     assert titles.split() == [
         *("case", "sessions", "level", "spread", "newest", "ratio", "NOISY", "baseline")
     ]
@@ -119,6 +119,6 @@ def test_sessions_interleaved_with_a_reference_and_the_reference_have_tables(
     )
     write(tmp_path, TPU, [*interleaved, *reference])
     lines = asked_here("history", tmp_path).out.splitlines()
-    assert lines[0].startswith("tpu-v5-lite/4r: 1 session (1 FINE)")
+    assert lines[0].startswith("tpu-v5-lite/4r: 1 session (1 PASS)")
     assert lines[2].startswith("jax ") and stack in lines[2]
     assert lines[7].startswith("the reference ") and stack in lines[7]

@@ -164,9 +164,9 @@ def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
     assert "not written" not in ran.text
     last = ran.text.splitlines()[-2]
     name = "fake.all_reduce.fake.float32.1M"
-    assert last.startswith("FINE: ")
+    assert last.startswith("PASS: ")
     assert last.endswith(f"; accepted as a loss: {name} 3.00 x its accepted time")
-    assert ran.document["session"]["text"] == last.removeprefix("FINE: ")
+    assert ran.document["session"]["text"] == last.removeprefix("PASS: ")
     after = folder.stored
     (row,) = after["entries"]
     assert row["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))

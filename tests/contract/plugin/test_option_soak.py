@@ -27,7 +27,7 @@ def test_without_corruption_a_soak_is_fine_and_bounds_the_error_rate(folder: Fol
     assert "no corruption; error rate below 1 in " in ran.case("1K")["text"]
     iterations = ran.case("1K")["extra"]["soak"]["iterations"]
     assert float(ran.properties("1K")["iterations"]) == iterations > 100
-    assert "\nFINE: 2 cases, " in ran.text
+    assert "\nPASS: 2 cases, " in ran.text
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(ran.document)
     assert not folder.left_over()

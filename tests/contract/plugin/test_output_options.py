@@ -162,7 +162,7 @@ def test_an_acknowledged_drift_is_the_level_from_that_day_on(folder: Folder) -> 
     file = folder.path / "baselines" / "acknowledged.toml"
     file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
     ran = folder.run(SEVEN, HISTORY, exit_code=0)
-    assert ran.document["session"]["outcomes"][0] == "FINE"
+    assert ran.document["session"]["outcomes"][0] == "PASS"
     file.write_text("[[change]]\nsince = 2026-01-01\n")
     ran = folder.run(SEVEN, HISTORY, exit_code=4)
     assert "acknowledged.toml: file.change[0].reason: missing" in ran.text
@@ -172,7 +172,7 @@ def test_an_acknowledged_drift_is_the_level_from_that_day_on(folder: Folder) -> 
 def test_an_update_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> None:
     _drifted(folder)
     ran = folder.updated(SEVEN, HISTORY)
-    assert "FINE: 7 cases measured" in ran.text
+    assert "PASS: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are " in ran.text
     entries = folder.stored["entries"]
     assert {len(row["times_us"]) for row in entries} == {1}

@@ -203,7 +203,7 @@ def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
     ran = folder.run(HISTORY, exit_code=1)
     last = next(line for line in ran.text.splitlines() if line.startswith("NO_VERDICT: "))
     assert message in last
-    assert "FINE" not in ran.text
+    assert "PASS" not in ran.text
     assert ran.document["session"]["outcomes"] == ["NO_VERDICT"]
     (line,) = (folder.path / "history").glob("*/*/*.jsonl")
     assert '"session_outcome":"NO_VERDICT"' in line.read_text()
@@ -213,4 +213,4 @@ def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
 def test_a_session_whose_hook_raises_is_not_fine(folder: Folder) -> None:
     _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")
     ran = folder.run(exit_code=3)
-    assert "INTERNALERROR" in ran.text and "FINE" not in ran.text
+    assert "INTERNALERROR" in ran.text and "PASS" not in ran.text

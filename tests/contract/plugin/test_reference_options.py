@@ -27,7 +27,7 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
     assert low <= case["ratio"] <= high
     assert case["ratio_error"] is not None
     assert case["ratio"] == pytest.approx(1.0, abs=0.02)
-    assert "FINE: 2 cases measured in 2 launches each" in ran.text
+    assert "PASS: 2 cases measured in 2 launches each" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -102,7 +102,7 @@ def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
         "--against=baseline tells)"
     ) in ran.case("64K")["text"]
     last = ran.text.splitlines()[-2]
-    assert last.startswith("FINE: 3 cases measured in ")
+    assert last.startswith("PASS: 3 cases measured in ")
     assert "; within its limit, and not ruled out: " in last
     assert last.endswith("fake.all_reduce.fake.float32.64K 1.50 x")
     assert "flag" not in ran.text and "limit" in ran.text

@@ -153,7 +153,7 @@ def test_sessions_are_counted_by_their_verdict_once() -> None:
     ]
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
     machine = _history(lines)
-    assert machine.outcomes == {"FINE": 5, "NO_VERDICT": 1}
+    assert machine.outcomes == {"PASS": 5, "NO_VERDICT": 1}
 
 
 def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_own() -> None:

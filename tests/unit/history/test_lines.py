@@ -47,7 +47,7 @@ def test_a_case_without_times_says_why() -> None:
         ({"times_us": [1.0, -2.0, 3.0]}, r"line 3.times_us\[1\]: expected 1e-06 to 1e\+12"),
         ({"outcome": "GREEN"}, "line 3.outcome: "),
         ({"session_outcome": "GREEN"}, "line 3.session_outcome: "),
-        ({"session_outcome": ["FINE"]}, "line 3.session_outcome: "),
+        ({"session_outcome": ["PASS"]}, "line 3.session_outcome: "),
         ({"surprise": 1}, "line 3.surprise: unknown key"),
         ({"host": 7}, "line 3.host: "),
     ],

@@ -39,7 +39,7 @@ def _fine(**about: Any) -> SessionVerdict:
 
 def test_a_session_with_all_its_launches_is_fine_and_says_how_many() -> None:
     session = _fine()
-    assert SessionOutcome.FINE is session.outcome
+    assert SessionOutcome.PASS is session.outcome
     assert session.text == "1 case measured in 3 launches each, none of them compared"
     assert not session.failed
 
@@ -53,7 +53,7 @@ def test_where_some_were_measured_again_the_span_is_said() -> None:
 def test_a_failed_launch_is_a_launch() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
     session = _session([build.verdict()], [measurement])
-    assert SessionOutcome.FINE is session.outcome
+    assert SessionOutcome.PASS is session.outcome
 
 
 def test_a_session_that_measured_nothing_is_not_green() -> None:
@@ -110,7 +110,7 @@ def _judged_cases(noisy: int, judged: int, skipped: int = 0) -> SessionVerdict:
 @pytest.mark.parametrize(("noisy", "fine"), [(1, True), (2, False)])
 def test_more_than_a_tenth_too_noisy_to_judge_is_no_verdict(noisy: int, fine: bool) -> None:
     session = _judged_cases(noisy, 10)
-    assert fine == (session.outcome is SessionOutcome.FINE)
+    assert fine == (session.outcome is SessionOutcome.PASS)
     words = "2 of 10 cases too noisy to judge; the first is jax.all_reduce.psum.float32.4K"
     assert fine or session.text == words
 
@@ -120,7 +120,7 @@ def test_it_is_a_share_of_the_cases_that_were_judged(skipped: int) -> None:
     session = _judged_cases(4, 21, skipped)
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text.startswith("4 of 21 cases too noisy to judge")
-    assert SessionOutcome.FINE is _judged_cases(2, 21, skipped).outcome
+    assert SessionOutcome.PASS is _judged_cases(2, 21, skipped).outcome
 
 
 SLOWER = "jax: all 21 cases together take 1.030 x the expected time (limit 1.015 x)"
@@ -167,7 +167,7 @@ def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdic
 @pytest.mark.parametrize("machine", [SAME, UNTOLD])
 def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) -> None:
     session = _in_turn(machine)
-    assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
+    assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
     answers = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
     assert session.text == f"1 case measured in 3 launches each, none of them compared; {answers}"
     same = Answer(text="nothing slower", is_slower=False)
@@ -248,7 +248,7 @@ def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
 @pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drift": DRIFTED}])
 def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[str, Any]) -> None:
     session = _fine(**about, accepts_all=True)
-    assert (session.outcome, session.failed) == (SessionOutcome.FINE, False)
+    assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
     (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
     assert f"; accepted: {lost}" in session.text
 
@@ -274,7 +274,7 @@ def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> N
         "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
-    assert _fine(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.FINE
+    assert _fine(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.PASS
 
 
 def _curve(
@@ -353,7 +353,7 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
     session = _session(
         verdicts, measured, noisy_cases=NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
     )
-    assert session.outcome is SessionOutcome.FINE
+    assert session.outcome is SessionOutcome.PASS
     named = ", ".join(
         f"jax.all_reduce.psum.float32.{size} {ratio} x (limit 2.41 x)"
         for size, ratio in (

@@ -42,7 +42,7 @@ def test_a_failure_without_exit_code_and_log_says_neither() -> None:
 @pytest.mark.parametrize("outcome", SessionOutcome)
 def test_a_session_fails_unless_it_is_fine_or_compared_nothing(outcome: SessionOutcome) -> None:
     session = SessionVerdict(outcomes=(outcome,), text="")
-    passes = (SessionOutcome.FINE, SessionOutcome.NOTHING_COMPARED)
+    passes = (SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED)
     assert (outcome not in passes) == session.failed
 
 

@@ -12,7 +12,7 @@ from busbw.report.answer import answer_lines, failure_logs
 from tests.helpers import build
 
 KIB = 1024
-FINE = SessionVerdict(outcomes=(SessionOutcome.FINE,), text="measured")
+PASS = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured")
 RED = {"red": True, "bold": True}
 
 
@@ -27,8 +27,8 @@ def _slow(size: int, ratio: float, limit: float = 2.0, **spec: Any) -> Verdict:
 
 def _lines(*verdicts: Verdict) -> list[str]:
     """Those of cases."""
-    *lines, last = (line.text for line in answer_lines(verdicts, FINE))
-    assert last == "FINE: measured"
+    *lines, last = (line.text for line in answer_lines(verdicts, PASS))
+    assert last == "PASS: measured"
     return lines
 
 
@@ -80,7 +80,7 @@ def test_of_many_kinds_the_last_are_counted() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "markup"),
     [
-        ((SessionOutcome.FINE,), {"green": True}),
+        ((SessionOutcome.PASS,), {"green": True}),
         ((SessionOutcome.FAILED,), {"red": True}),
         ((SessionOutcome.SLOWER, SessionOutcome.NO_VERDICT), {"red": True}),
     ],

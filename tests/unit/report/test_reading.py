@@ -73,7 +73,7 @@ CASE = ("cases", 0, "case")
         (("cases", 0), 3, "cases[0]: expected an object, got 3"),
         (("environment", "key", "device_kind"), None, "device_kind: expected a string, got None"),
         (("environment", "versions", "jax", "jax"), 1, "environment.versions.jax.jax: expected"),
-        (("cases", 0, "outcome"), "FINE", "cases[0].outcome: expected one of PASS, REGRESSED"),
+        (("cases", 0, "outcome"), "GREEN", "cases[0].outcome: expected one of PASS, REGRESSED"),
         (("cases", 0, "limit"), -1, "cases[0].limit: expected a number above 0, got -1"),
         (
             ("cases", 0, "now", "busbw_gb_per_s"),

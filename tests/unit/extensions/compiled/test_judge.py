@@ -65,8 +65,8 @@ def test_another_program_is_not_comparable() -> None:
 def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
     verdicts = [judged(made.compiled()), judged(OOM, None, accept_new=True)]
     result = judge_compiled_session(verdicts)
-    assert result.outcome is SessionOutcome.FINE
-    assert result.headline() == "FINE: 2 cases for 1 topology compiled by new"
+    assert result.outcome is SessionOutcome.PASS
+    assert result.headline() == "PASS: 2 cases for 1 topology compiled by new"
     assert judge_compiled_session([]).outcome is SessionOutcome.NO_VERDICT
     skipped = judge_compiled_session(verdicts, asked_to_skip="--benchmark-skip")
     assert skipped.outcome is SessionOutcome.NO_VERDICT
@@ -77,7 +77,7 @@ def test_skipped_cases_are_counted_apart_from_compiled_cases() -> None:
         spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
     )
     result = judge_compiled_session([judged(made.compiled()), skipped])
-    assert result.headline() == "FINE: 1 case for 1 topology compiled by new; 1 case skipped"
+    assert result.headline() == "PASS: 1 case for 1 topology compiled by new; 1 case skipped"
     assert judge_compiled_session([skipped]).text == "nothing was compiled"
     result = judge_compiled_session([judged(made.compiled()), skipped], missing=["h100:8: gone"])
     assert result.headline() == (

@@ -31,9 +31,9 @@ LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 
 
 def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> Session:
-    """Return a session whose own test ran: FAILED if a case did, else FINE."""
+    """Return a session whose own test ran: FAILED if a case did, else PASS."""
     failed = any(verdict.failed for verdict in verdicts)
-    outcome = SessionOutcome.FAILED if failed else SessionOutcome.FINE
+    outcome = SessionOutcome.FAILED if failed else SessionOutcome.PASS
     answer = SessionVerdict(outcomes=(outcome,), text=text, **changes)
     return replace(session(*verdicts), answer=answer)
 

@@ -81,7 +81,7 @@ def test_processes_of_a_group_run_the_same_iterations_and_each_compares_its_own_
 
 def test_a_session_is_fine_only_if_every_case_had_an_iteration() -> None:
     good = judge_soak(SPEC, CASE, MUCH)
-    assert judge_soak_session([good], {CASE: MUCH}).outcome is SessionOutcome.FINE
+    assert judge_soak_session([good], {CASE: MUCH}).outcome is SessionOutcome.PASS
     none = judge_soak_session([good], {CASE: MUCH, build.case(payload_bytes=1): Tally()})
     assert none.outcome is SessionOutcome.NO_VERDICT
     bad = replace(MUCH, mismatch=WRONG)
@@ -95,7 +95,7 @@ def test_a_skipped_case_beside_a_case_that_was_compared_changes_no_verdict() -> 
     wider = Tally().plus(build.failure(FailureKind.OTHER_DTYPE))
     tallies = {CASE: wider, build.case(payload_bytes=1): MUCH}
     verdicts = [judge_soak(SPEC, case, tally) for case, tally in tallies.items()]
-    assert judge_soak_session(verdicts, tallies).outcome is SessionOutcome.FINE
+    assert judge_soak_session(verdicts, tallies).outcome is SessionOutcome.PASS
 
 
 @pytest.mark.parametrize(
