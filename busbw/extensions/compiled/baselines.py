@@ -74,10 +74,10 @@ def dumps(key: EnvironmentKey, programs: Programs) -> str:
 
 def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
-    return _of(case, _stored(files.path_of(root / FOLDER, key, case), key, case))
+    return _program_of(case, _stored(files.path_of(root / FOLDER, key, case), key, case))
 
 
-def _of(case: Case, programs: Programs) -> CompiledBaseline | None:
+def _program_of(case: Case, programs: Programs) -> CompiledBaseline | None:
     """Return the program of `case`, with the protocol that it was stored with."""
     program = programs.get(case.line_key)
     return program and replace(program, case=replace(case, protocol=program.case.protocol))
@@ -121,7 +121,7 @@ def save(
         for key, new in accepted:
             path = files.path_of(root / FOLDER, key, new.case)
             programs = opened[path] if path in opened else _stored(path, key, new.case)
-            before = _of(new.case, programs)
+            before = _program_of(new.case, programs)
             if before is not None and (only_new or replace(before, date=new.date) == new):
                 continue
             opened[path] = {**programs, new.case.line_key: new}

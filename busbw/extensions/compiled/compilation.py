@@ -180,12 +180,14 @@ def judged(programs: Programs, skip: str) -> Judged:
         before = job.stored if first else previous[case_key]
         other = "" if first or before is None else before.release
         # Only the first compiler is compared with baselines, which can be required only there.
-        own = replace(
+        case_terms = replace(
             terms,
             require_baselines=options.require_baselines and first,
             before=other or "the baseline",
         )
-        verdicts_by_spec[spec] = judge_compiled(spec, job.case, now, before, own, release=release)
+        verdicts_by_spec[spec] = judge_compiled(
+            spec, job.case, now, before, case_terms, release=release
+        )
         previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
     verdicts = [verdicts_by_spec[spec] for spec in programs.specs]
     return Judged(

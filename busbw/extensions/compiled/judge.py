@@ -148,7 +148,7 @@ def _program(
 
 
 def _accepted(change: Difference, terms: CompileTerms) -> Difference:
-    is_accepted = terms.accept_all or (terms.accept_changes and change.what not in _MEMORY)
+    is_accepted = terms.accept_all or (terms.accept_changes and change.name not in _MEMORY)
     return replace(change, fails=change.fails and not is_accepted)
 
 
@@ -179,7 +179,7 @@ def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
         texts = [("algorithm", *sides)]
     texts += [(name, text(before), text(now)) for name, text in _PROPERTIES.items()]
     return (
-        *(Difference(what=w, before=a, now=b, fails=True) for w, a, b in texts if a != b),
+        *(Difference(name=w, before=a, now=b, fails=True) for w, a, b in texts if a != b),
         *_memory(before, now),
     )
 
@@ -193,14 +193,14 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _bytes(what: str, before: int, now: int) -> Iterator[Difference]:
+def _bytes(name: str, before: int, now: int) -> Iterator[Difference]:
     if before == now:
         return
     most = before + max(MEMORY_GROWTH * before, LEAST_MEMORY_GROWTH_BYTES)
     texts = bytes_text(before), bytes_text(now)
     if texts[0] == texts[1]:
         texts = f"{before} bytes", f"{now} bytes"
-    yield Difference(what=what, before=texts[0], now=texts[1], fails=now > most)
+    yield Difference(name=name, before=texts[0], now=texts[1], fails=now > most)
 
 
 def judge_compiled_session(
@@ -248,25 +248,25 @@ def collectives_changed(before: Uses, now: Uses) -> tuple[Difference, ...]:
     """Return how the collectives of two programs differ, in order of bytes.
 
     Collectives are the same that move the same along the same axes. Names, order and line numbers
-    move nothing; the lines say where a change is, or where what is no longer there was.
+    move nothing; the lines say where a change is, or where a collective was that is gone.
     """
     sides: dict[str, tuple[list[Use], list[Use]]] = {}
     for side, uses in enumerate((before, now)):
         for use in uses:
             sides.setdefault(use.name, ([], []))[side].append(use)
-    largest = sorted(sides.items(), key=lambda one: -(*one[1][0], *one[1][1])[0].payload_bytes)
-    return tuple(one for name, (a, b) in largest for one in _of_one(name, a, b))
+    largest = sorted(sides.items(), key=lambda side: -(*side[1][0], *side[1][1])[0].payload_bytes)
+    return tuple(change for name, (a, b) in largest for change in _changes_of(name, a, b))
 
 
-def _of_one(name: str, before: Sequence[Use], now: Sequence[Use]) -> Iterator[Difference]:
+def _changes_of(name: str, before: Sequence[Use], now: Sequence[Use]) -> Iterator[Difference]:
     where = _places(before, now)
     for words in (_times, _starts, _algorithm):
         was, has = words(before), words(now)
         if was != has:
-            # Such as 12 -> 24 per step: what both end with is said once.
+            # Such as 12 -> 24 per step: the unit of both is written once.
             unit = has.partition(" ")[2]
             was = was.removesuffix(f" {unit}") if has and was else was
-            yield Difference(what=name, before=was, now=f"{has or 'none'}{where}", fails=True)
+            yield Difference(name=name, before=was, now=f"{has or 'none'}{where}", fails=True)
         if not before or not now:
             return
 

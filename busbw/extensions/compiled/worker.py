@@ -160,14 +160,14 @@ def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized
             **sizes,
         )
     expected = proof.expect(case, lowered.step, device=topology.device)
-    found = proof.prove_loop(optimized.text, expected)
+    proved = proof.prove_loop(optimized.text, expected)
     return Compiled(
-        collectives=dict(Counter(line.collective for line in found.collectives)),
+        collectives=dict(Counter(line.collective for line in proved.collectives)),
         groups=f"{len(case.groups)}x{case.group_size}",
-        algorithm=algorithm_of(found.collectives),
-        starts=found.starts,
-        around=dict(Counter(line.op for line in found.around)),
-        around_loop=dict(Counter(line.op for line in found.around_loop)),
+        algorithm=algorithm_of(proved.collectives),
+        starts=proved.starts,
+        around=dict(Counter(line.op for line in proved.around)),
+        around_loop=dict(Counter(line.op for line in proved.around_loop)),
         **sizes,
     )
 

@@ -134,9 +134,9 @@ class CompiledBaseline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """One thing that changed: what, before, and now. `fails`: the case fails because of it."""
+    """A value of `name` that changed. `fails` says whether the case fails because of it."""
 
-    what: str
+    name: str
     before: str
     now: str
     fails: bool
@@ -144,7 +144,7 @@ class Difference:
     @property
     def text(self) -> str:
         """Such as ``strategy: StrategyND -> StrategyRing``."""
-        return f"{self.what}: {self.before or 'none'} -> {self.now or 'none'}"
+        return f"{self.name}: {self.before or 'none'} -> {self.now or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -214,7 +214,7 @@ def test_what_moves_no_collective_is_silent(
 
 def _changes(programs: dict[str, Compiled], before: str, after: str) -> list[Difference]:
     changes = differences(programs[before], programs[after])
-    return [change for change in changes if "memory" not in change.what]
+    return [change for change in changes if "memory" not in change.name]
 
 
 def test_whatever_a_module_does_is_a_sentence(answers: dict[str, Compiled | Failure]) -> None:

@@ -76,7 +76,7 @@ def regression() -> Session:
 
 def compiled() -> CompiledSession:
     """Return a compiled session with changes, two releases, and a topology without a compiler."""
-    difference = Difference(what="strategy", before="Ring", now="Tree", fails=True)
+    difference = Difference(name="strategy", before="Ring", now="Tree", fails=True)
     changed = {"outcome": Outcome.CHANGED, "text": "ring -> tree", "differences": (difference,)}
     lacking = {"outcome": Outcome.SKIPPED, "now": None, "text": "no XLA", "topology": "h100:8"}
     return made_compiled.session(
