@@ -40,11 +40,6 @@ def test_several_steps_are_found_in_order() -> None:
     assert abs(first - 30) <= 1 and abs(second - 60) <= 1
 
 
-def test_two_steps_in_one_direction_are_two() -> None:
-    first, second = steps(series((60, 0.0), (20, 8.0), (60, 12.0)))
-    assert abs(first - 60) <= 1 and abs(second - 80) <= 1
-
-
 def test_a_change_says_how_much_of_it_a_value_has() -> None:
     step = Change(position=4, size=2.0, count=3)
     assert [step.size_at(position) for position in (3, 4, 5)] == [0.0, 2.0, 2.0]

@@ -157,7 +157,7 @@ def answers(folder: Path) -> dict[str, Compiled | Failure]:
     """What becomes of all modules, the example, a usual step, a fault of it and a new name."""
     sources = {name: f"{folder / name}/train.py:step" for name in ("pair", *SAME, *MODULES)}
     sources |= {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
-    sources["dense_step"] = "examples/dense_step.py:dense_step"
+    sources |= {name: f"examples/{name}.py:{name}" for name in ("dense_step", "fsdp_step")}
     return _answers(sources | _steps("fsdp", "wide", "renamed", "uneven"))
 
 
@@ -177,10 +177,26 @@ def test_the_four_steps_hold_what_was_counted_by_hand(every_program: dict[str, C
         assert rows_of(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
 
 
-def test_the_example_sums_its_gradient_once(programs: dict[str, Compiled]) -> None:
-    (use,) = programs["dense_step"].uses
-    assert (use.name, use.times) == ("all-reduce of float32 1M along data", 1)
-    assert "dense_step.py:" in use.source
+@pytest.mark.parametrize(
+    ("example", "collectives"),
+    [
+        ("dense_step", ["all-reduce of float32 1M along data"]),
+        (
+            "fsdp_step",
+            [
+                "reduce-scatter of float32 8M along data",
+                "all-gather of bfloat16 2M along data",
+                "all-gather of bfloat16 2M along data",
+            ],
+        ),
+    ],
+)
+def test_an_example_has_the_collectives_of_its_step(
+    programs: dict[str, Compiled], example: str, collectives: list[str]
+) -> None:
+    uses = programs[example].uses
+    assert [use.name for use in uses] == collectives
+    assert all(use.times == 1 and f"{example}.py:" in use.source for use in uses)
 
 
 def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
