@@ -3,4 +3,4 @@
 Nothing is imported here: a worker under a foreign interpreter imports this package too.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
