@@ -233,10 +233,6 @@ def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
     assert "1 rank (GPU), two are needed" in target.reason
 
 
-def test_a_named_device_is_taken_because_it_was_named() -> None:
-    assert _target(CPU, device=Device.CPU).reason == "requested"
-
-
 TPU = build.probe(build.device_set(Device.TPU))
 UNREACHED = build.probe(framework="tensorflow", tpu="not built for it", cpu="import failed")
 
@@ -276,10 +272,6 @@ def test_a_slice_keeps_its_shape_however_ranks_are_laid_out_on_it(
     spec = build.spec(**changes)
     assert (target.key(spec).mesh, target.slice_key(spec).mesh) == (mesh, lying)
     assert target.key(spec).ranks == target.slice_key(spec).ranks
-
-
-def test_virtual_devices_come_in_any_number() -> None:
-    assert Device.CPU is _target(CPU, device=Device.CPU, ranks=8).device
 
 
 def test_a_framework_that_does_not_reach_the_device_is_listed_with_its_words() -> None:

@@ -157,11 +157,6 @@ def test_text_without_json_is_refused_with_its_place(content: bytes, says: str) 
         wire.parsed(content)
 
 
-def test_json_is_parsed_from_text_and_from_bytes() -> None:
-    assert wire.parsed('{"a": [1, 2.5, null, true, "\u00e4"]}') == {"a": [1, 2.5, None, True, "ä"]}
-    assert wire.parsed(json.dumps({"a": "ä"}).encode()) == {"a": "ä"}
-
-
 def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
     for document in ({"message": "\ud800"}, {"message\udfff": ""}):
         with pytest.raises(wire.WireError) as caught:

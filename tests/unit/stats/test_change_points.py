@@ -62,8 +62,3 @@ def test_an_odd_value_hides_no_step() -> None:
     values[7] += 60
     (position,) = steps(values)
     assert abs(position - 20) <= 1
-
-
-def test_too_few_values_have_no_change_point() -> None:
-    assert find([0.0, 100.0, 0.0, 100.0, 0.0]) == ()
-    assert find([]) == ()

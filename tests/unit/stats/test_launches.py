@@ -94,10 +94,6 @@ def test_a_higher_shape_spends_earlier() -> None:
     assert spent(0.5, 0) == 0.5
 
 
-def test_a_single_look_has_the_whole_rate() -> None:
-    assert look_levels((6,), 0.05, 1.0) == pytest.approx((0.05,))
-
-
 # K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).
 def test_the_bounds_are_those_of_gsdesign() -> None:
     assert _bounds((1, 2, 3), 0.025, -4.0) == pytest.approx([3.0107, 2.5465, 1.9992], abs=2e-4)
