@@ -48,7 +48,7 @@ def report(options: argparse.Namespace) -> Report:
     algorithms: list[tuple[str, str, str]] = []
     for case in cases:
         payload = payload_text(case["spec"]["payload_bytes"])
-        name = topologies[case["spec"]["topology"]]
+        name = topologies[case["topology"]]
         cells = rows.setdefault(payload, [payload])
         cells += [rates[name].get(payload, "-"), _memory(case)]
         algorithms.append((name, _algorithm(case), payload))

@@ -145,7 +145,8 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
     if answer.kind is FailureKind.WRONG_WORLD:
         kind = IncomparableHostsError
-    raise kind(f"{starter.framework}: {answer.message}")
+    # The interpreter is named if it is another than this process's.
+    raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
 
 
 def _probe(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:

@@ -33,7 +33,10 @@ def repeat_words(words: Sequence[str]) -> tuple[str, ...]:
         if value is True:
             repeated.append(option.flag)
         elif option.is_repeated:
-            repeated += [f"{option.flag}={_without_secret(name, text)}" for text in value or ()]
+            # Python 3.11 makes an empty list of two dashes, which are refused later.
+            repeated += [
+                f"{option.flag}={_without_secret(name, text)}" for text in filter(None, value or ())
+            ]
         elif value is not None:
             repeated.append(f"{option.flag}={value}")
     return tuple(repeated)

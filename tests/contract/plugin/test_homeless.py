@@ -22,10 +22,9 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
             (
                 "--topology=v5e:2x4",
                 4,
-                "ERROR: busbw: --compile-cache: this user has no home directory, and so no cache "
-                "folder; expected a folder here or in XDG_CACHE_HOME",
+                "--compile-cache: ~/.cache/busbw: this user has no home directory; ",
             ),
-            ("--against=baseline", 4, "ERROR: busbw: --stack-cache: this user has no home"),
+            ("--against=baseline", 4, "--against=baseline: ~/.cache/busbw: this user has no home"),
             ("--history=~/history", 4, "--history: ~/history: this user has no home directory; "),
             ("--hosts=@~/hosts", 4, "--hosts: ~/hosts: this user has no home directory; "),
         ]

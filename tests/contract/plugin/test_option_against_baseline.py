@@ -100,7 +100,7 @@ def test_a_session_without_a_locked_stack_is_a_usage_error(night: Night, tmp_pat
     ran = night.run("--against=baseline", *TWO, exit_code=4)
     remedy = "--update-baselines locks the stack that it accepts"
     below = night.folder.path / "baselines"
-    assert f"--against=baseline: fake: no stack is locked below {below}; {remedy}" in ran.sentence
+    assert ran.sentence.endswith(f"; {remedy}")
     # Of another machine.
     lock = below / "other-cpu" / "4r" / "pylock.fake.toml"
     lock.parent.mkdir(parents=True)
@@ -139,8 +139,7 @@ def test_no_other_interpreter_or_environment_can_be_named_with_a_locked_stack(
     night: Night, other: str
 ) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)
-    assert "--against=baseline: not with " in ran.sentence
-    assert "its lock says both" in ran.sentence
+    assert "--against=baseline: expected no other stack: the lock says which" in ran.sentence
 
 
 @pytest.mark.exhaustive

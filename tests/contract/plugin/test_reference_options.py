@@ -111,7 +111,7 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
             ({"device": "tpu", "ranks": 4}, "the reference: no CPU to measure on"),
             (
                 {"protocol": "other"},
-                "would measure another case: protocol host/other, here host/fake",
+                "got fake.all_reduce.fake.float32.1M by host/other on fake-cpu",
             ),
             ({"probe": "exit"}, "the reference: "),
         ]

@@ -47,7 +47,7 @@ OF_TENSORFLOW = [
                 "--payloads: 'abc' is not a size; expected a whole number",
             ),
             (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
-            (["--python=fake=/bin/false"], "/bin/false: the worker ended with exit code 1"),
+            (["--python=fake=/bin/false"], "fake: /bin/false: the worker ended with exit code 1"),
             (
                 [AGAINST, "--payloads=1K,1M", "-k", "1K", "--inject=delay:15%@1K+1M"],
                 "--inject: expected a selected payload (1K), got 1M",

@@ -222,7 +222,8 @@ def test_a_collective_that_cannot_be_measured_alone_is_named(folder: Folder) -> 
 
 
 # Of a program that was compiled for one device, or whose compiler does not name how many.
-OF_ONE_HEAD = "HloModule m, is_scheduled=true\n\nENTRY %m (p: c64[512]) -> c64[512] {\n"
+ADD = "%add (a: f32[]) -> f32[] {\n}\n\n"
+OF_ONE_HEAD = f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
 
 
 def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
@@ -240,7 +241,7 @@ def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
             (OF_ONE_HEAD, "it has no collective"),
             (
                 OF_ONE_HEAD
-                + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%a",
+                + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%add",
                 "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
                 "nothing",
             ),

@@ -141,10 +141,10 @@ OPTIONS = [
     ),
     (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
     (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
-    (["--python=fake=/bin/false"], "fake: the worker ended with exit code 1"),
+    (["--python=fake=/bin/false"], "fake: /bin/false: the worker ended with exit code 1"),
     (
         ["--against=/bin/false"],
-        "busbw: the reference: fake: the worker ended with exit code 1",
+        "busbw: the reference: fake: /bin/false: the worker ended with exit code 1",
     ),
     (
         ["--try-env=A=B", "--against=baseline"],
