@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage, wire
+from busbw.worker.backends.hlo import module as hlo
 
-from .worker_inventory import COMPUTATION, ranks_in, unquoted, uses_of
+from .worker_inventory import COMPUTATION, ranks_in, uses_of
 from .worker_values import ProgramError, Uses
 
 _IS_SCHEDULED = "is_scheduled=true"
@@ -18,6 +21,8 @@ _CALLED = re.compile(
     r"|(?:branch|called)_computations)=(\{[^}]*\}|%?[\w.-]+)"
 )
 _NAME = re.compile(r"[\w.-]+")
+# Instructions in whose brackets there is a value.
+_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
 
 
 def read(path: Path, ranks: int | None = None) -> Uses:
@@ -33,7 +38,7 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     if conflict:
         raise ProgramError(f"line {conflict}")
     head = text.partition("\n")[0]
-    if not head.startswith("HloModule ") or _IS_SCHEDULED not in unquoted(head):
+    if not head.startswith("HloModule ") or _IS_SCHEDULED not in hlo.unquoted(head):
         raise ProgramError(
             f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
             f"{_IS_SCHEDULED}, such as module_0000.NAME.cpu_after_optimizations.txt"
@@ -54,11 +59,27 @@ def read(path: Path, ranks: int | None = None) -> Uses:
 
 
 def _check_whole(text: str) -> None:
-    """Raise ProgramError if computations are missing or there twice, as after a bad merge."""
-    names = COMPUTATION.findall(text)
-    called = (name for part in set(_CALLED.findall(unquoted(text))) for name in _NAME.findall(part))
-    missing = sorted(set(called) - set(names))
+    """Raise ProgramError if computations or instructions are missing or there twice."""
+    called = (
+        name for part in set(_CALLED.findall(hlo.unquoted(text))) for name in _NAME.findall(part)
+    )
+    _check_names(COMPUTATION.findall(text), called)
+    for lines in hlo.read(text).computations.values():
+        computing = (line for line in lines if line.op not in _WITHOUT_OPERANDS)
+        operands = (name for line in computing for name in line.operands)
+        _check_names([line.name for line in lines], operands)
+    if text.count("\nENTRY ") > 1:
+        raise ProgramError("it has two entries: expected the file as XLA wrote it")
+
+
+def _check_names(names: Sequence[str], needed: Iterable[str]) -> None:
+    """Raise ProgramError unless each name that is needed is there, and each once.
+
+    After a bad merge, or a cut, the rest would be counted without a message.
+    """
+    missing = sorted(set(needed) - set(names))
     if missing:
         raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
-    if len(names) > len(set(names)) or text.count("\nENTRY ") > 1:
-        raise ProgramError("it has a computation twice: expected the file as XLA wrote it")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ProgramError(f"it has {twice[0]!r} twice: expected the file as XLA wrote it")

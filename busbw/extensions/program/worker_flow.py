@@ -24,10 +24,12 @@ _CHAIN = re.compile(r'\bchain_id="(\d+)"')
 _INDEX = re.compile(r"\bindex=(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
+# Instructions that hand on their first operand as it is, each element of a tuple too.
+_UNCHANGED = {"bitcast", "copy", "opt-barrier", "add-dependency"}
+
 # Instructions that hand on a collective in progress.
-_PASSES_ON = {
-    *("bitcast", "copy", "opt-barrier", "add-dependency", "tuple", "get-tuple-element"),
-    *("fusion", "while", "conditional", "call"),
+_PASSES_ON = _UNCHANGED | {
+    *("tuple", "get-tuple-element", "fusion", "while", "conditional", "call"),
 }
 
 
@@ -85,6 +87,8 @@ def _carried_by(line: Instruction, operands: Sequence[_Carried]) -> _Carried:
     index = _INDEX.search(line.text) if line.op == "get-tuple-element" else None
     if index is not None and operands and int(index[1]) < len(operands[0].elements):
         return operands[0].elements[int(index[1])]
+    if line.op in _UNCHANGED and operands:
+        return operands[0]
     parts = tuple(dict.fromkeys(part for operand in operands for part in operand.parts))
     return _Carried(parts, tuple(operands) if line.op == "tuple" else ())
 

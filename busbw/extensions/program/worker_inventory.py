@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from busbw.collectives import COLLECTIVES
 from busbw.model.limits import MOST_BYTES
 from busbw.model.words import plural
-from busbw.worker.backends.hlo.module import Instruction, Module, algorithm_of, read
+from busbw.worker.backends.hlo.module import Instruction, Module, algorithm_of, read, unquoted
 
 from .worker_axes import MOST_RANKS, Axes, Mesh
 from .worker_flow import hidden_by, is_continued
@@ -34,7 +34,6 @@ _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"
 _MOST_OPERANDS = 64
 
 COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
@@ -52,7 +51,7 @@ def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | No
     """
     try:
         module, head = read(text), _head_of(text)
-        lines = text.rstrip().splitlines() or [""]
+        lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
             collectives = plural(len(module.collectives()), "collective")
             raise ProgramError(
@@ -79,11 +78,6 @@ def mesh_of(lowered: str) -> dict[str, int]:
     texts = map(_EXTENT.findall, _MESH.findall(lowered))
     meshes = [{name: int(extent) for name, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
-
-
-def unquoted(text: str) -> str:
-    """Return a text without its quoted parts, which name files and other things of the user."""
-    return _QUOTED.sub("", text)
 
 
 def _head_of(text: str) -> str:
@@ -125,7 +119,9 @@ class _Inventory:
         if line.op == "while":
             return self._turns(computation, line)
         if line.op == "conditional":
-            names = ",".join(several or single for several, single in _BRANCHES.findall(line.text))
+            names = ",".join(
+                several or single for several, single in _BRANCHES.findall(line.unquoted)
+            )
             branches = (name.strip().lstrip("%") for name in names.split(","))
             # One branch is taken each time.
             most = merge((use for branch in branches for use in self.uses(branch)), max)
@@ -150,7 +146,7 @@ class _Inventory:
 
     def _describe(self, line: Instruction, hidden_by: int) -> Use:
         """Return the collective of a line, which runs once. Raises ProgramError."""
-        ranks, groups, axes = self.axes.groups_of(line.text)
+        ranks, groups, axes = self.axes.groups_of(line.unquoted)
         arrays = _arrays_of(line)
         whole = ranks if line.collective == "reduce-scatter" else 1
         sizes = tuple(min(size * whole, MOST_BYTES) for _, size in arrays)
@@ -204,7 +200,7 @@ class _Inventory:
         sums = [line for line in lines if line.collective == "all-reduce"]
         if len(sums) != 1 or not any(line.op == "dynamic-slice" for line in lines):
             return False
-        ranks, *_ = self.axes.groups_of(sums[0].text)
+        ranks, *_ = self.axes.groups_of(sums[0].unquoted)
         return sum(lines[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
 
 

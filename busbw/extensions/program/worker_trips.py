@@ -36,6 +36,13 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
     "maximum": max,
     "and": operator.and_,
     "or": operator.or_,
+    "negate": operator.neg,
+    "sign": lambda a: (a > 0) - (a < 0),
+    "select": lambda condition, a, b: a if condition else b,
+    # Compilers round towards zero and shift by the width of the dtype: negative numbers differ.
+    "divide": lambda a, b: a // b if a >= 0 < b else _refuse(a),
+    "remainder": lambda a, b: a % b if a >= 0 < b else _refuse(a),
+    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _refuse(a),
     **dict.fromkeys(("copy", "bitcast", "convert", "reshape", "opt-barrier"), lambda same: same),
     **dict.fromkeys(("copy-start", "copy-done"), lambda same: same),
 }
@@ -43,7 +50,7 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
 
 def loop_parts(loop: Instruction) -> dict[str, str]:
     """Return the names of the computations of a loop: its ``condition`` and its ``body``."""
-    return dict(_PARTS.findall(loop.text))
+    return dict(_PARTS.findall(loop.unquoted))
 
 
 class Trips:

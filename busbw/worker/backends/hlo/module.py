@@ -35,6 +35,7 @@ _HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # Comments and shapes, which XLA may print before the names of operands.
 _NOT_OPERANDS = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
 _OPERANDS_END = re.compile(r"\)(?:, [\w-]+=|$)")
@@ -121,12 +122,18 @@ class Instruction:
         """Whether nothing is between the start of a GPU's collective and its end."""
         return _object(_config_of(self.text), _GPU_CONFIG).get("is_sync") is True
 
+    @functools.cached_property
+    def unquoted(self) -> str:
+        """The line without names of the user, which may read ``body=mlp`` as an attribute does."""
+        return unquoted(self.text)
+
     @property
     def called(self) -> tuple[str, ...]:
         """The computations that always run as a part of the instruction: no branch and no loop."""
         if self.op in ("conditional", "while"):
             return ()
-        return tuple(name for text in _CALLED.findall(self.text) for name in _NAME.findall(text))
+        called = _CALLED.findall(self.unquoted)
+        return tuple(name for text in called for name in _NAME.findall(text))
 
 
 @dataclass(frozen=True)
@@ -157,11 +164,17 @@ class Module:
         return tuple(line for line in lines if line.collective)
 
 
+def unquoted(text: str) -> str:
+    """Return a text without its quoted parts, which name files and other things of the user."""
+    return _QUOTED.sub("", text)
+
+
 def read(text: str) -> Module:
     """Read the computations of a program; a text that is no HLO has none."""
     computations: dict[str, list[Instruction]] = {}
     name, entry = "", ""
-    for line in text.splitlines():
+    # Names of the user may have other characters that end lines.
+    for line in text.split("\n"):
         head = _HEAD.match(line) if line and not line[0].isspace() else None
         if head is not None:
             name = head["name"]

@@ -72,9 +72,10 @@ def test_ranks_that_nobody_names_or_that_differ_are_refused(
     [
         lambda content: content.replace(b"\n", b"\r\n"),
         lambda content: b"\xef\xbb\xbf" + content,
+        lambda content: content.replace(b", replica", ', note="\u2028", replica'.encode()),
         gzip.compress,
     ],
-    ids=["lines of Windows", "a byte order mark", "gzip"],
+    ids=["lines of Windows", "a byte order mark", "another end of a line", "gzip"],
 )
 def test_the_same_dump_in_another_form_is_read(
     tmp_path: Path, changed: Callable[[bytes], bytes]
@@ -102,8 +103,10 @@ def test_two_programs_in_a_file_are_refused(tmp_path: Path) -> None:
     ("before", "after", "sentence"),
     [
         ("to_apply=%add", "to_apply=%add.1", "it runs 'add.1', which is missing"),
-        ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "a computation twice"),
-        ("\nENTRY %main", "\nENTRY %add.1 (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "twice"),
+        ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "it has 'add' twice"),
+        ("\nENTRY %main", "\nENTRY %add.1 (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "two entries"),
+        ("\n  %b = f32[] parameter(1)", "", "it runs 'b', which is missing"),
+        ("\n  %a = f32[] parameter(0)", "\n  %a = f32[] parameter(0)" * 2, "it has 'a' twice"),
         ("\nENTRY %main", "\n<<<<<<< HEAD\nENTRY %main", "line 9:1: a Git conflict marker"),
         (
             "is_scheduled=true",

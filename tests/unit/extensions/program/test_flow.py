@@ -13,6 +13,8 @@ DONE = "f32[64] all-gather-done({})"
 GATHER = "f32[64] all-gather({}), dimensions={{0}}, " + GROUPS
 WORK = "%work = f32[8] multiply(%p, %p)"
 PAIR = "(f32[8], f32[8])"
+# Scopes that the user named are no attributes.
+SCOPES = ', metadata={op_name="jit(f)/body=mlp/calls=main"}'
 TURNS = ', backend_config={"known_trip_count":{"n":"COUNT"}}'
 
 # What an asynchronous collective of a TPU is made of.
@@ -58,7 +60,7 @@ def _loop(operands: str, count: int | None) -> tuple[str, ...]:
     turns = "" if count is None else TURNS.replace("COUNT", str(count))
     return (
         f"%t = {PAIR} tuple({operands})",
-        f"%l = {PAIR} while(%t), condition=%c, body=%body{turns}",
+        f"%l = {PAIR} while(%t), condition=%c, body=%body{SCOPES}{turns}",
     )
 
 
@@ -133,7 +135,8 @@ def test_of_two_in_progress_in_nested_tuples_each_has_its_own_end() -> None:
         f"%s1 = {START.format('%p')}",
         f"%s2 = {START.format('%p')}",
         f"%t1 = {PAIR} tuple(%p, %s1)",
-        f"%t = ({PAIR}, f32[8]) tuple(%t1, %s2)",
+        f"%t0 = ({PAIR}, f32[8]) tuple(%t1, %s2)",
+        f"%t = ({PAIR}, f32[8]) opt-barrier(%t0)",
         "%e2 = f32[8] get-tuple-element(%t), index=1",
         f"%d2 = {DONE.format('%e2')}",
         WORK,

@@ -15,7 +15,7 @@ LOOP = """\
   %x = f32[8]{{0}} get-tuple-element(%p), index=1
   %n = s32[] get-tuple-element(%p), index=2
   %one = s32[] constant({step})
-  %next = s32[] add(%i, %one)
+  %next = s32[] {op}(%i, %one)
   ROOT %t = (s32[], f32[8], s32[]) tuple(%next, %x, %n)
 }}
 
@@ -83,7 +83,15 @@ def _trips(text: str) -> int | None:
 
 
 def _loop(**other: object) -> str:
-    usual = {"first": 0, "limit": 7, "step": 1, "direction": "LT", "last": "limit", "known": ""}
+    usual = {
+        "op": "add",
+        "first": 0,
+        "limit": 7,
+        "step": 1,
+        "direction": "LT",
+        "last": "limit",
+        "known": "",
+    }
     return LOOP.format(**{**usual, **other})
 
 
@@ -98,6 +106,8 @@ def _loop(**other: object) -> str:
         ({"direction": "NE"}, 7),
         ({"first": 7}, 0),
         ({"limit": 3000}, 3000),
+        ({"op": "divide", "first": 64, "limit": 0, "step": 2, "direction": "GT"}, 7),
+        ({"op": "shift-right-logical", "first": 64, "limit": 0, "direction": "GT"}, 7),
     ],
 )
 def test_a_loop_is_run_on_its_counter_alone(loop: dict[str, object], turns: int) -> None:
@@ -119,6 +129,8 @@ def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
         {"last": "given"},
         {"last": "nowhere"},
         {"step": 0},
+        {"op": "divide", "first": -8, "limit": -1, "step": 0, "direction": "LT"},
+        {"op": "shift-right-logical", "first": -8, "step": -1},
         {"direction": "APPROXIMATELY"},
         {"first": "nan"},
     ],
