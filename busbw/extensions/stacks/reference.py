@@ -104,10 +104,12 @@ def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool)
     if path.exists() and not replace:
         return ""
     try:
+        before = storage.read(path).decode(errors="replace") if path.exists() else ""
         text = _lock_text(framework, python, date)
+    except storage.InputError as error:
+        return f"{framework}: its stack is not locked as a reference: {path} {error}"
     except ValueError as error:
         return f"{framework}: its stack is not locked as a reference: {error}"
-    before = path.read_text(errors="replace") if path.exists() else ""
     if not text or _DATE.sub("", before) == _DATE.sub("", text):
         return ""
     storage.write(path, text)
