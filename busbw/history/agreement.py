@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
-from busbw.model.stored import MOST_SESSIONS, Baseline, Record
+from busbw.model.stored import MOST_SESSIONS, PASSING, Baseline, Record
 from busbw.model.words import payload_text
 
 from .lines import Line
@@ -51,12 +51,22 @@ def check_times(baseline: Baseline, lines: Sequence[Line]) -> None:
     """Raise DisagreementError for a baseline with other times than those of its `lines`."""
     of_case = [line for line in lines if line.case == baseline.case and not line.is_reference]
     for record in baseline.records:
-        same = [line for line in of_case if line.moment == record.moment]
+        same = [line for line in of_case if _is_of_same_session(line, record)]
         if same and all(line.times_us != record.times_us for line in same):
             raise DisagreementError(
                 f"{_name(baseline.case)}: the session of {record.moment} has {_times_text(record)} "
                 f"here, {_times_text(same[0])} in the history: {_REMEDY}"
             )
+
+
+def _is_of_same_session(line: Line, record: Record) -> bool:
+    """Return whether a line is of the session that was accepted, and of no other machine's.
+
+    Machines that share baselines may all begin at the second that their schedules name.
+    """
+    return line.moment == record.moment and all(
+        line.surroundings.get(name) == record.surroundings.get(name) for name in PASSING
+    )
 
 
 def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None:

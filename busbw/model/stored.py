@@ -21,7 +21,7 @@ OWN_CODE = "busbw's own code"
 # few enough that the level follows the machine and a line can still be read.
 MOST_SESSIONS = 10
 # What differs from one session to the next though nothing changed.
-_PASSING = {"load", "clock MHz"}
+PASSING = {"load", "clock MHz"}
 
 
 def rounded_us(time_us: float) -> float:
@@ -70,7 +70,7 @@ class Record:
     @property
     def lasting(self) -> Mapping[str, str]:
         """Versions, surroundings, host and code, without what differs though nothing changed."""
-        lasting = {name: text for name, text in self.surroundings.items() if name not in _PASSING}
+        lasting = {name: text for name, text in self.surroundings.items() if name not in PASSING}
         lasting |= {HOST: self.host} if self.host else {}
         return {**self.versions, **lasting, **({OWN_CODE: self.worker} if self.worker else {})}
 

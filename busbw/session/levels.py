@@ -104,6 +104,7 @@ def _check_agreement(
             updates = [update.date for update in file.history]
             for date in updates:
                 agreement.check_date("the update", date, began)
+            agreement.check_date("the accepted time", baseline.pinned_date or "", began)
             if options.history is not None:
                 agreement.check_times(baseline, accepted)
                 agreement.check_accepted_time(baseline, updates)

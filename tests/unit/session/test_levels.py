@@ -173,8 +173,11 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
 ) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
     options = _options(tmp_path)
-    append(tmp_path / "history", KEY, [line(case=build.case(), moment=AT, times_us=(1000.0,))])
-    assert _levels(options)
+    # Another machine that shares the baseline began in the same second.
+    for load, time_us in (("7.5", 4000.0), (None, 1000.0)):
+        same = {"surroundings": {"load": load} if load else {}, "times_us": (time_us,)}
+        append(tmp_path / "history", KEY, [line(case=build.case(), moment=AT, **same)])
+        assert _levels(options)
     (path,) = (tmp_path / "baselines").rglob("*.json")
     text = path.read_text()
     for before, after in edit.items():
@@ -190,8 +193,9 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
 
 def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
-    text = '[[change]]\nsince = 2027-01-02\nreason = "new driver"\n'
-    (tmp_path / "baselines" / "acknowledged.toml").write_text(text)
+    (tmp_path / "baselines" / "acknowledged.toml").write_text(
+        '[[change]]\nsince = 2027-01-02\nreason = "new driver"\n'
+    )
     with pytest.raises(
         HistoryError, match=r"acknowledged.toml: the change of 2027-01-02 is in the"
     ):
