@@ -98,7 +98,8 @@ def write(path: Path, content: str | bytes) -> None:
     # File systems limit a name to 255 bytes.
     new = target.with_name(f"{target.name[:60]}.{secrets.token_hex(4)}.new")
     try:
-        mode = target.stat().st_mode if target.exists() else None
+        # What is a link to its end is one that leads back to itself.
+        mode = target.stat().st_mode if os.path.lexists(target) else None
         if mode is not None and not (stat.S_ISREG(mode) and os.access(target, os.W_OK)):
             raise OSError(errno.EACCES, "expected a regular file that may be written")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,15 +129,17 @@ def check_output(
     """Raise OutputError unless `path` can be written without losing an input or other content.
 
     An existing file is replaced if it is empty or if `is_kind` recognizes its text as `kind`.
-    Raises InputError for an existing file that cannot be read.
     """
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise OutputError(f"there is no folder {folder}")
-    if os.path.exists(path):
+    if os.path.lexists(os.path.realpath(path)):
+        try:
+            text = read(path).decode(errors="replace")
+        except InputError as error:
+            raise OutputError(f"{path}: {error}") from error
         if any(os.path.exists(other) and path.samefile(other) for other in inputs):
             raise OutputError(f"{path} is also an input and would be lost; name another file")
-        text = read(path).decode(errors="replace")
         if text and not is_kind(text):
             raise OutputError(f"{path} is not {kind}; expected {kind}, or a new or empty file")
     if not all(os.access(p, os.W_OK) for p in (path, folder) if os.path.exists(p)):

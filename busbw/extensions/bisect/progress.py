@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ class Progress:
 
         Untestable releases are tested again: a download may have failed, or a disk been full.
         """
-        if not self.path.exists():
+        # A link that leads back to itself is no file that could be written later.
+        if not os.path.lexists(os.path.realpath(self.path)):
             return
         try:
             document = wire.from_json(Document, wire.parsed(storage.read(self.path)), "progress")

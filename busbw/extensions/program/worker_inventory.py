@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES
@@ -33,7 +34,15 @@ _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"
 # How many operands are searched for a source.
 _MOST_OPERANDS = 64
 
-COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
+_CALLED = re.compile(
+    r"\b(?:calls|to_apply|condition|body|(?:true|false)_computation"
+    r"|(?:branch|called)_computations)=(\{[^}]*\}|%?[\w.-]+)"
+)
+_NAME = re.compile(r"[\w.-]+")
+# Instructions in whose brackets there is a value.
+_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
+IS_SCHEDULED = "is_scheduled=true"
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
@@ -81,7 +90,7 @@ def mesh_of(lowered: str) -> dict[str, int]:
 
 
 def _head_of(text: str) -> str:
-    end = COMPUTATION.search(text)
+    end = _COMPUTATION.search(text)
     return text[: end.start()] if end else ""
 
 
@@ -89,6 +98,36 @@ def ranks_in(head: str) -> int | None:
     """Return replicas times partitions, None where the head names neither."""
     counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(unquoted(head))]
     return math.prod(counts) if counts else None
+
+
+def is_scheduled(head: str) -> bool:
+    """Tell whether a compiler has optimized the program with this head to its end."""
+    return IS_SCHEDULED in unquoted(head)
+
+
+def check_whole(text: str) -> None:
+    """Raise ProgramError if computations or instructions are missing or there twice."""
+    called = (name for part in set(_CALLED.findall(unquoted(text))) for name in _NAME.findall(part))
+    _check_names(_COMPUTATION.findall(text), called)
+    for lines in read(text).computations.values():
+        computing = (line for line in lines if line.op not in _WITHOUT_OPERANDS)
+        operands = (name for line in computing for name in line.operands)
+        _check_names([line.name for line in lines], operands)
+    if text.count("\nENTRY ") > 1:
+        raise ProgramError("it has two entries: expected the file as XLA wrote it")
+
+
+def _check_names(names: Sequence[str], needed: Iterable[str]) -> None:
+    """Raise ProgramError unless each name that is needed is there, and each once.
+
+    After a bad merge, or a cut, the rest would be counted without a message.
+    """
+    missing = sorted(set(needed) - set(names))
+    if missing:
+        raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ProgramError(f"it has {twice[0]!r} twice: expected the file as XLA wrote it")
 
 
 @dataclass

@@ -220,6 +220,9 @@ def test_the_progress_of_another_bisection_is_kept(bisected: Bisected) -> None:
     )
     bisected.run().refuses("state.json is of another bisection (other); remove it")
     assert "other" in bisected.state.read_text()
+    bisected.state.unlink()
+    bisected.state.symlink_to(bisected.state)
+    bisected.run().refuses("state.json: Too many levels of symbolic links")
 
 
 def test_a_package_that_the_index_lacks_is_an_error(bisected: Bisected) -> None:

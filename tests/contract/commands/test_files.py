@@ -151,12 +151,16 @@ def test_an_earlier_output_is_overwritten(
         assert output.stat().st_size
 
 
+@pytest.mark.parametrize(
+    ("become", "says"),
+    [(os.mkfifo, ": is not a regular file"), (loop, ": Too many levels of symbolic links")],
+)
 @each_command
-def test_an_output_that_is_a_fifo_is_refused_and_not_waited_for(tmp_path: Path, name: str) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    run_writing(name, tmp_path, tmp_path / "fifo").refuses(
-        f"{OPTIONS[name]}: ", "is not a regular file"
-    )
+def test_an_output_that_is_a_pipe_or_a_loop_is_refused_by_name(
+    tmp_path: Path, name: str, become: Callable[[Path], None], says: str
+) -> None:
+    become(tmp_path / "output")
+    run_writing(name, tmp_path, tmp_path / "output").refuses(f"{OPTIONS[name]}: {tmp_path}/", says)
 
 
 @pytest.mark.exhaustive

@@ -174,9 +174,12 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
     _stored(tmp_path / "baselines", build.case(), at=AT)
     options = _options(tmp_path)
     # Another machine that shares the baseline began in the same second.
-    for load, time_us in (("7.5", 4000.0), (None, 1000.0)):
-        same = {"surroundings": {"load": load} if load else {}, "times_us": (time_us,)}
-        append(tmp_path / "history", KEY, [line(case=build.case(), moment=AT, **same)])
+    for surroundings, time_us in (({"load": "7.5"}, 4000.0), ({}, 1000.0)):
+        append(
+            tmp_path / "history",
+            KEY,
+            [line(case=build.case(), moment=AT, times_us=(time_us,), surroundings=surroundings)],
+        )
         assert _levels(options)
     (path,) = (tmp_path / "baselines").rglob("*.json")
     text = path.read_text()

@@ -14,8 +14,10 @@ GATHER = "f32[64] all-gather({}), dimensions={{0}}, " + GROUPS
 WORK = "%work = f32[8] multiply(%p, %p)"
 PAIR = "(f32[8], f32[8])"
 # Scopes that the user named are no attributes.
-SCOPES = ', metadata={op_name="jit(f)/body=mlp/calls=main"}'
-TURNS = ', backend_config={"known_trip_count":{"n":"COUNT"}}'
+TURNS = (
+    ', metadata={op_name="jit(f)/body=mlp/calls=main"}'
+    ', backend_config={"known_trip_count":{"n":"COUNT"}}'
+)
 
 # What an asynchronous collective of a TPU is made of.
 PART = GATHER.format("%p") + ', frontend_attributes={chain_id="0"}'
@@ -60,7 +62,7 @@ def _loop(operands: str, count: int | None) -> tuple[str, ...]:
     turns = "" if count is None else TURNS.replace("COUNT", str(count))
     return (
         f"%t = {PAIR} tuple({operands})",
-        f"%l = {PAIR} while(%t), condition=%c, body=%body{SCOPES}{turns}",
+        f"%l = {PAIR} while(%t), condition=%c, body=%body{turns}",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -151,9 +150,9 @@ def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
     assert machine.lock().startswith(f"{message}core has no record of its files; ")
     (about / "direct_url.json").write_text('{"url": "file:///home/me/core"}')
     assert machine.lock().startswith(f"{message}core was installed from file:///home/me/core; ")
-    # Nothing was written, and a pipe of that name is not waited for.
-    os.mkfifo(machine.path)
-    assert machine.lock().startswith(f"{message}{machine.path} is not a regular file")
+    # Nothing was written.
+    machine.path.mkdir()
+    assert machine.lock() == f"{message}{machine.path} Is a directory"
 
 
 @pytest.mark.parametrize(
