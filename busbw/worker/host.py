@@ -46,7 +46,9 @@ def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
         is_v1 = controller in controllers.split(",")
         if not is_v1 and controllers:
             continue
-        mount = root / "sys/fs/cgroup" / (controller if is_v1 else "")
+        # Version 1 mounts controllers together, with a link for each on most systems only.
+        mounts = [root / "sys/fs/cgroup" / name for name in (controllers, controller)]
+        mount = next(filter(Path.is_dir, mounts), mounts[0])
         # The path of a group outside of the mounted namespace begins with `/..`.
         group = mount if ".." in path.split("/") else mount / path.lstrip("/")
         for folder in (group, *group.parents):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from busbw import storage, wire
 
-from .worker_inventory import IS_SCHEDULED, check_whole, is_scheduled, ranks_in, uses_of
+from .worker_inventory import check_whole, is_scheduled, ranks_in, uses_of
 from .worker_values import ProgramError, Uses
 
 _BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
@@ -30,7 +30,7 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     if not head.startswith("HloModule ") or not is_scheduled(head):
         raise ProgramError(
             f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
-            f"{IS_SCHEDULED}, such as module_0000.NAME.cpu_after_optimizations.txt"
+            "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"
         )
     if "\nHloModule " in text:
         raise ProgramError("it has several programs; expected a file for each")

@@ -41,8 +41,7 @@ _CALLED = re.compile(
 )
 _NAME = re.compile(r"[\w.-]+")
 # Instructions in whose brackets there is a value.
-_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
-IS_SCHEDULED = "is_scheduled=true"
+_VALUES = ("constant", "parameter", "iota")
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
@@ -102,7 +101,7 @@ def ranks_in(head: str) -> int | None:
 
 def is_scheduled(head: str) -> bool:
     """Tell whether a compiler has optimized the program with this head to its end."""
-    return IS_SCHEDULED in unquoted(head)
+    return "is_scheduled=true" in unquoted(head)
 
 
 def check_whole(text: str) -> None:
@@ -110,9 +109,8 @@ def check_whole(text: str) -> None:
     called = (name for part in set(_CALLED.findall(unquoted(text))) for name in _NAME.findall(part))
     _check_names(_COMPUTATION.findall(text), called)
     for lines in read(text).computations.values():
-        computing = (line for line in lines if line.op not in _WITHOUT_OPERANDS)
-        operands = (name for line in computing for name in line.operands)
-        _check_names([line.name for line in lines], operands)
+        needed = (name for line in lines if line.op not in _VALUES for name in line.operands)
+        _check_names([line.name for line in lines], needed)
     if text.count("\nENTRY ") > 1:
         raise ProgramError("it has two entries: expected the file as XLA wrote it")
 

@@ -19,6 +19,7 @@ from busbw.judge.findings import Finding
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.limits import NotNegative
+from busbw.model.machine import CPU_QUOTA
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
 from busbw.session.machine import starter_of
@@ -63,8 +64,11 @@ class HealthChanges:
                 errors[name] = errors.get(name, (first, last))[0], last
         least_s = _LEAST_SHARE * (after.read_s - before.read_s)
         for counter, seconds in after.throttled_s.items():
-            # A counter that is new counts from the start of the driver.
-            gained_s = seconds - before.throttled_s.get(counter, seconds)
+            # A counter that is new counts from the start of the driver. That of a quota counts from
+            # the start of its reader, and is new where somebody changed the quota.
+            gained_s = seconds - before.throttled_s.get(
+                counter, 0.0 if CPU_QUOTA in counter else seconds
+            )
             if gained_s > 0 and gained_s >= least_s:
                 name = prefix + counter
                 throttled_s[name] = throttled_s.get(name, 0.0) + gained_s

@@ -48,8 +48,13 @@ def test_an_error_is_shown_with_the_counts_before_and_after() -> None:
     )
 
 
-def test_throttling_is_shown_with_its_time_unless_its_counter_is_new() -> None:
-    assert _texts(_after(heat=3.2, reliability=9.0)) == ("gpu 0 heat: throttled for 3.2 s",)
+def test_throttling_is_shown_with_its_time_unless_the_counter_of_a_device_is_new() -> None:
+    # A quota that was changed has a new name.
+    after = _after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})
+    assert _texts(after) == (
+        "gpu 0 heat: throttled for 3.2 s",
+        "gpu 0 CPU quota of 0.5: throttled for 2 s",
+    )
 
 
 def test_over_several_launches_errors_go_from_the_first_count_and_throttling_adds_up() -> None:

@@ -68,6 +68,8 @@ VERSION_1 = {
     "sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000",
     "sys/fs/cgroup/cpu/box/cpu.stat": "nr_periods 9\nnr_throttled {n}\nthrottled_time {n}00000000",
 }
+# As where no system made links for each controller.
+TOGETHER = {name.replace("/cpu/", "/cpu,cpuacct/"): text for name, text in VERSION_1.items()}
 VERSION_2 = {
     "proc/self/cgroup": "0::/box",
     "sys/fs/cgroup/box/cpu.max": "25000 100000",
@@ -82,7 +84,7 @@ def _throttle(root: Path, files: Mapping[str, str], count: object) -> None:
         (root / name).write_text(text.replace("{n}", str(count)))
 
 
-@pytest.mark.parametrize("files", [VERSION_1, VERSION_2])
+@pytest.mark.parametrize("files", [VERSION_1, TOGETHER, VERSION_2])
 @pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
 def test_time_for_which_a_cpu_quota_stopped_the_host_is_throttling_beside_any_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device, files: Mapping[str, str]
