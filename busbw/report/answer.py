@@ -6,7 +6,7 @@ The numbers of a failure are in the tables, and its reason is here alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw import wire
@@ -38,18 +38,25 @@ _WORST = (
 )
 _MOST_SIZES = 4
 _MOST_LINES = 8
-# The reasons of one line are cut to this length together; the whole reason is with its case.
-_MOST_CHARACTERS = 750
+# A longer reason is cut; the whole reason is with its case.
+_MOST_CHARACTERS = 300
 
 
 def answer_lines(
     verdicts: Sequence[Verdict], session: SessionVerdict, since: Sequence[str] = ()
 ) -> list[TextLine]:
-    """Return the failed cases, the texts `since`, and last the line of the session.
+    """Return `failed_lines`, the texts `since` when they fail, and last the line of the session."""
+    passed = "green" if session.outcome is SessionOutcome.PASS else "yellow"
+    last = TextLine(session.headline(), {"red" if session.failed else passed: True})
+    failed = [TextLine(line, _RED) for line in failed_lines(verdicts)]
+    return [*failed, *map(TextLine, since), last]
+
+
+def failed_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return lines that name the failed cases, worst first.
 
     A line has all cases of a kind that failed with the same outcome, such as
-    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x``. `since` says since when cases
-    fail.
+    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``.
     """
     labels = _labels(verdicts)
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -58,10 +65,7 @@ def answer_lines(
     groups = [list(group) for _, group in kinds]
     lines = [_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
     left_out = sum(map(len, groups[_MOST_LINES:]))
-    lines += [f"and {plural(left_out, 'case')} more: see the tables"] if left_out else []
-    passed = "green" if session.outcome is SessionOutcome.PASS else "yellow"
-    last = TextLine(session.headline(), {"red" if session.failed else passed: True})
-    return [*(TextLine(line, _RED) for line in lines), *map(TextLine, since), last]
+    return lines + ([f"and {plural(left_out, 'case')} more: see the tables"] if left_out else [])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,23 +114,18 @@ def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
 def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
-        return f"{head} {', '.join(cut_short(list(_ratios(group)), _MOST_SIZES, 'case'))}"
+        return f"{head} {', '.join(cut_short([*map(_ratio, group)], _MOST_SIZES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
-    alike = [(reason, list(verdicts)) for reason, verdicts in reasons]
-    most = _MOST_CHARACTERS // min(len(alike), _MOST_SIZES)
-    texts = [
-        f"{span_of(verdicts)}: {reason if len(reason) <= most else f'{reason[:most]}...'}"
-        for reason, verdicts in alike
-    ]
+    texts = [f"{span_of(list(alike))}: {_cut(reason)}" for reason, alike in reasons]
     return f"{head} {'; '.join(cut_short(texts, _MOST_SIZES, 'reason'))}"
 
 
-def _ratios(group: Sequence[Verdict]) -> Iterator[str]:
-    """Yield each size with its ratio, and with its limit if that differs from the one before."""
-    before = None
-    for verdict in group:
-        assert verdict.ratio is not None
-        text = f"{payload_text(verdict.spec.payload_bytes)} {ratio_text(verdict.ratio)} x"
-        limit = None if verdict.limit is None else ratio_text(verdict.limit)
-        yield text if limit in (None, before) else f"{text} (limit {limit} x)"
-        before = limit
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}..."
+
+
+def _ratio(verdict: Verdict) -> str:
+    """Return the size of a case with its ratio and limit."""
+    limit = "" if verdict.limit is None else f" (limit {ratio_text(verdict.limit)} x)"
+    ratio = ratio_text(verdict.ratio or 0.0)
+    return f"{payload_text(verdict.spec.payload_bytes)} {ratio} x{limit}"

@@ -6,7 +6,6 @@ that is added here is in all of them.
 
 from __future__ import annotations
 
-import enum
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -20,26 +19,18 @@ from busbw.model.words import ratio_text
 from .table import Column, Table, percent_text, rows_of
 
 
-class Visibility(enum.Enum):
-    """Where a table has a figure: always, if a row has a value, with -v, or never."""
-
-    ALWAYS = enum.auto()
-    IF_PRESENT = enum.auto()
-    VERBOSE = enum.auto()
-    NEVER = enum.auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Figure(Column):
     """A column of tables, and a number of documents; `compute` returns it, None for no value.
 
     `id` is its name in documents. Metrics have the same name with whole units, unless `metric` has
-    another name. A figure that is not `in_documents` is in tables alone.
+    another name. A figure that is not `in_documents` is in tables alone. A figure without a heading
+    is in no table, and a figure that `is_verbose` only with -v.
     """
 
     _: KW_ONLY
     compute: Callable[[Verdict], Any]
-    visibility: Visibility = Visibility.ALWAYS
+    is_verbose: bool = False
     in_documents: bool = True
     metric: str = ""
 
@@ -102,32 +93,28 @@ def _declare_field(
 _verdict = partial(_declare_field, lambda verdict: verdict)
 _summary = partial(_declare_field, operator.attrgetter("now"))
 
-_NEVER: dict[str, Any] = {"visibility": Visibility.NEVER}
-_VERBOSE: dict[str, Any] = {"visibility": Visibility.VERBOSE}
-_IF_PRESENT: dict[str, Any] = {"visibility": Visibility.IF_PRESENT}
 _US: dict[str, Any] = {"unit": "us", "text": _us_text, "fits": True}
 _RATE: dict[str, Any] = {"unit": "GB/s", "text": _rate_text, "width": 7, "fits": True}
-_RATIO: dict[str, Any] = {"width": 5, "fits": True, **_IF_PRESENT}
+_RATIO: dict[str, Any] = {"width": 5, "fits": True}
 _PERCENT: dict[str, Any] = {"unit": "%", "text": _share_text, "width": 4}
 _RANGE: dict[str, Any] = {"unit": "%", "text": _range_text, "width": 6, "fits": True}
 
 TIMED_FIGURES = (
     _summary("median_s", "time", **_US, width=7, metric="time_seconds"),
-    _summary("best_s", "best", **_US, width=7, **_VERBOSE),
-    _summary("worst_s", **_NEVER),
-    _summary("spread", **_NEVER),
-    _summary("algbw_gb_per_s", "algbw", **_RATE, **_IF_PRESENT),
-    _summary("busbw_gb_per_s", "busbw", **_RATE, **_IF_PRESENT),
-    _verdict("ceiling_share", "ceil", **_PERCENT, **_IF_PRESENT),
+    _summary("best_s", "best", **_US, width=7, is_verbose=True),
+    _summary("worst_s"),
+    _summary("spread"),
+    _summary("algbw_gb_per_s", "algbw", **_RATE),
+    _summary("busbw_gb_per_s", "busbw", **_RATE),
+    _verdict("ceiling_share", "ceil", **_PERCENT),
     Figure("range", "range", **_RANGE, compute=_range, in_documents=False),
-    _summary("dispatch_s", "per call", **_US, width=8, **_VERBOSE),
+    _summary("dispatch_s", "per call", **_US, width=8, is_verbose=True),
     Figure(
         "baseline_median_s",
         "baseline",
         **_US,
         width=8,
         compute=lambda verdict: verdict.baseline.median_s if verdict.baseline else None,
-        **_IF_PRESENT,
     ),
     _verdict("ratio", "ratio", text="{:.2f}".format, **_RATIO),
     _verdict("limit", "limit", text=ratio_text, **_RATIO),

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome
 
 from .figures import IDENTITY, Figure, document_figures
 
@@ -39,10 +38,6 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
     for outcome in session.outcomes:
         outcomes.labels(outcome.value).set(1)
     gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
-    cases = gauge("cases", "how many cases have an outcome", "outcome")
-    for case_outcome in Outcome:
-        count = sum(verdict.outcome is case_outcome for verdict in verdicts)
-        cases.labels(case_outcome.value).set(count)
     failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
     has_wrong_value = gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")

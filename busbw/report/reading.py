@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,12 +17,13 @@ from busbw.model.launch import Measurement, Plan
 from busbw.model.limits import moment_of
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import bytes_text, plural, ratio_text
+from busbw.model.words import SessionOutcome, plural
 
-from .answer import Log
+from .answer import Log, failed_lines, failure_logs
 from .results import RESULTS, Results
-from .session import session_tables, shape_text, versions_text
+from .session import environment_facts, session_tables, versions_text
 from .table import Table
+from .verdicts import QUIET, legend
 
 # A sentence, and the points of the list below it.
 Text: TypeAlias = tuple[str, Sequence[str]]
@@ -32,29 +33,24 @@ class DocumentError(ValueError):
     """A document that is no valid results; the message says where, what is wrong and expected."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statement:
-    """An outcome such as PASS with its reason; `is_good` decides its look."""
-
-    word: str
-    text: str
-    is_good: bool
+# The verdict of a session that ended before its own test.
+_UNKNOWN = SessionVerdict(
+    outcomes=(SessionOutcome.NO_VERDICT,), text="the session's own test did not run"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outline:
-    """A session in words: its outcome, where it ran, what changed, and its cases as tables.
+    """A session in words: its verdict, where it ran, what changed, and its cases as tables.
 
-    `facts` say where and with what it ran, by name; "" for what is not known. `unchanged` says how
-    many cases were compared, "" for none.
+    `facts` say where and with what it ran, by name; "" for what is not known.
     """
 
     title: str
-    facts: Mapping[str, str]
+    verdict: SessionVerdict | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[Table] = ()
-    unchanged: str = ""
     changes: Sequence[Text] = ()
-    statements: Sequence[Statement] = ()
     logs: Sequence[Log] = ()
     notes: Sequence[str] = ()
 
@@ -78,6 +74,32 @@ class SessionRecord(ABC):
     def description(self) -> Outline:
         """Describe what is special about a session of one kind: its title, facts and tables."""
 
+    def describe(self, since: Sequence[str] = ()) -> Outline:
+        """Describe the session; `since` says since when cases fail."""
+        words, failed = self.description(), sum(verdict.failed for verdict in self.verdicts)
+        changes = list(words.changes)
+        if failed:
+            heading = f"{failed} of {plural(len(self.verdicts), 'case')} failed:"
+            changes.append((heading, failed_lines(self.verdicts)))
+        if since:
+            changes.append(("Since when:", since))
+        others = Counter(
+            verdict.outcome.value
+            for verdict in self.verdicts
+            if not verdict.failed and verdict.outcome not in QUIET
+        )
+        changes += [
+            (f"{count} {outcome}: see the tables.", ()) for outcome, count in others.items()
+        ]
+        return replace(
+            words,
+            verdict=self.answer or _UNKNOWN,
+            facts={name: text for name, text in words.facts.items() if text},
+            changes=changes,
+            logs=failure_logs(self.verdicts),
+            notes=legend(self.verdicts),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Session(SessionRecord):
@@ -92,27 +114,25 @@ class Session(SessionRecord):
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
-    measuring_s: float = 0.0
 
     def description(self) -> Outline:
         """Describe the session; its title has the collective, the device and the ranks."""
-        key, changed = self.environment.key, self.environment.changed
+        environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
         collective = names.pop() if len(names) == 1 else "collectives"
         title = f"{collective.replace('_', '-').capitalize()} on {key.device_kind}"
-        ratios = [verdict.ratio for verdict in self.verdicts if verdict.ratio is not None]
-        slowest = f"the slowest takes {ratio_text(max(ratios, default=0.0))} x its baseline"
-        compared = f"Nothing: {plural(len(ratios), 'case')} compared, {slowest}."
-        runs = itertools.chain(*(measured.runs for measured in self.measurements.values()))
-        injected = ", ".join(sorted({run.injected for run in runs if run.injected}))
-        warning = f"injected: {injected}; the times are not real."
         measurements = self.measurements.values()
+        injected = {run.injected for measured in measurements for run in measured.runs}
         return Outline(
             title=f"{title}, {plural(key.ranks, 'rank')}",
-            facts={**self._facts(), "injected": injected},
-            tables=session_tables(self.verdicts, measurements, verbose=True, changed=changed),
-            unchanged=compared if ratios else "",
-            changes=[(warning, ())] if injected else (),
+            facts=self._facts(),
+            tables=session_tables(
+                self.verdicts, measurements, verbose=True, changed=environment.changed
+            ),
+            changes=[
+                (f"injected: {text}; the times are not real.", ())
+                for text in sorted(filter(None, injected))
+            ],
         )
 
     @property
@@ -133,32 +153,20 @@ class Session(SessionRecord):
         return f"{framework} {version}" if version else ""
 
     def _facts(self) -> dict[str, str]:
-        environment, key, plan = self.environment, self.environment.key, self.plan
-        cores = f", {key.cores} cores" if key.cores else ""
-        hosts = self.process_hosts if key.processes > 1 else (environment.host,)
-        limit = plan.memory_limit_bytes
+        environment = self.environment
         references = {
             f"{measurement.case.framework}, reference": versions_text(run.versions)
             for measurement in self.references.values()
             for run in measurement.runs
         }
         return {
-            "device": f"{key.device_kind}{cores}",
-            "ranks": f"{plural(key.ranks, 'rank')}{shape_text(key)}",
-            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
-            **{name: versions_text(versions) for name, versions in environment.versions.items()},
+            **environment_facts(environment),
             **references,
-            "changed": environment.changed,
-            "host" if len(set(hosts)) == 1 else "hosts": ", ".join(dict.fromkeys(hosts)),
-            "why this device": environment.reason,
-            "not found": "; ".join(environment.not_found),
+            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
+            "hosts": ", ".join(dict.fromkeys(self.process_hosts or (environment.host,))),
             "flags": ", ".join(f"{name}={value}" for name, value in environment.flags.items()),
             "commit": environment.commit,
             "busbw": self.busbw,
-            "launches": f"{plan.launches} of each case",
-            "memory limit": "" if limit is None else bytes_text(limit),
-            "measuring": f"{self.measuring_s:.0f} s" if self.measuring_s else "",
-            "load at the beginning": "" if environment.load is None else f"{environment.load:.2g}",
             "file": PurePath(self.name).name,
         }
 

@@ -13,10 +13,10 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
-from busbw.model.stored import Baseline
-from busbw.model.verdict import Curve, SizeGroup, Summary, Verdict
+from busbw.model.stored import Baseline, changes
+from busbw.model.verdict import SizeGroup, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
-from busbw.report.table import Column, Table, TextLine, attributes, rows_of
+from busbw.report.table import Column, Table, TextLine, attributes, percent_text, rows_of
 from busbw.report.verdicts import verdict_tables
 
 _MEASURED = (
@@ -50,29 +50,32 @@ def header_lines(
         verbose: Add why each kind of device was not found.
 
     """
-    key = environment.key
-    quota = environment.flags.get(CPU_QUOTA)
+    lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
+    lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
+    for framework, reason in unreached.items():
+        lines.append(f"busbw {framework}: does not reach the device: {reason}")
+    if baselines is None:
+        return lines
+    folder = baselines / environment.key.folder
+    is_missing = "" if folder.is_dir() else " (none yet)"
+    lines.append(f"busbw baselines: {_relative(folder)}{is_missing}")
+    return lines
+
+
+def environment_facts(environment: Environment) -> dict[str, str]:
+    """Return the device, with the reason for it, and the versions of each framework."""
+    key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
     kind += f", quota {quota}), " if quota else "), "
     # The framework made the devices of a CPU, unless each process has one device.
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
-    lines = [f"busbw device: {kind}{shape_text(key)}; {environment.reason}"]
-    lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
-    for framework, versions in environment.versions.items():
-        lines.append(f"busbw {framework}: {versions_text(versions)}")
-    for framework, reason in unreached.items():
-        lines.append(f"busbw {framework}: does not reach the device: {reason}")
-    if baselines is None:
-        return lines
-    folder = baselines / key.folder
-    is_missing = "" if folder.is_dir() else " (none yet)"
-    lines.append(f"busbw baselines: {_relative(folder)}{is_missing}")
-    return lines
+    versions = {name: versions_text(v) for name, v in environment.versions.items()}
+    return {"device": f"{kind}{_shape_text(key)}; {environment.reason}", **versions}
 
 
-def shape_text(key: EnvironmentKey) -> str:
+def _shape_text(key: EnvironmentKey) -> str:
     """Return the text after the number of ranks: mesh, hosts, processes, and device sharing."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
@@ -86,28 +89,26 @@ def _relative(path: Path) -> str:
 
 
 def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str) -> Sequence[str]:
-    """Return where each reference was loaded from, and its flags that differ from `flags`.
+    """Return where each reference was loaded from, and how `flags` differ from its flags.
 
     ``~`` stands for the `home` directory.
     """
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
-        + "".join(f", {text}" for text in _other_flags(probe.flags, flags))
+        + "".join(f", {text}" for text in changes(_of_stack(probe.flags), _of_stack(flags)))
         for probe in probes
     ]
 
 
-def changed_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+def changed_lines(stacks: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
     """Yield a line for each framework, the date of its baseline and what differs from that."""
-    for framework, date, differences in changes:
+    for framework, date, differences in stacks:
         yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
 
 
-def _other_flags(theirs: Mapping[str, str], ours: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(variables.STACK & (theirs.keys() | ours.keys())):
-        if theirs.get(name) != ours.get(name):
-            yield f"{name}={theirs[name]}" if name in theirs else f"without {name}"
+def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
+    return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
 
 
 def versions_text(versions: Mapping[str, str]) -> str:
@@ -155,7 +156,7 @@ def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> 
 ChangeRow: TypeAlias = tuple[Path, Case, str, str, str]
 
 
-def change_tables(changes: Iterable[ChangeRow]) -> tuple[Table, ...]:
+def change_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
     """Return a table for each file of baselines that was written."""
     return tuple(
         Table(
@@ -172,7 +173,7 @@ def change_tables(changes: Iterable[ChangeRow]) -> tuple[Table, ...]:
             ),
             indent=4,
         )
-        for path, group in itertools.groupby(changes, key=operator.itemgetter(0))
+        for path, group in itertools.groupby(rows, key=operator.itemgetter(0))
     )
 
 
@@ -197,34 +198,27 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
 
 
 def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
-    """Return a table of the fitted curves, and of those of the baselines; without any, nothing."""
+    """Return a table of the fitted curves; without any, nothing."""
     rows = [
-        {"group": group.case.group_name, "curve": _curve_text(group.now, group.before)}
+        {
+            "group": group.case.group_name,
+            **attributes(group.now, "latency_s", "bandwidth_bytes_per_s", "rms_log_error"),
+        }
         for group in groups
         if group.now is not None
     ]
-    title = "latency + payload / bandwidth, fitted to all payloads:"
-    columns = (
-        Column("group", fits=True, left_aligned=True),
-        Column("curve", left_aligned=True, gap=2),
-    )
-    table = Table(title=TextLine(title), columns=columns, rows=rows_of(rows), indent=4)
-    return [table] if rows else []
+    title = TextLine("latency + payload / bandwidth, fitted to all payloads:")
+    return [Table(title=title, columns=_CURVE, rows=rows_of(rows), indent=4)] if rows else []
 
 
-def _curve_text(curve: Curve, before: Curve | None) -> str:
-    latency, bandwidth = _latency_text(curve), rate_text(curve.bandwidth_bytes_per_s)
-    if before is not None:
-        latency_before = _latency_text(before)
-        if latency_before != latency:
-            latency = f"{latency_before} -> {latency}"
-        bandwidth = f"{rate_text(before.bandwidth_bytes_per_s)} -> {bandwidth}"
-    error = f"fit error {100 * curve.rms_log_error:.0f} %"
-    return f"latency {latency}, bandwidth {bandwidth} ({error})"
-
-
-def _latency_text(curve: Curve) -> str:
+def _latency_text(latency_s: float) -> str:
     """Return the latency; times in proportion to the payload show none."""
-    return (
-        seconds_text(curve.latency_s, digits=3) if curve.latency_s >= 5e-9 else "too small to see"
-    )
+    return seconds_text(latency_s, digits=3) if latency_s >= 5e-9 else "too small to see"
+
+
+_CURVE = (
+    Column("group", fits=True, left_aligned=True),
+    Column("latency_s", "latency", text=_latency_text, width=8, fits=True, gap=2),
+    Column("bandwidth_bytes_per_s", "bandwidth", text=rate_text, width=10, fits=True, gap=2),
+    Column("rms_log_error", "error", unit="%", text=percent_text, width=5, gap=2),
+)

@@ -7,19 +7,15 @@ the annotations of a workflow run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from busbw import wire
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .answer import Log, answer_lines
-from .outline import outline
+from .answer import answer_lines
 from .reading import SessionRecord, Text
 from .renderers import render
-from .table import Table
 
 
 def summary(
@@ -29,17 +25,18 @@ def summary(
 
     `machines` are what the history of each machine says, by its heading.
     """
-    words = outline(session, since)
+    words = session.describe(since)
     lines = [f"## {_plain(words.title)}"]
-    for statement in words.statements:
-        lines += ["", f"**{_plain(statement.word)}** {_plain(statement.text)}"]
-    lines += [*_section("What changed", words.changes), *_logs(words.logs)]
-    for heading, texts in machines.items():
+    if words.verdict is not None:
+        outcomes = ", ".join(words.verdict.outcomes)
+        lines += ["", f"**{_plain(outcomes)}** {_plain(words.verdict.text)}"]
+    for heading, texts in {"What changed": words.changes, **machines}.items():
         lines += _section(heading, texts)
-    lines += ["", "### Cases"] if words.tables else []
+    for log in words.logs:
+        lines += _fenced(log.title, log.lines)
     for table in words.tables:
         title = table.title.text if table.title else "All cases"
-        lines += _folded(title, render("markdown", _escaped(table)))
+        lines += _fenced(title, render("text", replace(table, title=None)))
     for note in words.notes:
         lines += ["", _plain(note)]
     facts = [f"{name}: {text}" for name, text in words.facts.items()]
@@ -56,37 +53,15 @@ def _section(heading: str, texts: Iterable[Text]) -> Iterator[str]:
         yield from ["", *(f"- {_plain(point)}" for point in points)] if points else []
 
 
-def _logs(logs: Iterable[Log]) -> Iterator[str]:
-    """Yield each log between fences that are longer than any fence in the log."""
-    for log in logs:
-        lines = [wire.printable(line) for line in log.lines]
-        runs = [len(run) + 1 for line in lines for run in re.findall("`+", line)]
-        fence = "`" * max(3, *runs, 0)
-        yield from _folded(log.title, [fence, *lines, fence])
+def _fenced(title: str, lines: Sequence[str]) -> list[str]:
+    """Return lines that a click unfolds, between fences that are longer than any fence in them.
 
-
-def _folded(title: str, lines: Sequence[str]) -> list[str]:
-    """Return lines that a click unfolds; the empty lines make them Markdown."""
-    return ["", f"<details><summary>{_plain(title)}</summary>", "", *lines, "", "</details>"]
-
-
-def _escaped(table: Table) -> Table:
-    """Return `table` with cells and notes in which nothing is markup, without its title."""
-    rows = (
-        replace(row, notes=tuple(replace(note, text=_plain(note.text)) for note in row.notes))
-        for row in table.rows
-    )
-    return replace(
-        table,
-        title=None,
-        columns=tuple(replace(c, text=partial(_escaped_cell, c.text)) for c in table.columns),
-        rows=tuple(rows),
-        notes=tuple(map(_plain, table.notes)),
-    )
-
-
-def _escaped_cell(text: Callable[[Any], str], value: object) -> str:
-    return _plain(text(value))
+    No line moves a terminal or is a command of the runner of a workflow.
+    """
+    text = wire.printable("\n".join(line.replace("\n", " ") for line in lines))
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
+    heading = f"<details><summary>{_plain(title)}</summary>"
+    return ["", heading, "", fence, wire.without_commands(text), fence, "", "</details>"]
 
 
 # Characters that Markdown could take for markup, except between two letters; and texts that GitHub

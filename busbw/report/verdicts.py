@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .figures import Visibility, figure_values, figures_of
+from .figures import figure_values, figures_of
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
 BOLD = {"bold": True}
@@ -77,12 +77,10 @@ def legend(verdicts: Sequence[Verdict]) -> list[str]:
 def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
     rows = tuple(_row(verdict, verbose) for verdict in group)
     present = {id for row in rows for id, value in row.values.items() if value is not None}
-    visible = {Visibility.ALWAYS, Visibility.VERBOSE} if verbose else {Visibility.ALWAYS}
     figures = (
         figure
         for figure in figures_of(group[0])
-        if figure.visibility in visible
-        or (figure.visibility is Visibility.IF_PRESENT and figure.id in present)
+        if figure.heading and figure.id in present and (verbose or not figure.is_verbose)
     )
     return Table(
         title=TextLine(name, BOLD),

@@ -40,8 +40,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     "program": ("extensions/program/*",),
     "results": (
         *("report/results", "report/reading"),
-        *("report/outline", "report/summary"),
-        *("cli/sessions", "cli/summary"),
+        *("report/summary", "cli/sessions", "cli/summary"),
     ),
     "setup": ("extensions/setup/*",),
     "signature": ("judge/summation_order", "worker/backends/signature"),

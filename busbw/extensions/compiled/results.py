@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.model.case import Case, Spec, converted
 from busbw.model.launch import Failure
 from busbw.model.limits import NotNegative, moment_of
-from busbw.model.words import Outcome, plural
+from busbw.model.words import Outcome
 from busbw.report.reading import Outline, SessionRecord, check_case
 from busbw.report.results import SessionDocument, without_homes
 from busbw.session.record import head_of
@@ -99,8 +99,6 @@ class CompiledSession(SessionRecord):
     def description(self) -> Outline:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
-        compiled = sum(verdict.program.baseline is not None for verdict in self.verdicts)
-        same = f"Nothing: {plural(compiled, 'case')} compiled as the baselines say."
         facts = {
             "topologies": ", ".join(topologies),
             "compilers": ", ".join(filter(None, releases)),
@@ -112,7 +110,6 @@ class CompiledSession(SessionRecord):
             title="Collectives as they are compiled",
             facts=facts,
             tables=compiled_tables(self.verdicts),
-            unchanged=same if compiled else "",
         )
 
 

@@ -13,7 +13,6 @@ from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
 from busbw.history.levels import MachineHistory
 from busbw.model.words import plural
-from busbw.report.outline import outline
 from busbw.report.reading import Outline, Session, SessionRecord, Text
 from busbw.report.table import Table
 
@@ -61,7 +60,7 @@ def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] =
     folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
     overview = [*_together(sessions), *machine_sections]
-    words = Outline(title=title, statements=(), facts={}, changes=())
+    words = Outline(title=title)
     headed = [
         replace(
             chapter,
@@ -76,7 +75,7 @@ def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] =
 
 
 def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
-    words = outline(session, failed_since(session.verdicts, machines))
+    words = session.describe(failed_since(session.verdicts, machines))
     figures = curves.session_figures(session) if isinstance(session, Session) else {}
     cases = Section(
         heading="Cases", texts=[(note, ()) for note in words.notes], tables=words.tables

@@ -38,16 +38,17 @@ def test_a_regression_is_one_line_with_the_ratio_and_the_limit() -> None:
     ]
 
 
-def test_cases_of_a_kind_share_a_line_worst_first_and_a_limit_is_said_where_it_changes() -> None:
+def test_cases_of_a_kind_share_a_line_worst_first() -> None:
     verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
     assert _lines(*verdicts) == [
-        "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x, 4K 1.040 x (limit 1.020 x)"
+        "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x (limit 2.00 x), "
+        "4K 1.040 x (limit 1.020 x)"
     ]
 
 
 def test_only_the_first_of_many_are_named() -> None:
     (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
-    assert line.endswith("4K 5.00 x, and 2 cases more")
+    assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
 
 
 def test_what_differs_between_cases_of_the_session_is_named() -> None:
