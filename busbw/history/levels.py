@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merge_sessions
-from busbw.model.words import Outcome, plural
+from busbw.model.words import Outcome, change_text, plural
 from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance, moderated, successive_variance
 
@@ -51,11 +51,9 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """A text such as ``+8.1 % since 2026-03-04``."""
-        percent = 100 * math.expm1(self.log_ratio)
-        # Two decimals below 1 %, one below 10 %.
-        decimals = 2 if abs(percent) < 0.995 else 1 if abs(percent) < 9.95 else 0
-        return f"{percent:+.{decimals}f} % since {self.began:%Y-%m-%d}"
+        """A text such as ``+8.13 % since 2026-03-04``."""
+        sign = "+" if self.log_ratio > 0 else "-"
+        return f"{sign}{change_text(math.expm1(self.log_ratio))} since {self.began:%Y-%m-%d}"
 
     @property
     def sentence(self) -> str:

@@ -215,14 +215,13 @@ def _compare(
         limit = replace(limit, fastest=None)
     times = CaseTimes.split(times_s, policy.rule, terms.launches)
     decision = decide(times, limit, policy.rule, max_log_ratio)
-    outcome, reason = _outcome(decision, expected.sessions, terms, state)
+    outcome, reason = _outcome(decision, terms, state)
     before = summary_of(measurement.case, baseline.times_s, math.exp(expected.level))
     after = summary_of(measurement.case, times_s)
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}, "
-        f"{math.exp(decision.log_ratio):.3f} x the expected time, "
-        f"busbw {before.busbw_gb_per_s:.4g} -> {after.busbw_gb_per_s:.4g} GB/s"
-        f"{reason and f'; {reason}'} ({_limit_text(decision, limit, terms)})"
+        f"{math.exp(decision.log_ratio):.3f} x the expected time"
+        f"{reason and f'; {reason}'} (limit {math.exp(decision.limit):.3f} x)"
     )
     fastest, slowest = (
         math.exp(math.log(time_s) - expected.level) for time_s in (min(times_s), max(times_s))
@@ -246,7 +245,7 @@ def _compare(
     return Ruling(verdict=verdict, needed_launches=needed, is_suspected=True)
 
 
-def _outcome(decision: Decision, sessions: int, terms: Terms, state: State) -> tuple[Outcome, str]:
+def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, str]:
     """Return the outcome, and the text about it, which may be empty."""
     confirmation = (
         "" if decision.confirmation is None else f"{math.exp(decision.confirmation):.3f} x"
@@ -264,33 +263,18 @@ def _outcome(decision: Decision, sessions: int, terms: Terms, state: State) -> t
     if decision.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
     if decision.is_noisy and not decision.is_confirmed:
-        which = f"additional launches ({confirmation})" if confirmation else "the first launches"
-        return Outcome.NOISY, f"slower, but not by {which}"
+        return Outcome.NOISY, f"slower, but not confirmed ({confirmation or 'by first launches'})"
     seen = f"slower, confirmed ({confirmation})"
     if decision.is_noisy and decision.log_ratio > decision.limit:
         return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if decision.is_noisy:
-        few = sessions < terms.policy.full_sessions and terms.fail_above is None
-        way = f"the limit of {plural(sessions, 'session')}: accept more, or " if few else ""
-        return Outcome.NOISY, f"{seen}, within the limit ({way}--against=baseline tells)"
+        return Outcome.NOISY, f"{seen}, within the limit (--against=baseline tells)"
     useful = terms.policy.rule.max_useful_limit
     if decision.limit <= math.log1p(useful):
         return Outcome.PASS, ""
     # The user chose how wide the limit is.
     outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
     return outcome, f"{1 + useful:g} x the expected time cannot be ruled out"
-
-
-def _limit_text(decision: Decision, limit: Limit, terms: Terms) -> str:
-    parts = [f"limit {math.exp(decision.limit):.3f} x"]
-    if terms.fail_above is not None:
-        parts[0] += " by --fail-above"
-    elif limit.common_shift:
-        parts.append(f"shared with others: {math.exp(limit.common_shift):.3f} x")
-    sessions, full = limit.expected.sessions, terms.policy.full_sessions
-    if sessions < full:
-        parts.append(f"provisional: {sessions} of {plural(full, 'session')}")
-    return ", ".join(parts)
 
 
 def _notes(decision: Decision) -> tuple[str, ...]:
@@ -322,16 +306,12 @@ def plan_rerun(
     undecided = set(lacking)
     for spec in lacking:
         if judged[spec].is_suspected and by_neighbours:
-            undecided.update(_neighbours(spec, judged))
+            family = [
+                other
+                for other, ruling in judged.items()
+                if replace(other, payload_bytes=spec.payload_bytes) == spec
+                and ruling.verdict.now is not None
+            ]
+            undecided.update(nearest(spec, sorted(family, key=lambda other: other.payload_bytes)))
     ordered = tuple(spec for spec in judged if spec in undecided)
     return ordered, min(lacking.values(), default=0)
-
-
-def _neighbours(spec: Spec, judged: Mapping[Spec, Ruling]) -> list[Spec]:
-    alike = [
-        other
-        for other, ruling in judged.items()
-        if replace(other, payload_bytes=spec.payload_bytes) == spec
-        and ruling.verdict.now is not None
-    ]
-    return nearest(spec, sorted(alike, key=lambda other: other.payload_bytes))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.model.verdict import Curve
-from busbw.model.words import by_text, rate_text, seconds_text
+from busbw.model.words import by_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 _LEAST_SIZES = 4
@@ -75,6 +75,12 @@ _LEAST_ERROR = 1e-3
 
 # A part of the time that has this share has most of it.
 _MOSTLY = 0.5
+
+_SLOWER = {
+    "all": "all payloads are slower,",
+    "latency": "the latency grew",
+    "bandwidth": "the bandwidth fell",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,18 +156,5 @@ def shift_of_curve(
     is_seen = middle >= floor * statistics.median(share for _, share in mostly)
     if not is_seen or fit.change <= max(floor, quantile * fit.error):
         return ""
-    return f"{_text(fit, curve)}; no single payload shows it"
-
-
-def _text(fit: _Fit, curve: Curve) -> str:
-    """Return what is slower: all payloads, or the latency or the bandwidth before and after."""
-    if fit.part == "all":
-        return f"all payloads are slower, {by_text(fit.change)}"
-    times = 1 + fit.change
-    if fit.part == "latency":
-        seconds = [seconds_text(curve.latency_s * by, digits=3) for by in (1, times)]
-        grew = f"grew {by_text(fit.change)} ({' -> '.join(seconds)})"
-        return f"the latency {grew}; the bandwidth did not fall"
-    rates = [rate_text(curve.bandwidth_bytes_per_s / by) for by in (1, times)]
-    fell = f"fell {by_text(1 / times - 1)} ({' -> '.join(rates)})"
-    return f"the bandwidth {fell}; the latency did not grow"
+    change = 1 / (1 + fit.change) - 1 if fit.part == "bandwidth" else fit.change
+    return f"{_SLOWER[fit.part]} {by_text(change)}; no single payload shows it"

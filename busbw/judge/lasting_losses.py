@@ -17,7 +17,7 @@ from busbw.stats.variance import squares_of
 from .decision import decide
 from .expected_times import NO_LAUNCHES, UNREMARKABLE, CaseNoise, Launches, Series, State, Window
 from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
-from .rule import CaseTimes, History, Limit, SessionLimits, Shared, compute_limits
+from .rule import CaseTimes, History, SessionLimits, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,14 +68,31 @@ def assess(
 ) -> Assessment:
     """Judge the session `today`, whose limits are `session_limits`, with the sessions before it."""
     rule, is_noisy, directions = history.rule, session_limits.is_noisy, dict[Case, int | None]()
-    values: dict[Case | str, SessionValue] = {
-        name: _shared_value(shared, rule) for name, shared in session_limits.shared.items()
-    }
+    values: dict[Case | str, SessionValue] = {}
+    for name, shared in session_limits.shared.items():
+        median_now, is_slower = shared.level + shared.shift, shared.shift > shared.limit
+        values[name] = SessionValue(
+            launches=replace(NO_LAUNCHES, median=median_now, fastest=median_now),
+            residual=shared.shift,
+            stddev=shared.stddev,
+            noise=shared.noise,
+            floor=math.log1p(rule.min_session_loss),
+            is_slower=is_slower,
+            begins_loss=is_slower,
+            is_shared=True,
+        )
     for case, limit in session_limits.limits.items():
         directions[case] = decide(today[case], limit, rule, limit.slower).direction
-        level = session_limits.shared[case.framework].level
+        level, is_slower = session_limits.shared[case.framework].level, directions[case] == 1
         shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
-        values[case] = _case_value(case, limit, today[case], shift, directions[case] == 1, history)
+        values[case] = converted(
+            SessionValue,
+            limit,
+            launches=today[case].together.shifted(shift),
+            floor=history.floor(case),
+            is_slower=is_slower,
+            begins_loss=is_slower and limit.residual > limit.residual_limit,
+        )
     states = {
         name: _next_state(history.find(name) or Series(), value, rule, is_noisy)
         for name, value in values.items()
@@ -94,34 +111,6 @@ def assess(
         states=states,
         slower=frozenset(slower),
         noisy_sessions=sum([*history.noisy[1 - RECENT_SESSIONS :], is_noisy]),
-    )
-
-
-def _case_value(
-    case: Case, limit: Limit, times: CaseTimes, shift: float, is_slower: bool, history: History
-) -> SessionValue:
-    return SessionValue(
-        launches=times.together.shifted(shift),
-        residual=limit.residual,
-        stddev=limit.stddev,
-        noise=limit.noise,
-        floor=history.floor(case),
-        is_slower=is_slower,
-        begins_loss=is_slower and limit.residual > limit.residual_limit,
-    )
-
-
-def _shared_value(shared: Shared, rule: Rule) -> SessionValue:
-    value, is_slower = shared.level + shared.shift, shared.shift > shared.limit
-    return SessionValue(
-        launches=replace(NO_LAUNCHES, median=value, fastest=value),
-        residual=shared.shift,
-        stddev=shared.stddev,
-        noise=shared.noise,
-        floor=math.log1p(rule.min_session_loss),
-        is_slower=is_slower,
-        begins_loss=is_slower,
-        is_shared=True,
     )
 
 

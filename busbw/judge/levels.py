@@ -15,7 +15,7 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import Launches, State
+from .expected_times import Launches
 from .lasting_losses import Assessment, accepted_deviation, assess, replay
 from .policy import MIN_LOSS_TICKS, Policy, Rule
 from .rule import CaseTimes, History, compute_limits
@@ -237,36 +237,31 @@ def find_losses(
         judged: The assessment of `today`.
 
     """
-    lost = [
-        _loss(name, state, [*sessions, today])
-        for name, state in judged.states.items()
-        if state.lost_sessions
-    ]
+    losses, every = [], [*sessions, today]
+    for name, state in judged.states.items():
+        if not state.lost_sessions:
+            continue
+        framework = name if isinstance(name, str) else name.framework
+        first = every[state.first_session]
+        earlier = every[: state.first_session]
+        measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
+        loss = Loss(
+            framework=framework,
+            case=None if isinstance(name, str) else name,
+            log_ratio=state.mean_loss,
+            began=first.began,
+            sessions=state.lost_sessions,
+            changes=first.changes_since([first, *measured][-1], framework),
+            is_gradual=state.is_gradual,
+        )
+        losses.append(loss)
     # Losses of whole frameworks stay in their order.
-    return tuple(sorted(lost, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
+    return tuple(sorted(losses, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
 
 
 def losses_text(lost: Sequence[Loss]) -> str:
     """Return the texts of the first losses, and how many more there are; empty without any."""
     return "; ".join(cut_short([loss.text for loss in lost], _MOST_NAMED, "case"))
-
-
-def _loss(name: Case | str, state: State, sessions: Sequence[Session]) -> Loss:
-    framework = name if isinstance(name, str) else name.framework
-    measured = [
-        session for session in sessions if any(c.framework == framework for c in session.records)
-    ]
-    first = sessions[state.first_session]
-    before = measured[max(0, measured.index(first) - 1)] if first in measured else first
-    return Loss(
-        framework=framework,
-        case=None if isinstance(name, str) else name,
-        log_ratio=state.mean_loss,
-        began=first.began,
-        sessions=state.lost_sessions,
-        changes=first.changes_since(before, framework),
-        is_gradual=state.is_gradual,
-    )
 
 
 def repaired_text(judged: Assessment) -> str:

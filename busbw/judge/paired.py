@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import (
     Estimate,
@@ -177,6 +177,7 @@ def _judge(
     before, after = summary_of_runs(reference), summary_of_runs(candidate)
     least_s = terms.policy.least_difference_of(candidate.case.clock)
     floor = max(looks.min_loss, least_s / before.median_s)
+    times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
     shifts = _shifts(pairs)
     decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
     outcome = decision.outcome or Outcome.NOISY
@@ -185,7 +186,7 @@ def _judge(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED,
-        text=_text(outcome, decision, estimate, len(pairs), before, after),
+        text=_text(decision, estimate, len(pairs), times),
         ratio=None if estimate is None else math.exp(estimate.mean),
         ratio_interval=None if estimate is None else _interval(estimate),
         ratio_error=None if estimate is None else estimate.error,
@@ -230,25 +231,16 @@ def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -
     return memory_verdict(spec, worst, more, failed=not expected, expected=expected)
 
 
-def _text(
-    outcome: Outcome,
-    decision: Decision,
-    estimate: Estimate | None,
-    pairs: int,
-    before: Summary,
-    after: Summary,
-) -> str:
-    times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
+def _text(decision: Decision, estimate: Estimate | None, pairs: int, times: str) -> str:
     counted = plural(pairs, "pair") + " of launches"
     if estimate is None:
         return f"{times}; {counted}, too few to compare"
     low, high = _interval(estimate)
-    ratio = (
-        f"{math.exp(estimate.mean):.3f} x the reference's time in turn "
-        f"(95 %: {low:.3f} to {high:.3f}; {counted})"
+    ends = {None: "undecided", Outcome.REGRESSED: "confirmed"}
+    end = ends.get(decision.outcome, "")
+    end = "seems slower, not yet confirmed" if decision.is_suspected else end
+    limit = "" if decision.limit is None else f", limit {math.exp(decision.limit):.3f} x"
+    return (
+        f"{times}, {math.exp(estimate.mean):.3f} x the reference's time in turn "
+        f"(95 %: {low:.3f} to {high:.3f}; {counted}){limit}{end and f': {end}'}"
     )
-    limit = f"limit {math.exp(decision.limit or 0.0):.3f} x"
-    if decision.is_suspected:
-        return f"{times}, {ratio}, {limit}: seems slower, not yet confirmed"
-    ends = {Outcome.NOISY: ": undecided", Outcome.REGRESSED: f", {limit}, confirmed"}
-    return f"{times}, {ratio}{ends.get(outcome, '')}"

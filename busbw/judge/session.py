@@ -25,7 +25,7 @@ from busbw.stats.variance import t_quantile
 from .curve import SizeShift, fit_curve, shift_of_curve
 from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
-from .undecided import NoisyCasePolicy, noisy_texts, too_noisy_text, verdict_name
+from .undecided import NoisyCasePolicy, noisy_text, too_noisy_text, verdict_name
 
 # As many failed cases are named in the answer for the stack.
 _MOST_NAMED = 3
@@ -38,23 +38,27 @@ def fit_groups(
 
     If two stacks are `interleaved`, test each group for a shift of its curve, too.
     """
-    families: dict[tuple[object, ...], list[Verdict]] = {}
+    families: dict[tuple[object, ...], tuple[Case, list[Verdict]]] = {}
     for verdict in verdicts:
         if verdict.case is not None and verdict.now is not None:
-            families.setdefault(verdict.case.family, []).append(verdict)
-    groups = len(families) if interleaved else 0
-    return tuple(
-        _group(family[0].case, family, policy, groups)
-        for family in families.values()
-        if family[0].case
-    )
+            _, family = families.setdefault(verdict.case.family, (verdict.case, []))
+            family.append(verdict)
+    # Each group has a latency, a bandwidth and both together to test.
+    level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(families)))
+    quantile, floor = t_quantile(level, CURVE_FREEDOM), policy.looks.min_loss
+    groups = []
+    for case, family in families.values():
+        payloads = [(verdict.spec.payload_bytes, verdict) for verdict in family]
+        after = fit_curve({size: v.now.median_s for size, v in payloads if v.now})
+        before = fit_curve({size: v.baseline.median_s for size, v in payloads if v.baseline})
+        shifts = _shifts(family) if interleaved else ()
+        shifted = shift_of_curve(before, shifts, quantile=quantile, floor=floor)
+        groups.append(SizeGroup(case=case, now=after, shifted=shifted))
+    return tuple(groups)
 
 
-def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int) -> SizeGroup:
-    """Fit one group, and test it for a shift as one of `groups` groups; without a test if 0."""
-    after = fit_curve({v.spec.payload_bytes: v.now.median_s for v in verdicts if v.now})
-    before = fit_curve({v.spec.payload_bytes: v.baseline.median_s for v in verdicts if v.baseline})
-    sizes = [
+def _shifts(verdicts: Sequence[Verdict]) -> list[SizeShift]:
+    return [
         SizeShift(
             payload_bytes=v.spec.payload_bytes,
             log_ratio=math.log(v.ratio),
@@ -64,12 +68,6 @@ def _group(case: Case, verdicts: Sequence[Verdict], policy: Policy, groups: int)
         for v in verdicts
         if v.ratio is not None and v.ratio_error is not None
     ]
-    shifted = ""
-    if groups:
-        level, floor = policy.looks.curve_false_alarm_rate / (3 * groups), policy.looks.min_loss
-        quantile = t_quantile(level, CURVE_FREEDOM)
-        shifted = shift_of_curve(before, sizes, quantile=quantile, floor=floor)
-    return SizeGroup(case=case, before=before, now=after, shifted=shifted)
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
@@ -146,7 +144,7 @@ def judge_session(
     changed = ", ".join(context.stack_changes) or "the same versions"
     accepted = "; ".join(filter(None, lost.values())) if context.accepts_all else ""
     more = (
-        *noisy_texts(verdicts),
+        noisy_text(verdicts),
         *context.notes,
         f"the stack ({changed}): {stack.text}" if stack else "",
         f"the machine: {machine.text}" if machine else "",
@@ -172,7 +170,9 @@ def session_verdict(
         is_compared: Whether cases were compared with each other, as those of two releases are.
 
     """
-    texts_by_outcome = {**sentences, SessionOutcome.FAILED: _failed_text(verdicts)}
+    failed = [verdict for verdict in verdicts if verdict.failed]
+    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
+    texts_by_outcome = {**sentences, SessionOutcome.FAILED: text if failed else ""}
     holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in holds]
     texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
@@ -194,12 +194,6 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
     return any(
         verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
     )
-
-
-def _failed_text(verdicts: Sequence[Verdict]) -> str:
-    failed = [verdict for verdict in verdicts if verdict.failed]
-    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
-    return text if failed else ""
 
 
 def _by_outcome(verdicts: Sequence[Verdict]) -> str:

@@ -5,14 +5,16 @@ The tables give the reason for each case. The last line must not hide a case tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, plural, ratio_text
+from busbw.model.words import Outcome, cut_short, plural, ratio_text
 
 from .policy import MOST_NOISY
+
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,16 +37,14 @@ class NoisyCasePolicy:
         noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
         if len(noisy) > 1 and not (self.is_shared or self.is_fixed):
             return noisy
-        return [verdict for verdict in noisy if self._counts_alone(verdict)]
-
-    def _counts_alone(self, verdict: Verdict) -> bool:
-        if (
-            verdict.limit is None
+        return [
+            verdict
+            for verdict in noisy
+            if verdict.limit is None
             or verdict.limit > self.max_useful_ratio
             or verdict.spec in self.doubted
-        ):
-            return True
-        return not self.is_shared and is_above(verdict)
+            or (is_above(verdict) and not self.is_shared)
+        ]
 
 
 def is_above(verdict: Verdict) -> bool:
@@ -62,27 +62,19 @@ def too_noisy_text(verdicts: Sequence[Verdict], policy: NoisyCasePolicy) -> str:
     return f"{many} too noisy to judge; the first is {verdict_name(counted[0])}"
 
 
-def noisy_texts(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    """Yield texts on NOISY cases for the last line of the session.
+def noisy_text(verdicts: Sequence[Verdict]) -> str:
+    """Return the NOISY cases above the expected time, those above their limits first; "" for none.
 
-    They name every case above its limit, and of those within their limits the slowest.
+    The last line of a session has this text: a case that looked slower must not be hidden.
     """
-    noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
-    above = [verdict for verdict in noisy if is_above(verdict)]
-    if above:
-        names = (
-            f"{verdict_name(verdict)} {ratio_text(verdict.ratio or 0.0)} x "
-            f"(limit {ratio_text(verdict.limit or 0.0)} x)"
-            for verdict in above
-        )
-        yield f"NOISY above the limit: {', '.join(names)}"
-    below = [verdict for verdict in noisy if 1.0 < (verdict.ratio or 0.0) <= (verdict.limit or 0)]
-    if below:
-        slowest = max(below, key=lambda verdict: verdict.ratio or 0.0)
-        others = f" and {plural(len(below) - 1, 'case')} more" if len(below) > 1 else ""
-        limits = "within their limits" if others else "within its limit"
-        ratio = ratio_text(slowest.ratio or 0.0)
-        yield f"{limits}, and not ruled out: {verdict_name(slowest)} {ratio} x{others}"
+    slower = [v for v in verdicts if v.outcome is Outcome.NOISY and (v.ratio or 0.0) > 1.0]
+    slower.sort(key=lambda verdict: (not is_above(verdict), -(verdict.ratio or 0.0)))
+    texts = [
+        f"{verdict_name(verdict)} {ratio_text(verdict.ratio or 0.0)} x "
+        f"(limit {ratio_text(verdict.limit or 0.0)} x)"
+        for verdict in slower
+    ]
+    return f"NOISY: {', '.join(cut_short(texts, _MOST_NAMED, 'case'))}" if texts else ""
 
 
 def verdict_name(verdict: Verdict) -> str:

@@ -130,16 +130,14 @@ def apply_ceiling(
     margin = 1 + ABOVE_HARDWARE
     verdict = replace(verdict, ceiling=ceiling)
     sides = {"": verdict.now, **({REFERENCE: verdict.baseline} if paired else {})}
-    rates = {
-        prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
-        for prefix, side in sides.items()
-        if side is not None
-    }
-    for prefix, rate in rates.items():
+    rates = dict.fromkeys(sides, 0.0)
+    for prefix, side in sides.items():
+        if side is not None:
+            rates[prefix] = metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
         for bound in bounds:
-            if rate > margin * bound.most_bytes_per_s:
-                return _impossible(verdict, bound, rate, prefix)
-    rate = rates.get("", 0.0)
+            if rates[prefix] > margin * bound.most_bytes_per_s:
+                return _impossible(verdict, bound, rates[prefix], prefix)
+    rate = rates[""]
     if ceiling is not None and rate > margin * ceiling.bytes_per_s:
         return _add_note(verdict, _above_one_way(ceiling, rate))
     return verdict
@@ -189,18 +187,16 @@ def _add_note(verdict: Verdict, note: str) -> Verdict:
 def note_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    """Add a note to the verdict of each case that was slowed down on purpose."""
-    notes = {spec: _case_note(measurement.runs) for spec, measurement in measurements.items()}
-    return {
-        spec: _add_note(verdict, notes[spec]) if notes.get(spec) else verdict
-        for spec, verdict in verdicts.items()
-    }
+    """Add a note to the verdict of each case that was slowed down on purpose.
 
-
-def _case_note(runs: Sequence[Run]) -> str:
-    """Return a text such as ``injected delay:5%: measured +5.2 %``, the median over launches."""
-    ratios = [run.injected_ratio for run in runs if run.injected_ratio is not None]
-    if not ratios:
-        return ""
-    injected = next(run.injected for run in runs if run.injected)
-    return f"injected {injected}: measured {100 * (statistics.median(ratios) - 1):+.1f} %"
+    Such as ``injected delay:5%: measured +5.2 %``, the median over launches.
+    """
+    noted = dict(verdicts)
+    for spec, measurement in measurements.items():
+        ratios = [run.injected_ratio for run in measurement.runs if run.injected_ratio is not None]
+        if ratios and spec in noted:
+            injected = next(run.injected for run in measurement.runs if run.injected)
+            change = 100 * (statistics.median(ratios) - 1)
+            note = f"injected {injected}: measured {change:+.1f} %"
+            noted[spec] = _add_note(noted[spec], note)
+    return noted

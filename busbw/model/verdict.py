@@ -54,12 +54,11 @@ class Curve:
 class SizeGroup:
     """One framework, collective and strategy over its sizes.
 
-    `before` and `now` are None where no curve can be fitted. `shifted` says what got
-    slower though no single size shows it; empty for nothing.
+    `now` is None where no curve can be fitted. `shifted` says what got slower though no single
+    size shows it; empty for nothing.
     """
 
     case: Case
-    before: Curve | None
     now: Curve | None
     shifted: str
 

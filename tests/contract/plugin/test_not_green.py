@@ -114,7 +114,6 @@ def test_a_machine_at_another_speed_within_the_limit_of_shared_changes_fails_no_
     ran = folder.run(SEVEN, exit_code=0)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.document["session"]["outcomes"][0] == "PASS"
-    assert f"shared with others: {factor:.1f}" in ran.case("4K")["text"] or factor < 1
     assert ran.case("4K")["ratio"] == pytest.approx(factor, rel=0.01)
 
 

@@ -62,10 +62,8 @@ def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
     assert pytest.approx(1.4) == verdict.ratio
     assert pytest.approx((1.3, 1.5)) == verdict.ratio_interval
     assert pytest.approx(1.2) == verdict.limit
-    assert verdict.text.startswith(
-        "1 ms -> 1.4 ms, 1.400 x the expected time, busbw 0.006144 -> 0.004389"
-    )
-    assert verdict.text.endswith("GB/s; confirmed: 1.400 x in additional launches (limit 1.200 x)")
+    assert verdict.text.startswith("1 ms -> 1.4 ms, 1.400 x the expected time; confirmed: ")
+    assert verdict.text.endswith("; confirmed: 1.400 x in additional launches (limit 1.200 x)")
 
 
 def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
@@ -77,10 +75,10 @@ def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
 def test_a_suspicion_that_was_not_confirmed_leaves_a_trace(fresh_s: float) -> None:
-    fresh = f"additional launches ({1e3 * fresh_s:.3f} x)"
+    fresh = f"{1e3 * fresh_s:.3f} x"
     verdict = _verdict(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
-    assert f"; slower, but not by {fresh} (limit 1.200 x" in verdict.text
+    assert f"; slower, but not confirmed ({fresh}) (limit 1.200 x" in verdict.text
     verdict = _verdict(build.measurement(*(1.22e-3,) * 3, *(fresh_s,) * 3), STEADY)
     assert verdict.outcome is Outcome.PASS
     assert (
@@ -102,7 +100,7 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
     ruling = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
     verdict: Any = ruling.verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
-    assert f", {verdict.ratio:.3f} x the expected time, " in verdict.text
+    assert f", {verdict.ratio:.3f} x the expected time" in verdict.text
     assert f"(limit {verdict.limit:.3f} x" in verdict.text
     if verdict.ratio > verdict.limit:
         assert verdict.outcome in (Outcome.NOISY, Outcome.REGRESSED)
@@ -158,14 +156,12 @@ def test_a_regression_that_is_accepted_keeps_its_outcome_and_does_not_fail() -> 
     assert _verdict(slow, STEADY, accept_new=True).failed
 
 
-@pytest.mark.parametrize(("number", "words"), [(1, "1 of 3 sessions"), (2, "2 of 3 sessions")])
-def test_with_few_sessions_the_limit_is_provisional_and_says_so(number: int, words: str) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_with_few_sessions_a_verdict_is_provisional(number: int) -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
-    assert verdict.text.endswith(f", provisional: {words})")
-    full = _verdict(build.measurement(1e-3), STEADY)
-    assert not full.provisional and "provisional" not in full.text
+    assert not _verdict(build.measurement(1e-3), STEADY).provisional
 
 
 def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy() -> None:

@@ -187,11 +187,11 @@ def _name(text: str) -> str:
 @pytest.mark.parametrize(
     ("ratio", "text"),
     [
-        (latency(0.1), "the latency grew by 10 % (50 us -> 55 us); the bandwidth did not fall"),
-        (latency(1.5), "the latency grew to 2.5 x (50 us -> 125 us); the bandwidth did not fall"),
+        (latency(0.1), "the latency grew by 10 %"),
+        (latency(1.5), "the latency grew to 2.5 x"),
         (
             bandwidth(0.25),
-            "the bandwidth fell by 20 % (3.40 GB/s -> 2.72 GB/s); the latency did not grow",
+            "the bandwidth fell by 20 %",
         ),
         (slower_at(0.15, *SIZES), "all payloads are slower, by 15 %"),
         (slower_at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),

@@ -88,7 +88,7 @@ def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
     ruling = _of(1.1, 9)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.REGRESSED, True)
     assert ruling.verdict.ratio == pytest.approx(1.1, abs=0.01)
-    assert ruling.verdict.text.endswith(" x, confirmed")
+    assert ruling.verdict.text.endswith(" x: confirmed")
 
 
 def test_a_faster_candidate_has_improved() -> None:

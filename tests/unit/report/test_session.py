@@ -141,7 +141,7 @@ def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
 
 
 def _group(curve: Curve) -> SizeGroup:
-    return SizeGroup(case=build.case(framework="jax"), before=None, now=curve, shifted="")
+    return SizeGroup(case=build.case(framework="jax"), now=curve, shifted="")
 
 
 @pytest.mark.parametrize(
