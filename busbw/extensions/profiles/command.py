@@ -1,34 +1,54 @@
 """`busbw trace DIR...`: print the bandwidth table of profiler recordings.
 
-Recordings are found by their names. TensorBoard's layout is
-`plugins/profile/<time>/<host>.<format>`, a folder for each session with the files of its hosts.
+The table has a row for each payload and a column for each slice. Recordings are found by their
+names. TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`, a folder for each session
+with the files of its hosts.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import os
 import re
+import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from busbw import metrics
 from busbw.cli import Commands, add_command
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.profiles.recordings import XPLANE
-from busbw.extensions.profiles.table import Cell, cells, lines
+from busbw.model.limits import LEAST_S
+from busbw.model.words import MIB, payload_text
+from busbw.report.renderers import render
+from busbw.report.table import Column, Table, TextLine, rows_of
 from busbw.session.arguments import argument, parse_path, payload, word_list
+from busbw.storage import TooLargeError
 
-# The best format comes first: profilers leave later events out of the others.
-_FORMATS = (XPLANE, "trace.json.gz", "trace.json")
+from .recordings import UNKNOWN, XPLANE, Collective, collectives, read
+
+# The best format comes last: profilers leave later events out of the others.
+_FORMATS = ("trace.json", "trace.json.gz", XPLANE)
+_PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
+# Names of folders of the project "TPU_All_reduce" of 2019, which measured TPU v2: scale16 is 16M,
+# scale-16 is 1M / 16.
+_TPU_V2 = re.compile(
+    r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<whole>\d+)|-?scale-?(?P<part>[1-9]\d*))"
+)
+
+# A figure in the form that it has in JSON.
+Cell = dict[str, Any]
 
 
 def _pattern(group: str, text: str) -> re.Pattern[str]:
     try:
-        if group in (rule := re.compile(text)).groupindex:
+        # Names of folders are searched as lines.
+        if group in (rule := re.compile(text, re.MULTILINE)).groupindex:
             return rule
     except re.error as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from error
@@ -49,8 +69,13 @@ def add_to(commands: Commands) -> None:
         example="busbw trace recordings --collective=all_reduce,all_gather",
     )
     add = parser.add_argument
-    paths = "A folder with recordings, or a recording"
-    add("paths", nargs="+", type=parse_path, metavar="DIR", help=paths)
+    add(
+        "paths",
+        nargs="+",
+        type=parse_path,
+        metavar="DIR",
+        help="A folder with recordings, or a recording",
+    )
     add(
         "--size-limit",
         type=payload,
@@ -80,16 +105,19 @@ def add_to(commands: Commands) -> None:
         help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)} (default: "
         "all_reduce)",
     )
-    rates = ("algbw", "busbw")
-    add("--rate", default="algbw", choices=rates, help="Show this rate (default: algbw)")
+    add(
+        "--rate",
+        default="algbw",
+        choices=("algbw", "busbw"),
+        help="Show this rate (default: algbw)",
+    )
     add("--json", action="store_true", help="Print everything as JSON instead of the table")
-    figure = "Draw the table as a chart into FILE, SVG or PNG by its suffix"
-    add("--figure", type=parse_path, metavar="FILE", help=figure)
-    _add_payload(parser)
-
-
-def _add_payload(parser: argparse.ArgumentParser) -> None:
-    """Add the payload for recordings that do not contain it."""
+    add(
+        "--figure",
+        type=parse_path,
+        metavar="FILE",
+        help="Draw the table as a chart into FILE, SVG or PNG by its suffix",
+    )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--payload",
@@ -107,19 +135,185 @@ def _add_payload(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    problems: list[str] = []
     sessions = _sessions(options.paths)
-    if not any(sessions.values()):
-        problems.append(f"no recording; expected *{', *'.join(_FORMATS)}")
+    problems = [] if sessions else [f"no recording; expected *{', *'.join(reversed(_FORMATS))}"]
     figures = cells(sessions, options, problems)
     for problem in problems:
         print(problem, file=sys.stderr)
     document = {"schema_version": 3, "cells": figures, "problems": problems}
-    table = "\n".join(lines(figures, options.rate))
+    table = "\n".join(render("markdown", *tables(figures, options.rate)))
     print(json.dumps(document, indent=1) if options.json else table)
     if options.figure is not None and figures and _write_figure(figures, options):
         return 1
     return int(bool(problems) or not figures)
+
+
+def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
+    """Return the file of each host in its best format, by folder."""
+    sessions: dict[Path, dict[str, Path]] = defaultdict(dict)
+    folders = [Path(os.path.realpath(path)) for path in paths]
+    for form, path in itertools.product(_FORMATS, folders):
+        for file in (path, *sorted(path.rglob(f"*{form}"))):
+            if file.name.endswith(form):
+                sessions[file.parent][file.name.removesuffix(form).rstrip("._")] = file
+    for hosts in sessions.values():
+        # JAX writes the same events once more for Perfetto if it is told to.
+        if len(hosts) > 1:
+            hosts.pop("perfetto", None)
+    return sessions
+
+
+def cells(
+    sessions: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
+) -> list[Cell]:
+    """Return the figures of all sessions; those of the same payload and column are joined.
+
+    Args:
+        sessions: the file of each host, by folder.
+        options: those of `busbw trace`.
+        problems: is extended by a sentence for everything that gives no figure.
+
+    """
+    joined: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
+    for folder, hosts in sessions.items():
+        devices, by_sort = set[str](), defaultdict(list)
+        for host, path in hosts.items():
+            try:
+                events = read(path, options.size_limit)
+                for collective in collectives(events, host):
+                    if collective.kind in (*options.collective, UNKNOWN):
+                        by_sort[collective[:3]].append(collective)
+                planes = {event.plane for event in events}
+                devices |= {f"{host}/{name}" for plane in planes for name in _PLANE.findall(plane)}
+            except ValueError as error:
+                hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""
+                problems.append(f"{path}: {error}{hint}")
+                # The host counts as a device, which lacks its collectives.
+                devices.add(host)
+        if not by_sort:
+            problems.append(f"{folder}: no {' or '.join(options.collective)} with its time in it")
+        for of_sort in by_sort.values():
+            try:
+                iterations = _iterations(of_sort, devices, is_partial=options.partial)
+                joined[_key(folder, of_sort[0], options, len(iterations[0]))] += iterations
+            except ValueError as error:
+                problems.append(f"{folder}: {of_sort[0].kind}: {error}")
+    return [_cell(*key, iterations) for key, iterations in sorted(joined.items())]
+
+
+def _iterations(
+    of_sort: Sequence[Collective], devices: set[str], *, is_partial: bool
+) -> list[dict[str, float]]:
+    """Return the seconds of each collective on each device, without warm-ups.
+
+    The k-th call on one device is the k-th on all, and so is a call's i-th collective. The first of
+    each call is its warm-up; where each call has a single one, the first call is. With `is_partial`
+    devices that lack collectives are left out.
+
+    Raises ValueError where the recording lacks collectives or devices, or has only warm-ups.
+    """
+    calls: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for collective in of_sort:
+        calls[collective.device][collective.call].append(collective.duration_s)
+    groups = of_sort[0].groups
+    # Idle devices lack nothing beside as many as the groups name.
+    is_whole = groups and len(calls) >= groups.ranks
+    expected = sorted(calls if is_whole else devices.union(calls))
+    counts = {device: list(map(len, calls[device].values())) for device in expected}
+    most = max(counts.values(), key=sum)
+    whole = [device for device, count in counts.items() if count == most]
+    lacking = [
+        f"{name} has {sum(counts[name])} of {sum(most)}" for name in counts if name not in whole
+    ]
+    if groups and len(counts) < groups.ranks:
+        lacking.append(f"{groups.ranks} devices take part, and {len(counts)} are recorded")
+    if lacking and not is_partial:
+        raise ValueError(f"{', '.join(lacking)}; --partial reads the rest")
+    if lacking:
+        print(f"warning: {of_sort[0].kind}: {', '.join(lacking)}", file=sys.stderr)
+    warm_ups = {0} if max(most) == 1 else {0, *itertools.accumulate(most)}
+    times_s = zip(*(itertools.chain.from_iterable(calls[device].values()) for device in whole))
+    iterations = [
+        dict(zip(whole, times))
+        for number, times in enumerate(times_s)
+        if number not in warm_ups and max(times) >= LEAST_S
+    ]
+    if not iterations:
+        raise ValueError("there is no time but that of the warm-up")
+    return iterations
+
+
+def _key(
+    folder: Path, collective: Collective, options: argparse.Namespace, devices: int
+) -> tuple[str, int, str, int]:
+    """Return collective, payload, column and ranks of a figure.
+
+    What the recording does not say, options or names of folders do, the innermost first. In
+    TensorBoard's layout, plugins/profile/<time>, the three innermost names say nothing.
+    """
+    inner = folder.parents[2] if folder.parts[-3:-1] == ("plugins", "profile") else folder
+    names = "\n".join(reversed(inner.parts))
+    column = (options.slice_from or _TPU_V2).search(names)
+    size = (options.payload_from or _TPU_V2).search(names)
+    payload_bytes = collective.payload_bytes or options.payload
+    if size and not payload_bytes:
+        payload_bytes = (
+            metrics.parse_payload(size["payload"] or "")
+            if options.payload_from
+            else MIB * int(size["whole"] or 0) or MIB // int(size["part"])
+        )
+    if collective.kind == UNKNOWN:
+        raise ValueError("the recording does not say which collective its kernels run")
+    if not payload_bytes:
+        raise ValueError("the recording does not say the payload; give --payload or --payload-from")
+    groups = collective.groups
+    ranks = groups.size if groups else devices
+    name = f"{'' if options.slice_from else 'v2-'}{column['slice'] or ''}" if column else ""
+    if groups and groups.groups > 1:
+        name = f"{name}, groups of {ranks}" if name else f"{ranks} of {groups.ranks} ranks"
+    return collective.kind, payload_bytes, name or f"{ranks} ranks", ranks
+
+
+def _cell(
+    kind: str, payload_bytes: int, column: str, ranks: int, iterations: Sequence[dict[str, float]]
+) -> Cell:
+    median_s = statistics.median(max(times.values()) for times in iterations)
+    algbw = metrics.algbw_gb_per_s(payload_bytes, median_s)
+    return {
+        "collective": kind,
+        "payload": payload_text(payload_bytes),
+        "payload_bytes": payload_bytes,
+        "slice": column,
+        "ranks": ranks,
+        "algbw_gb_per_s": algbw,
+        "busbw_gb_per_s": algbw * metrics.bus_factor_of(kind, ranks),
+        "slowest_rank": {"median_s": median_s},
+        "iterations": [{"durations_s": dict(iteration)} for iteration in iterations],
+    }
+
+
+def tables(figures: Iterable[Cell], rate: str) -> Iterator[Table]:
+    """Yield a table for each kind of collective, by which the figures are sorted."""
+    for kind, cells_of_kind in itertools.groupby(figures, lambda cell: str(cell["collective"])):
+        rates: dict[str, dict[str, float]] = defaultdict(dict)
+        counts = Counter[str]()
+        for cell in cells_of_kind:
+            rates[cell["payload"]][cell["slice"]] = cell[f"{rate}_gb_per_s"]
+            counts[cell["slice"]] += len(cell["iterations"])
+        names = sorted(counts, key=lambda name: (len(name), name))
+        columns = [Column(name, name, unit="GB/s", text="{:.4g}".format) for name in names]
+        factor = f" x {COLLECTIVES[kind].bus_factor_text}" if rate == "busbw" else ""
+        yield Table(
+            title=TextLine(
+                f"{kind}, {rate} = payload / time{factor}, GB = 10^9 bytes\n"
+                "The time is the median over iterations of the slowest rank, without warm-ups."
+            ),
+            columns=(Column("payload", "payload"), *columns),
+            rows=rows_of(
+                {"payload": payload, **dict.fromkeys(names), **rates[payload]} for payload in rates
+            ),
+            notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),
+        )
 
 
 def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
@@ -143,17 +337,3 @@ def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
         is_log=True,
     )
     return write_figure(figure, "--figure", options.figure, [])
-
-
-def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
-    """Return the file of each host in its best format, by folder."""
-    below = (os.path.realpath(file) for path in paths for file in (path, *path.rglob("*")))
-    files = sorted({Path(name) for name in below if name.endswith(_FORMATS)})
-    sessions: dict[Path, dict[str, Path]] = defaultdict(dict)
-    for form in _FORMATS:
-        for file in files:
-            hosts, host = sessions[file.parent], file.name.removesuffix(form).rstrip("._")
-            # JAX writes the same events once more for Perfetto if it is told to.
-            if file.name.endswith(form) and (host != "perfetto" or not hosts):
-                hosts.setdefault(host, file)
-    return sessions

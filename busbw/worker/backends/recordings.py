@@ -22,7 +22,7 @@ how profilers show an instruction, and which recordings or sources show that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .base import TimedCollective
@@ -31,9 +31,13 @@ from .hlo.module import Module
 # Instructions that profilers show in place of the computation that they call.
 _CALLERS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
 # Plane and line of what a device does, with its number.
-_WORK = re.compile(r"/device:(?:TPU:(?P<tpu>\d+) XLA Ops|GPU:(?P<gpu>\d+) Stream.*)")
+_WORK = re.compile(
+    r".*\b(?:TPU(?:[ _]?Core)?[:_ ](?P<tpu>\d{1,9}) XLA Ops|GPU:(?P<gpu>\d{1,9})\b.* ?Stream.*)"
+)
 _MEMORY = ("Memcpy", "Memset")
 _PS = 1e-12
+# Begin and duration of an event by the own clock of a TPU.
+OWN_TIMES = ("device_offset_ps", "device_duration_ps")
 
 
 class ProfileEvent(NamedTuple):
@@ -42,8 +46,8 @@ class ProfileEvent(NamedTuple):
     plane: str
     line: str
     name: str
-    start_ps: int
-    duration_ps: int
+    start_ps: float
+    duration_ps: float
     stats: Mapping[str, Any]
 
 
@@ -72,44 +76,59 @@ def timed_instructions(module: Module) -> dict[str, str]:
 
 
 def timed_collectives(
-    events: Iterable[ProfileEvent], timed: Mapping[str, str]
-) -> list[TimedCollective]:
+    events: Iterable[ProfileEvent], timed: Mapping[str, str] | None
+) -> list[tuple[TimedCollective, ProfileEvent]]:
     """Return each collective that has both its begin and its end in the recording.
 
+    Each collective is returned with the event that begins it, and timed by the device's own clock.
+
     Args:
-        events: the events of one recording.
-        timed: the instructions that begin and end each collective, as `Program.timed`.
+        events: the events of one recording, or of several.
+        timed: the instructions that begin and end each collective, as `Program.timed`. None for a
+            recording of an unknown program, for all that devices do; then begin and end have the
+            same name but for `-start` and `-done`.
 
     """
-    begin_of = {end: begin for begin, end in timed.items()}
+    begin_of = {end: begin for begin, end in (timed or {}).items()}
     begun: dict[tuple[str, str | None], ProfileEvent] = {}
     collectives = []
     for event in sorted(events, key=lambda event: event.start_ps):
-        work = _WORK.fullmatch(f"{event.plane} {event.line}")
+        work = _WORK.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
         device = str((work["tpu"] or work["gpu"]) if work else event.stats.get("device_ordinal"))
         name = event.name.partition(" = ")[0].lstrip("%").removesuffix(".in_megacore_fusion")
         begin = begin_of.get(name)
+        if timed is None and "-start" not in name:
+            begin = name.replace("-done", "-start")
         if work and work["gpu"]:
-            name = begin = event.stats.get("hlo_op", name)
-            is_collective = name in timed or name.startswith("nccl")
+            name = begin = str(event.stats.get("hlo_op", name))
+            is_collective = timed is None or name in timed or name.startswith("nccl")
             if event.name.startswith(_MEMORY) or not is_collective:
                 continue
         begun[device, name] = event
         first = begun.pop((device, begin), None)
         if first is not None and begin is not None and device.isdecimal():
-            collectives.append(_timed(int(device), begin, first, event))
+            times = [(ends.start_ps, ends.duration_ps) for ends in (first, event)]
+            if all(key in ends.stats for ends in (first, event) for key in OWN_TIMES):
+                times = [tuple(map(ends.stats.__getitem__, OWN_TIMES)) for ends in (first, event)]
+            (begin_ps, _), (end_ps, lasted_ps) = times
+            times_s = begin_ps * _PS, (end_ps + lasted_ps - begin_ps) * _PS
+            collectives.append((TimedCollective(int(device), begin, *times_s), first))
     return collectives
 
 
-def _timed(
-    device: int, instruction: str, first: ProfileEvent, last: ProfileEvent
-) -> TimedCollective:
-    """Return the time from the begin of `first` to the end of `last`, by the device's own clock."""
-    times = [event[3:5] for event in (first, last)]
-    if all("device_duration_ps" in event.stats for event in (first, last)):
-        names = ("device_offset_ps", "device_duration_ps")
-        times = [tuple(map(event.stats.__getitem__, names)) for event in (first, last)]
-    (begin_ps, _), (end_ps, lasted_ps) = times
-    return TimedCollective(
-        device, instruction, begin_ps * _PS, (end_ps + lasted_ps - begin_ps) * _PS
-    )
+def node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
+    """Yield each run of a node of TensorFlow's on a CPU, the latest first, until its result.
+
+    A collective is a node of the graph: an event `<node>:<operation>` on a line
+    `collective_ops/...`. It ends where the node returns the result, because operations that wait
+    for the result may run in the same event (a recording of TensorFlow 2.21). There an event of
+    the node's name begins.
+    """
+    returns_ps: dict[tuple[str, str], float] = {}
+    for event in reversed(sorted(events, key=lambda event: event.start_ps)):
+        if event.name == "CollectiveExecutor::ExecuteAsync::Done":
+            returns_ps[event.line, str(event.stats.get("name"))] = event.start_ps
+        elif event.line.startswith("collective_ops"):
+            node, end_ps = event.name.rpartition(":")[0], event.start_ps + event.duration_ps
+            end_ps = min(end_ps, returns_ps.get((event.line, node), end_ps))
+            yield event._replace(duration_ps=end_ps - event.start_ps)

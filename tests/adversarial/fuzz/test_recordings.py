@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 from busbw.collectives import COLLECTIVES
+from busbw.extensions.profiles.command import cells, tables
 from busbw.extensions.profiles.recordings import collectives, read
-from busbw.extensions.profiles.table import cells, lines
 from busbw.model.words import MIB
 from tests.helpers.damage import bounded, contents, damaged, documents, fuzzed, unchanged
 from tests.helpers.recordings import complete, process
@@ -29,7 +29,12 @@ def _rows() -> dict[str, Any]:
         for step in range(3):
             rows.append(complete(f"jit_f({step})", pid=pid, tid=1, ts=100 * step, dur=90))
             row = complete("all-reduce.3", pid=pid, tid=2, ts=100 * step + 9, dur=5)
-            stats = {"long_name": TEXT, "run_id": str(step), "device_duration_ps": "1250000"}
+            stats = {
+                "long_name": TEXT,
+                "run_id": str(step),
+                "device_offset_ps": f"{step}000000000",
+                "device_duration_ps": "1250000",
+            }
             rows.append({**row, "args": stats})
     on_host = {"device_ordinal": "1", "hlo_op": "all-reduce.1"}
     rows.append(complete("all-reduce.1", pid=3, tid=2, ts=1, dur=2, **on_host))
@@ -62,7 +67,7 @@ def _show(path: Path) -> None:
     with unchanged(path.parent), bounded():
         figures = cells({path.parent: {"a": path}}, options, problems)
         assert figures or problems
-        assert bool(figures) is bool([*lines(figures, "busbw")])
+        assert bool(figures) is bool([*tables(figures, "busbw")])
         assert json.dumps(figures, allow_nan=False)
 
 

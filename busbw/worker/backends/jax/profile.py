@@ -14,6 +14,16 @@ from ..recordings import ProfileEvent, timed_collectives
 def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
     """Read the collectives of `timed` from the recordings below a folder."""
     events = [
+        event
+        for path in folder.rglob("*.xplane.pb")
+        for event in events_of(ProfileData.from_file(str(path)))
+    ]
+    return [collective for collective, _ in timed_collectives(events, timed)]
+
+
+def events_of(recording: ProfileData) -> list[ProfileEvent]:
+    """Return the events on the lines of all planes."""
+    return [
         ProfileEvent(
             plane=plane.name,
             line=line.name,
@@ -22,9 +32,7 @@ def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
             duration_ps=round(event.duration_ns * 1000),
             stats=dict(event.stats),
         )
-        for path in folder.rglob("*.xplane.pb")
-        for plane in ProfileData.from_file(str(path)).planes
+        for plane in recording.planes
         for line in plane.lines
         for event in line.events
     ]
-    return timed_collectives(events, timed)

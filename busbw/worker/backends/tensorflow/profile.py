@@ -1,14 +1,7 @@
-"""Recordings of TensorFlow's profiler, read by the protobuf classes in TensorFlow's wheel.
-
-On a CPU a collective is a node of the graph: an event `<node>:<operation>` on a line
-`collective_ops/...`. The collective ends when `CollectiveExecutor::ExecuteAsync::Done` begins
-inside the event, because operations that wait for the result may run in the same event (a recording
-of TensorFlow 2.21).
-"""
+"""Recordings of TensorFlow's profiler, read by the protobuf classes in TensorFlow's wheel."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +10,7 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from ..base import TimedCollective
 from ..hlo import module as hlo
-from ..recordings import ProfileEvent, timed_collectives, timed_instructions
-
-_DONE = "CollectiveExecutor::ExecuteAsync::Done"
+from ..recordings import ProfileEvent, node_runs, timed_collectives, timed_instructions
 
 
 def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
@@ -31,25 +22,17 @@ def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
     events = [event for path in folder.rglob("*.xplane.pb") for event in _events(path)]
     texts = {event.name for event in events if " = " in event.name}
     module = hlo.read("\n".join(["recorded {", *texts, "}"]))
-    nodes = _nodes(events, list(timed))
-    return timed_collectives([*events, *nodes], {**timed_instructions(module), **timed})
-
-
-def _nodes(events: list[ProfileEvent], names: list[str]) -> Iterator[ProfileEvent]:
-    """Yield each run of a node on a CPU as an event of its device that ends with the result."""
-    done = defaultdict(list)
-    for event in events:
-        if event.name == _DONE:
-            done[event.line, event.stats.get("name")].append(event.start_ps)
-    for event in events:
-        name = event.name.rpartition(":")[0]
-        if name in names and event.line.startswith("collective_ops"):
-            ends = [end - event.start_ps for end in done[event.line, name] if end >= event.start_ps]
-            yield event._replace(
-                name=name,
-                duration_ps=min([*ends, event.duration_ps]),
-                stats={"device_ordinal": names.index(name)},
-            )
+    runs = [
+        event._replace(name=node, stats={"device_ordinal": list(timed).index(node)})
+        for event in node_runs(events)
+        if (node := event.name.rpartition(":")[0]) in timed
+    ]
+    return [
+        collective
+        for collective, _ in timed_collectives(
+            [*events, *runs], {**timed_instructions(module), **timed}
+        )
+    ]
 
 
 def _events(path: Path) -> Iterator[ProfileEvent]:

@@ -12,13 +12,8 @@ from typing import Any
 import pytest
 
 from busbw.collectives.base import GroupSize
-from busbw.extensions.profiles.recordings import (
-    UNKNOWN,
-    Collective,
-    Event,
-    collectives,
-    read,
-)
+from busbw.extensions.profiles.recordings import UNKNOWN, Collective, collectives, read
+from busbw.worker.backends.recordings import ProfileEvent
 
 DATA = Path(__file__).with_name("data")
 MOST_BYTES = 2**28
@@ -32,27 +27,27 @@ def _event(
     at_s: float = 0.0,
     s: float = 1.0,
     **stats: Any,
-) -> Event:
-    return Event(plane, line, name, at_s, at_s, s, stats)
+) -> ProfileEvent:
+    return ProfileEvent(plane, line, name, round(at_s * 1e12), round(s * 1e12), stats)
 
 
-def _only(event: Event) -> Collective:
+def _only(event: ProfileEvent) -> Collective:
     (result,) = collectives([event], "h")
     return result
 
 
-def _extract(name: str) -> list[Event]:
+def _extract(name: str) -> list[ProfileEvent]:
     """Return the events of a public recording that were kept in a file of their own."""
     document = json.loads((DATA / f"{name}.json").read_text())
     texts = document["texts"]
-    events = [Event(plane, "", "", 0.0, 0.0, 0.0, {}) for plane in document["planes"]]
+    events = [ProfileEvent(plane, "", "", 0, 0, {}) for plane in document["planes"]]
     for name_of, plane_of, line_of, begin_ps, lasted_ps, noted in document["events"]:
         stats = {key: texts[v[0]] if isinstance(v, list) else v for key, v in noted.items()}
-        offset_ps = stats.get("device_offset_ps", begin_ps)
-        duration_ps = stats.get("device_duration_ps", lasted_ps)
-        place = texts[plane_of], texts[line_of], texts[name_of]
-        times = begin_ps * 1e-12, float(offset_ps) * 1e-12, float(duration_ps) * 1e-12
-        events.append(Event(*place, *times, stats))
+        events.append(
+            ProfileEvent(
+                texts[plane_of], texts[line_of], texts[name_of], begin_ps, lasted_ps, stats
+            )
+        )
     return events
 
 
