@@ -28,8 +28,13 @@ def add_to(commands: Commands) -> None:
         example="busbw stack list",
     )
     add = parser.add_argument
-    action = "list: show the locked stacks (default)"
-    add("action", nargs="?", choices=("list",), metavar="ACTION", help=action)
+    add(
+        "action",
+        nargs="?",
+        choices=("list",),
+        metavar="ACTION",
+        help="list: show the locked stacks (default)",
+    )
     add(
         "--baselines",
         type=parse_path,
@@ -37,8 +42,12 @@ def add_to(commands: Commands) -> None:
         metavar="DIR",
         help="Read the locks beside the baselines in DIR (default: baselines)",
     )
-    cache = "Where stacks are built. Default: busbw in the user's cache folder"
-    add("--stack-cache", type=parse_path, metavar="DIR", help=cache)
+    add(
+        "--stack-cache",
+        type=parse_path,
+        metavar="DIR",
+        help="Where stacks are built. Default: busbw in the user's cache folder",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

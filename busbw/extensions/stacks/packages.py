@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from busbw import wire
 
-from .uv import run
+from .uv import StackError, run
 
 _ABOUT = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
 
@@ -35,20 +35,20 @@ class Interpreter:
     version: str
     distributions: Mapping[str, Distribution]
 
-    def stack(self, names: Sequence[str]) -> list[str]:
+    def stack(self, names: Sequence[str]) -> dict[str, Distribution]:
         """Return those of `names` that are installed, and all that they need, in order.
 
         An extra counts where everything that it needs is installed: the plugins for chips are
         extras of JAX, and the libraries of CUDA are extras of these plugins.
         """
-        stack: set[str] = set()
+        stack: dict[str, Distribution] = {}
         candidates = list(names)
         while candidates:
             name = candidates.pop()
             if name in self.distributions and name not in stack:
-                stack.add(name)
-                candidates += self._needs(self.distributions[name])
-        return sorted(stack)
+                stack[name] = self.distributions[name]
+                candidates += self._needs(stack[name])
+        return dict(sorted(stack.items()))
 
     def _needs(self, distribution: Distribution) -> Iterator[str]:
         requirements = [Requirement(text) for text in distribution.requires or ()]
@@ -83,18 +83,19 @@ def interpreter_of(python: str) -> Interpreter:
 
 
 def record_of(distribution: Distribution) -> str:
-    """Return a hash of the names and hashes of the files that the wheel brought; "" if unknown."""
-    lines = sorted(map(",".join, _wheel_files(distribution)))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
+    """Return a hash of the names and hashes of the files that the wheel brought; "" if unknown.
 
-
-def changed_file(distribution: Distribution) -> str:
-    """Return the path of a file that is not as its wheel brought it; "" if all files are."""
-    for name, recorded in _wheel_files(distribution):
-        path = Path(str(distribution.locate_file(name)))
-        if not path.is_file() or recorded != _recorded(path, recorded.partition("=")[0]):
-            return str(path)
-    return ""
+    Raises StackError for a file that is not as the wheel brought it.
+    """
+    lines = []
+    record = distribution.read_text("RECORD") or ""
+    for name, recorded, *_ in csv.reader(filter(None, record.splitlines())):
+        if recorded and not _NOT_OF_THE_WHEEL.match(name):
+            path = Path(str(distribution.locate_file(name)))
+            if not path.is_file() or recorded != _recorded(path, recorded.partition("=")[0]):
+                raise StackError(f"{path} is not the file of its wheel")
+            lines.append(f"{name},{recorded}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
 
 
 def _recorded(path: Path, algorithm: str) -> str:
@@ -104,19 +105,8 @@ def _recorded(path: Path, algorithm: str) -> str:
     return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-def _wheel_files(distribution: Distribution) -> Iterator[tuple[str, str]]:
-    """Yield the name and the hash of each file that the wheel brought, as RECORD has them."""
-    record = distribution.read_text("RECORD") or ""
-    for name, digest, *_ in csv.reader(filter(None, record.splitlines())):
-        if digest and not _NOT_OF_THE_WHEEL.match(name):
-            yield name, digest
-
-
 def why_not_locked(distribution: Distribution) -> str:
     """Return why no index can provide `distribution` as it is installed; "" if one may."""
     if origin := distribution.read_text("direct_url.json"):
         return f"was installed from {wire.printable(str(json.loads(origin).get('url')))}"
-    if not record_of(distribution):
-        return "has no record of its files"
-    changed = changed_file(distribution)
-    return f"was changed after it was installed: {changed}" if changed else ""
+    return "" if distribution.read_text("RECORD") else "has no record of its files"

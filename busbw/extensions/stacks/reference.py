@@ -23,7 +23,7 @@ from busbw.model.words import plural
 from busbw.session.options import LockedStack
 
 from . import uv
-from .packages import changed_file, interpreter_of, minor_of, record_of, why_not_locked
+from .packages import interpreter_of, minor_of, record_of, why_not_locked
 from .uv import StackError
 
 PATTERN = "*/*/pylock.{}.toml"
@@ -84,14 +84,13 @@ def build(
 
 def _check_files(folder: Path, stack: Lock) -> None:
     """Raise StackError if the environment in `folder` has other files than were measured."""
-    installed = interpreter_of(f"{folder}/bin/python").distributions
-    advice = f"delete {folder} to build it again; {_LOCK_ONE}"
-    for name in sorted(installed.keys() | stack.records.keys()):
-        record = record_of(installed[name]) if name in installed else ""
-        if record != stack.records.get(name):
-            raise StackError(f"{name} has other files than those that were measured; {advice}")
-        if path := changed_file(installed[name]):
-            raise StackError(f"{path} is not the file of its wheel; {advice}")
+    try:
+        installed = interpreter_of(f"{folder}/bin/python").distributions
+        records = {name: record_of(distribution) for name, distribution in installed.items()}
+        if different := records.items() ^ stack.records.items():
+            raise StackError(f"{min(different)[0]} has other files than those that were measured")
+    except StackError as error:
+        raise StackError(f"{error}; delete {folder} to build it again; {_LOCK_ONE}") from error
 
 
 def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool) -> str:
@@ -120,10 +119,7 @@ def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool)
 def _lock_text(framework: str, python: str, date: str) -> str:
     """Return the lock of a stack; "" for a simulated framework that is no package."""
     interpreter = interpreter_of(python)
-    stack = {
-        name: interpreter.distributions[name]
-        for name in interpreter.stack(FRAMEWORKS[framework].packages)
-    }
+    stack = interpreter.stack(FRAMEWORKS[framework].packages)
     if not stack and FRAMEWORKS[framework].scripted:
         return ""
     problems = [f"{name} replaces a library" for name in variables.REPLACES if name in os.environ]

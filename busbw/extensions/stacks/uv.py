@@ -82,7 +82,6 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     """
     new = folder.with_name(f"{folder.name}.new")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         with storage.folder_lock(folder.parent, _WAIT_S):
             try:
                 # A killed process left it.
@@ -92,7 +91,5 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
                     new.rename(folder)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
-    except storage.LockedError as error:
-        raise StackError(f"{folder.parent}: another process builds there") from error
-    except OSError as error:
+    except (OSError, storage.LockedError) as error:
         raise StackError(f"{folder} cannot be built: {error}") from error

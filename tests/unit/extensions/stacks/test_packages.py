@@ -34,9 +34,9 @@ def test_a_stack_is_a_framework_with_what_it_needs_and_extras_that_are_there_who
     )
     interpreter = packages.interpreter_of(python)
     stack = interpreter.stack(["framework", "absent"])
-    assert stack == ["chip-plugin", "core", "framework"]
-    assert interpreter.stack(["absent"]) == []
-    assert not any(packages.why_not_locked(interpreter.distributions[name]) for name in stack)
+    assert list(stack) == ["chip-plugin", "core", "framework"]
+    assert interpreter.stack(["absent"]) == {}
+    assert not any(map(packages.why_not_locked, stack.values()))
 
 
 def test_a_program_that_is_no_interpreter_is_an_error() -> None:
