@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -59,33 +59,35 @@ def curves_of(session: Session) -> list[Curve]:
     return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
 
 
-# What may tell curves apart.
-_WORDS: Sequence[Callable[[Curve], str]] = (
-    lambda curve: f"{curve.case.framework} {curve.case.strategy}",
-    lambda curve: curve.case.collective.replace("_", "-"),
-    lambda curve: curve.case.reduce_op.replace("none", ""),
-    lambda curve: curve.case.placement.replace("_", " "),
-    lambda curve: curve.case.dtype,
-    lambda curve: curve.session.environment.key.device_kind,
-    lambda curve: f"{curve.case.group_size} ranks",
-    lambda curve: curve.case.mesh,
-    lambda curve: curve.case.axes and f"along {curve.case.axes}",
-    lambda curve: f"{curve.case.protocol.clock.value} clock",
-    lambda curve: plural(curve.session.environment.key.processes, "process"),
-    lambda curve: curve.session.environment.host and f"on {curve.session.environment.host}",
-    lambda curve: curve.session.version(curve.case.framework),
-    lambda curve: f"{curve.session.began:%Y-%m-%d}",
-    lambda curve: moment_text(curve.session.began),
-    lambda curve: curve.session.environment.commit[:12],
-    lambda curve: PurePath(curve.session.name).name,
-    lambda curve: curve.session.name,
-)
+def _properties(curve: Curve) -> list[str]:
+    """Return what may tell a curve from others, the most telling first."""
+    case, session, environment = curve.case, curve.session, curve.session.environment
+    return [
+        f"{case.framework} {case.strategy}",
+        case.collective.replace("_", "-"),
+        case.reduce_op.replace("none", ""),
+        case.placement.replace("_", " "),
+        case.dtype,
+        environment.key.device_kind,
+        f"{case.group_size} ranks",
+        case.mesh,
+        case.axes and f"along {case.axes}",
+        f"{case.protocol.clock.value} clock",
+        plural(environment.key.processes, "process"),
+        environment.host and f"on {environment.host}",
+        session.version(case.framework),
+        f"{session.began:%Y-%m-%d}",
+        moment_text(session.began),
+        environment.commit[:12],
+        PurePath(session.name).name,
+        session.name,
+    ]
 
 
 def named(curves: Sequence[Curve]) -> dict[str, Curve]:
     """Return each curve by framework, strategy, and words that tell it from the others."""
-    first, *others = ([word(curve) for curve in curves] for word in _WORDS)
-    names = first
+    first, *others = [*zip(*map(_properties, curves))] or [()]
+    names = list(first)
     for words in others:
         if len(set(words)) > 1 and len(set(names)) < len(names):
             pairs = zip(names, words)
@@ -99,20 +101,12 @@ def named(curves: Sequence[Curve]) -> dict[str, Curve]:
 
 def shared_text(curves: Sequence[Curve]) -> str:
     """Return what is the same for all curves."""
-    texts = [{word(curve) for curve in curves} for word in _WORDS[2:14]]
+    texts = list(map(set, zip(*map(_properties, curves))))[2:14]
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
-
-
-def _measured(verdict: Verdict) -> float | None:
-    return _busbw(verdict.now)
 
 
 def _busbw(summary: Summary | None) -> float | None:
     return None if summary is None else summary.busbw_gb_per_s
-
-
-def _ceiling(verdict: Verdict) -> float | None:
-    return None if verdict.ceiling is None else verdict.ceiling.bytes_per_s / 1e9
 
 
 def _reference_name(curves: Sequence[Curve]) -> str:
@@ -130,7 +124,7 @@ def bandwidth(curves: Sequence[Curve]) -> Curves:
 
     Raises ValueError where there is nothing to draw, or too much.
     """
-    if not any(_measured(verdict) for curve in curves for verdict in curve.verdicts):
+    if not any(_busbw(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
     if len(curves) > MOST_CURVES:
         raise ValueError(f"{len(curves)} curves, expected at most {MOST_CURVES} in one figure")
@@ -166,7 +160,7 @@ def _bandwidth_rows(name: str, curve: Curve, *, has_baselines: bool) -> Iterator
         yield {
             "series": name,
             "x": verdict.spec.payload_bytes,
-            "y": _measured(verdict),
+            "y": _busbw(verdict.now),
             "reference": baseline,
             "low": baseline / verdict.limit if has_limit and baseline and verdict.limit else None,
             "high": baseline if has_limit else None,
@@ -179,20 +173,23 @@ def _ceilings(curves: Sequence[Curve]) -> dict[str, float]:
         f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
         for curve in curves
         for verdict in curve.verdicts
-        if verdict.ceiling is not None and (rate := _ceiling(verdict))
+        if verdict.ceiling and (rate := verdict.ceiling.bytes_per_s / 1e9)
     }
 
 
-def _published_beside(curves: Sequence[Curve]) -> Iterator[Row]:
-    """Yield the published figures of the curves' cases, as busbw."""
-    places = set()
-    for curve in curves:
-        for verdict in curve.verdicts:
-            figure, payload = verdict.published, verdict.spec.payload_bytes
-            if figure and figure.algbw_gb_per_s and (figure.source, payload) not in places:
-                places.add((figure.source, payload))
-                busbw = figure.algbw_gb_per_s * metrics.bus_factor(curve.case)
-                yield {"series": f"published: {figure.source[:60]}", "x": payload, "y": busbw}
+def _published_beside(curves: Sequence[Curve]) -> Iterable[Row]:
+    """Return the published figures of the curves' cases, as busbw, each once."""
+    rows = {
+        (figure.source, verdict.spec.payload_bytes): {
+            "series": f"published: {figure.source[:60]}",
+            "x": verdict.spec.payload_bytes,
+            "y": figure.algbw_gb_per_s * metrics.bus_factor(curve.case),
+        }
+        for curve in curves
+        for verdict in curve.verdicts
+        if (figure := verdict.published) and figure.algbw_gb_per_s
+    }
+    return rows.values()
 
 
 def comparison(curves: Sequence[Curve]) -> Iterator[Curves]:
@@ -292,9 +289,11 @@ def _rank_ratios(curve: Curve) -> Iterator[tuple[int, float]]:
 
 def session_figures(session: Session) -> dict[str, list[Figure]]:
     """Return the figures of a session by their headings, with a few curves in each figure."""
-    curves = [curve for curve in curves_of(session) if any(map(_measured, curve.verdicts))][
-        : _MOST_WITH_BASELINES * MOST_CURVES
-    ]
+    curves = [
+        curve
+        for curve in curves_of(session)
+        if any(_busbw(verdict.now) for verdict in curve.verdicts)
+    ][: _MOST_WITH_BASELINES * MOST_CURVES]
     groups = [
         curves[first : first + _MOST_WITH_BASELINES]
         for first in range(0, len(curves), _MOST_WITH_BASELINES)

@@ -15,7 +15,7 @@ import zlib
 from html import escape
 from typing import Any
 
-from .figures import BACKGROUND, DARK, GRID, MUTED, TEXT, Figure
+from .figures import BACKGROUND, CURVES, DARK, GRID, MUTED, TEXT, Figure
 
 MISSING = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
 _WRITER = "busbw figure"
@@ -66,6 +66,7 @@ _CONFIG: dict[str, Any] = {
         "symbolStrokeColor": TEXT,
         "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
     },
+    "range": {"category": CURVES},
     "text": {"fontSize": 14},
 }
 

@@ -7,6 +7,7 @@ PNG is written. Measures nothing.
 from __future__ import annotations
 
 import argparse
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -41,15 +42,33 @@ def add_to(commands: Commands) -> None:
         example="busbw figure monday.json tuesday.json -o bandwidth.svg",
     )
     add = parser.add_argument
-    results = "Draw a curve for each of these files of busbw run --results=FILE"
-    add("results", nargs="*", type=parse_path, metavar="RESULTS", help=results)
-    published = "Draw published figures instead, by the folder of a device such as tpu-v2"
-    add("--published", type=parse_text, metavar="DEVICE", help=published)
-    history = "Draw a heat map of the sessions of a history instead: all cases of one machine"
-    add("--history", type=parse_path, metavar="DIR", help=history)
+    add(
+        "results",
+        nargs="*",
+        type=parse_path,
+        metavar="RESULTS",
+        help="Draw a curve for each of these files of busbw run --results=FILE",
+    )
+    add(
+        "--published",
+        type=parse_text,
+        metavar="DEVICE",
+        help="Draw published figures instead, by the folder of a device such as tpu-v2",
+    )
+    add(
+        "--history",
+        type=parse_path,
+        metavar="DIR",
+        help="Draw a heat map of the sessions of a history instead: all cases of one machine",
+    )
     add_machine(parser)
-    case = "With --history: draw the sessions of this case, such as jax.all_reduce.psum.float32.1M"
-    add("--case", type=parse_text, metavar="NAME", help=case)
+    add(
+        "--case",
+        type=parse_text,
+        metavar="NAME",
+        help="With --history: draw the sessions of this case, such as "
+        "jax.all_reduce.psum.float32.1M",
+    )
     add(
         "--baselines",
         type=parse_path,
@@ -57,8 +76,14 @@ def add_to(commands: Commands) -> None:
         help="Read published figures from this folder (default: those shipped with busbw) or, with "
         "--history, accepted changes (default: baselines)",
     )
-    output = "Write the picture to FILE, as SVG or PNG by its suffix"
-    add("-o", "--output", type=parse_path, required=True, metavar="FILE", help=output)
+    add(
+        "-o",
+        "--output",
+        type=parse_path,
+        required=True,
+        metavar="FILE",
+        help="Write the picture to FILE, as SVG or PNG by its suffix",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -125,11 +150,10 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
     with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or shipped_folder("baselines")
         check_folder(folder)
-    tables: dict[str, list[Path]] = {}
-    for path in sorted(folder.glob("*/*/published.*.json")):
-        tables.setdefault(path.parent.parent.name, []).append(path)
+    tables = sorted(folder.glob(f"{glob.escape(options.published)}/*/published.*.json"))
     if not tables:
-        raise UsageError(f"--published: there are no published figures in {folder}")
-    if options.published not in tables:
-        raise UsageError(f"--published: {refusal(options.published, tuple(tables))}")
-    return tables[options.published]
+        devices = sorted({path.parents[1].name for path in folder.glob("*/*/published.*.json")})
+        if not devices:
+            raise UsageError(f"--published: there are no published figures in {folder}")
+        raise UsageError(f"--published: {refusal(options.published, devices)}")
+    return tables

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import bisect
-import functools
-import itertools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from busbw.model.words import payload_text
+from busbw.model.words import cut_short, payload_text
 from busbw.report.table import Column, Table, TextLine, rows_of
 
 # The columns of a figure; a row has those that it needs.
@@ -21,18 +18,21 @@ Row: TypeAlias = Mapping[str, Any]
 # Each colour of the light theme with that of the dark one. Curves have the colours of Okabe and
 # Ito, which readers with any colour vision tell apart, darkened where a white page hides them.
 BACKGROUND, TEXT, MUTED, GRID = "#ffffff", "#1f2328", "#59636e", "#dfe3e8"
-_CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00")
-_FASTER = ("#0b3f78", "#1f6fb5", "#5ba1d6", "#a3c9e8")
-_SLOWER = ("#fdb777", "#f4872f", "#cf4d0a", "#852a05")
-_SAME, _FAILED = "#e6e9ed", "#a3128f"
+CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00")
+# From the fastest to the slowest.
+_BINS = (
+    *("#0b3f78", "#1f6fb5", "#5ba1d6", "#a3c9e8", "#e6e9ed"),
+    *("#fdb777", "#f4872f", "#cf4d0a", "#852a05"),
+)
+_FAILED = "#a3128f"
 DARK = dict(
     zip(
-        (BACKGROUND, TEXT, MUTED, GRID, *_CURVES, *_FASTER, *_SLOWER, _SAME, _FAILED),
+        (BACKGROUND, TEXT, MUTED, GRID, *CURVES, *_BINS, _FAILED),
         (
             *("#0d1117", "#e6edf3", "#9aa4af", "#2b323b"),
             *("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
             *("#b9e0ff", "#55aef2", "#2173b8", "#174a75"),
-            *("#7a3d12", "#b55a14", "#ee8b3a", "#ffcf9e", "#252c36", "#ff6fe0"),
+            *("#252c36", "#7a3d12", "#b55a14", "#ee8b3a", "#ffcf9e", "#ff6fe0"),
         ),
         strict=True,
     )
@@ -89,13 +89,12 @@ class Figure:
             f"{name} {self._text(min(ys))} to {self._text(max(ys))}" if ys else f"{name} no value"
             for name, ys in ranges.items()
         ]
-        words: dict[str, list[str]] = {}
-        marks = dict.fromkeys((row["word"], row["x"]) for row in self.rows if row.get("word"))
-        for word, x in marks:
-            words.setdefault(word, []).append(self._text(x))
+        words: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.get("word"):
+                words.setdefault(row["word"], {})[self._text(row["x"])] = None
         texts += [
-            f"{word} at {', '.join(places[:_MOST_NAMED])}"
-            + (f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else "")
+            f"{word} at {', '.join(cut_short(list(places), _MOST_NAMED, 'place'))}"
             for word, places in words.items()
         ]
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."
@@ -130,28 +129,41 @@ class Curves(Figure):
     has_lines: bool = True
 
     def chart(self, altair: ModuleType) -> Any:
-        """Return the layers: bands, dashed lines, curves, marks, and rules."""
-        base = altair.Chart(altair.NamedData(name="rows"))
-        names = list(dict.fromkeys(row["series"] for row in self.rows))
-        curves = base.encode(self._x(altair), _colour(altair, names))
+        """Return the layers: bands, dashed lines, curves, rules, and marks."""
+        count = len({row["series"] for row in self.rows})
+        legend = altair.Legend(title=None, symbolOpacity=1, symbolType="circle")
+        colour = altair.Color("series:N", sort=None, legend=legend if count > 1 else None)
+        curves = altair.Chart(altair.NamedData(name="rows")).encode(self._x(altair), colour)
+        scale = "log" if self.is_log else "linear"
         y = altair.Y(
             "y:Q",
             title=self.headings["y"],
-            scale=altair.Scale(
-                type="log" if self.is_log else "linear", zero=False, nice=False, padding=12
-            ),
+            scale=altair.Scale(type=scale, zero=False, nice=False, padding=12),
         )
-        is_dense = len(self.rows) > _MOST_POINTS * len(names)
+        is_dense = len(self.rows) > _MOST_POINTS * count
         line = curves.mark_line(point=not is_dense, strokeWidth=1 if is_dense else 2)
         dots = curves.mark_point(filled=True, size=40, opacity=0.8)
         dashed = curves.mark_line(strokeDash=[4, 3]).encode(y="reference:Q")
+        rules = altair.Chart(
+            altair.Data(values=[{"y": value, "label": name} for name, value in self.rules.items()])
+        )
+        # A legend names the marks. What has no y is marked at the bottom.
+        marks = curves.mark_point(opacity=1, size=30 if is_dense else 110).encode(
+            altair.Shape("word:N", sort=None, legend=altair.Legend(title=None))
+        )
+        measured = marks.transform_filter("isValid(datum.word) && isValid(datum.y)")
+        missing = marks.transform_filter("isValid(datum.word) && !isValid(datum.y)")
+        label = rules.mark_text(align="left", baseline="bottom", dy=-3, color=MUTED)
         layers = [
             curves.mark_area(opacity=0.25).encode(y="low:Q", y2="high:Q"),
             (line if self.has_lines else dots).encode(y),
             dashed.encode(color=altair.value(TEXT)) if is_dense else dashed,
-            *self._rules(altair, y),
-            *self._marks(altair, curves.mark_point(opacity=1, size=30 if is_dense else 110)),
+            rules.mark_rule(strokeDash=[2, 2], color=MUTED).encode(y),
+            label.encode(y, x=altair.value(4), text="label:N"),
         ]
+        if any(row.get("word") for row in self.rows):
+            layers.append(measured.encode(y="y:Q", color=altair.value(TEXT)))
+            layers.append(missing.encode(y=altair.value(250)))
         return altair.layer(*layers).properties(
             width=WIDTH,
             height=260,
@@ -172,88 +184,38 @@ class Curves(Figure):
         scale = altair.Scale(type="log", base=2, nice=False, padding=12)
         return altair.X("x:Q", title=name, scale=scale, axis=axis)
 
-    def _rules(self, altair: ModuleType, y: Any) -> Iterator[Any]:
-        for label, value in self.rules.items():
-            chart = altair.Chart(altair.Data(values=[{"y": value, "label": label}]))
-            yield chart.mark_rule(strokeDash=[2, 2], color=MUTED).encode(y)
-            text = chart.mark_text(align="left", baseline="bottom", dy=-3, color=MUTED)
-            yield text.encode(y, x=altair.value(4), text="label:N")
-
-    def _marks(self, altair: ModuleType, points: Any) -> Iterator[Any]:
-        """Yield the marks of words, named by the legend; without a y at the bottom."""
-        if not any(row.get("word") for row in self.rows):
-            return
-        marks = points.encode(
-            altair.Shape("word:N", sort=None, legend=altair.Legend(title=None))
-        ).transform_filter("isValid(datum.word)")
-        measured = marks.transform_filter("isValid(datum.y)")
-        yield measured.encode(y="y:Q", color=altair.value(TEXT))
-        yield marks.transform_filter("!isValid(datum.y)").encode(y=altair.value(250))
-
-
-def _colour(altair: ModuleType, names: Sequence[str]) -> Any:
-    """Return the color channel, with a legend where there are several names."""
-    colours = list(itertools.islice(itertools.cycle(_CURVES), len(names)))
-    scale = altair.Scale(domain=names, range=colours)
-    legend = altair.Legend(title=None, symbolOpacity=1, symbolType="circle")
-    legend = legend if len(names) > 1 else None
-    return altair.Color("series:N", scale=scale, legend=legend)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatMap(Figure):
-    """Ratios as the colours of cells, below each other by series; its rows have a bin each.
+    """Ratios as the colours of cells, below each other by series; a cell is from `x` to `x2`.
 
-    A cell is from `x` to `x2` in time, or has the name `x`. `edges` are the ends of bins as
-    relative changes: with 0.03 the middle bin is from 1 / 1.03 to 1.03.
+    `bins` are the names of ranges of ratios, fastest first; a row has that of its ratio.
     """
 
-    edges: tuple[float, ...]
+    bins: Sequence[str]
 
     def chart(self, altair: ModuleType) -> Any:
         """Return a row of charts, one for each series, below each other."""
-        bins = bin_colours(self.edges)
-        x = altair.X("x:N", sort=None, title=None, axis=altair.Axis(orient="top"))
-        if self.headings.get("x2"):
-            axis = altair.Axis(orient="top", tickCount=6)
-            x = altair.X("x:T", title=None, scale=altair.Scale(type="utc", nice=False), axis=axis)
-        header = altair.Header(title=None, labelOrient="top", labelAnchor="start")
-        chart = altair.Chart(altair.NamedData(name="rows")).mark_rect()
-        chart = chart.encode(
-            x,
-            altair.Y("row:N", sort=None, title=None),
-            altair.Color(
-                "bin:N",
-                legend=altair.Legend(title=None, columns=3, columnPadding=30),
-                scale=altair.Scale(domain=list(bins), range=list(bins.values())),
-            ),
-            row=altair.Row("series:N", sort=None, header=header),
-        )
-        if self.headings.get("x2"):
-            chart = chart.encode(x2="x2:T")
+        colours = dict(zip(self.bins, _BINS, strict=True)) | _GAPS
+        axis = altair.Axis(orient="top", tickCount=6)
+        cells = altair.Chart(altair.NamedData(name="rows")).mark_rect()
         return (
-            chart.properties(width=WIDTH - 80, height=altair.Step(17), title=self.titled(altair))
+            cells.encode(
+                altair.X("x:T", title=None, scale=altair.Scale(type="utc", nice=False), axis=axis),
+                altair.Y("row:N", sort=None, title=None),
+                altair.Color(
+                    "bin:N",
+                    legend=altair.Legend(title=None, columns=3, columnPadding=30),
+                    scale=altair.Scale(domain=list(colours), range=list(colours.values())),
+                ),
+                x2="x2:T",
+                row=altair.Row(
+                    "series:N",
+                    sort=None,
+                    header=altair.Header(title=None, labelOrient="top", labelAnchor="start"),
+                ),
+            )
+            .properties(width=WIDTH - 80, height=altair.Step(17), title=self.titled(altair))
             .resolve_scale(y="independent")
             .resolve_axis(x="independent")
         )
-
-
-@functools.cache
-def bin_colours(edges: tuple[float, ...]) -> dict[str, str]:
-    """Return the colour of each bin by its name, fastest first, and of what has no ratio."""
-    ends, count = bin_ends(edges), len(edges)
-    names = [f"below {ends[0]:.2f}"]
-    names += [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
-    names += [f"above {ends[-1]:.2f}"]
-    return dict(zip(names, [*_FASTER[-count:], _SAME, *_SLOWER[:count]])) | _GAPS
-
-
-@functools.cache
-def bin_ends(edges: tuple[float, ...]) -> list[float]:
-    """Return the ends of bins of ratios, as far below 1 as above."""
-    return [*(1 / (1 + edge) for edge in reversed(edges)), *(1 + edge for edge in edges)]
-
-
-def bin_of(ratio: float, edges: tuple[float, ...]) -> str:
-    """Return the name of a ratio's bin."""
-    return list(bin_colours(edges))[bisect.bisect(bin_ends(edges), ratio)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from busbw.history.failing import measured_outcome
@@ -17,7 +16,7 @@ from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds
 from busbw.report.table import Column, Table, TextLine
 from busbw.report.table import Row as TableRow
 
-from .figures import Curves, HeatMap, Row, bin_of
+from .figures import Curves, HeatMap, Row
 
 # A case's first sessions, which the later ones are compared with.
 _FIRST = 20
@@ -37,12 +36,17 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     spreads = [case.spread for case in machine.cases if case.spread is not None]
     spread = statistics.median(spreads) if spreads else 0.0
     edges = next((edges for edges in _EDGES if math.log1p(edges[0]) >= 2 * spread), _WIDEST)
+    # As far below 1 as above.
+    ends = [*(1 / (1 + edge) for edge in reversed(edges)), *(1 + edge for edge in edges)]
+    between = [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
+    names = [f"below {ends[0]:.2f}", *between, f"above {ends[-1]:.2f}"]
+    bins = dict(zip(names, [*ends, math.inf], strict=True))
     span = f"{moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}, {plural(len(moments), 'session')}"
     return HeatMap(
         title=f"{machine.folder}: time over that of the first {_FIRST} sessions",
         subtitle=f"{span}. A row is a case, a column a session: the median of its launches over "
         f"the median of the case's first {_FIRST} sessions.",
-        rows=[row for case in _ordered(machine.cases) for row in _cells(case, moments, edges)],
+        rows=[row for case in _ordered(machine.cases) for row in _cells(case, moments, bins)],
         headings={
             "series": "cases",
             "row": "payload",
@@ -51,7 +55,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
             "y": "ratio",
             "word": "outcome",
         },
-        edges=edges,
+        bins=list(bins),
     )
 
 
@@ -65,22 +69,26 @@ def _group(case: CaseHistory) -> str:
 
 
 def _cells(
-    case: CaseHistory, moments: Sequence[datetime], edges: tuple[float, ...]
+    case: CaseHistory, moments: Sequence[datetime], bins: Mapping[str, float]
 ) -> Iterator[Row]:
-    """Yield a row for neighboring sessions that are alike, and none where nothing was measured."""
+    """Yield a row for neighboring sessions that are alike, and none where nothing was measured.
+
+    `bins` are the upper ends of the ranges of ratios by their names, the lowest first.
+    """
     times_s = case.times_s
     first_s = statistics.median([*times_s.values()][:_FIRST] or [1.0])
+    places = {moment: number for number, moment in enumerate(moments)}
     cells: dict[int, tuple[str, float | None]] = {}
     for session, line in case.sessions.items():
-        outcome, time_s = measured_outcome(line), times_s.get(session)
-        number = bisect.bisect_left(moments, line.began)
-        if outcome in _LOST:
-            cells[number] = (outcome.value, None)
-        elif time_s is not None and line.began in moments[number : number + 1]:
-            cells[number] = (bin_of(time_s / first_s, edges), time_s / first_s)
+        number, outcome = places.get(line.began), measured_outcome(line)
+        if number is not None and outcome in _LOST:
+            cells[number] = outcome.value, None
+        elif number is not None and session in times_s:
+            cell = times_s[session] / first_s
+            cells[number] = next(name for name, end in bins.items() if cell < end), cell
     # The last session is as wide as most others.
     gaps = sorted(after - before for before, after in itertools.pairwise(moments))
-    ends = [*moments, moments[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1))]
+    columns = [*moments, moments[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1))]
     label = payload_text(case.case.payload_bytes)
     # Neighbors of one bin have numbers as far apart as their places.
     alike = itertools.groupby(
@@ -92,8 +100,8 @@ def _cells(
         yield {
             "series": _group(case),
             "row": label,
-            "x": moment_text(ends[numbers[0]]),
-            "x2": moment_text(ends[numbers[-1] + 1]),
+            "x": moment_text(columns[numbers[0]]),
+            "x2": moment_text(columns[numbers[-1] + 1]),
             "y": statistics.median(ratios) if ratios else None,
             "bin": name,
             "word": None if ratios else name,
@@ -165,24 +173,17 @@ def _session_row(
     ]
     texts += [outcome.value] if outcome in _LOST else []
     times_s = [time_us * 1e-6 / unit_s for time_us in line.times_us]
-    level_s = _level_s(case, changes, line.began)
+    # The level at that time is the newest level without the changes that came later.
+    later = math.fsum(change.log_ratio for change in changes if change.began > line.began)
     return {
         "series": case.case.name,
         "x": moment_text(line.began),
-        "y": None if time_s is None else time_s / unit_s,
-        "reference": None if level_s is None else level_s / unit_s,
+        "y": time_s and time_s / unit_s,
+        "reference": case.level_s and case.level_s / math.exp(later) / unit_s,
         "low": min(times_s, default=None),
         "high": max(times_s, default=None),
         "word": "; ".join(texts) or None,
     }
-
-
-def _level_s(case: CaseHistory, changes: Sequence[LevelChange], moment: datetime) -> float | None:
-    """Return the level at a moment: the newest one without what changed later."""
-    if case.level_s is None:
-        return None
-    later = math.fsum(change.log_ratio for change in changes if change.began > moment)
-    return case.level_s / math.exp(later)
 
 
 _COLUMNS = (

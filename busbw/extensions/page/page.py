@@ -34,10 +34,14 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chapter:
-    """A session, or a history, with its sections; `words` has the outcome, facts and logs."""
+    """A session, or a history, with its sections; `words` has the outcome, facts and logs.
+
+    `moment` tells the chapters of several sessions apart.
+    """
 
     words: Outline
     sections: Sequence[Section]
+    moment: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,25 +57,15 @@ def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] =
     machine_sections = [section for machine in machines for section in _history(machine)]
     chapters = [_chapter(session, machines) for session in sessions]
     if len(chapters) == 1:
+        # The table of all cases is last.
         (chapter,) = chapters
-        before, after = chapter.sections[:-1], chapter.sections[-1:]
-        chapter = replace(chapter, sections=[*before, *machine_sections, *after])
-        return Page(title=chapter.words.title, chapters=[chapter])
+        sections = [*chapter.sections[:-1], *machine_sections, chapter.sections[-1]]
+        return Page(title=chapter.words.title, chapters=[replace(chapter, sections=sections)])
     folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
     overview = [*_together(sessions), *machine_sections]
     words = Outline(title=title)
-    headed = [
-        replace(
-            chapter,
-            words=replace(
-                chapter.words,
-                title=f"{chapter.words.title}, {session.began:%Y-%m-%d %H:%M} UTC",
-            ),
-        )
-        for chapter, session in zip(chapters, sessions)
-    ]
-    return Page(title=title, chapters=[Chapter(words=words, sections=overview), *headed])
+    return Page(title=title, chapters=[Chapter(words=words, sections=overview), *chapters])
 
 
 def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
@@ -87,6 +81,7 @@ def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chap
             *(Section(heading=name, figures=drawn) for name, drawn in figures.items() if drawn),
             cases,
         ],
+        moment=f"{session.began:%Y-%m-%d %H:%M} UTC",
     )
 
 

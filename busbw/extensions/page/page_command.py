@@ -37,13 +37,24 @@ def add_to(commands: Commands) -> None:
         example="busbw page results.json --history=history -o busbw.html",
     )
     add = parser.add_argument
-    results = "Files that busbw run --results=FILE wrote"
-    add("results", nargs="*", type=parse_path, metavar="RESULTS", help=results)
+    add(
+        "results",
+        nargs="*",
+        type=parse_path,
+        metavar="RESULTS",
+        help="Files that busbw run --results=FILE wrote",
+    )
     add("--history", type=parse_path, metavar="DIR", help="Show all sessions of this history too")
     add_machine(parser, " (default: those of the results, or all)")
     add_baselines(parser)
-    output = "Write the page to FILE, for example busbw.html"
-    add("-o", "--output", type=parse_path, required=True, metavar="FILE", help=output)
+    add(
+        "-o",
+        "--output",
+        type=parse_path,
+        required=True,
+        metavar="FILE",
+        help="Write the page to FILE, for example busbw.html",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.extensions.page import curves, drawing
 from busbw.extensions.page.curves import bandwidth, curves_of
-from busbw.extensions.page.figures import DARK, Curves, bin_of
+from busbw.extensions.page.figures import DARK, Curves
 from busbw.extensions.page.history import case_history, heat_map
 from busbw.model.words import Outcome
 from tests.helpers.results_files import session, verdict
@@ -110,12 +110,6 @@ def test_a_history_has_levels_changes_and_gaps() -> None:
     assert before["x"].startswith("2026-01-01") and before["x2"] == lost["x"]
     assert same["bin"] == "below 0.80" and slower["bin"] == "0.97 to 1.03"
     assert slower["x2"].startswith("2026-01-17")
-
-
-def test_ratios_have_a_bin_each() -> None:
-    edges = (0.03, 0.06)
-    names = ["below 0.94", "0.94 to 0.97", "0.97 to 1.03", "1.03 to 1.06", "above 1.06"]
-    assert [bin_of(ratio, edges) for ratio in (0.9, 0.95, 1.0, 1.05, 2.0)] == names
 
 
 def test_every_color_has_one_in_the_dark_theme() -> None:
