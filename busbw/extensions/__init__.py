@@ -3,14 +3,21 @@
 The core imports none of them. The `__init__` of an extension declares what it adds in tables, from
 a name to ``"module:value"``; a module is imported only when its value is needed:
 
-- HOOKS: functions that sessions call by name.
+- HOOKS: functions that the core calls by name: `build_references`, `judge_reference` and
+  `lock_references` for stacks, `check_host` before devices are looked for, `hosts_of` for several
+  hosts, `tables` below the tables of a session, `notes` at its end.
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their name.
 - MODES: functions that return a mode of sessions, by the fixture that its tests read.
-- OBSERVERS: functions that return what observes the cases of a session, by the name of the value.
-- FINDINGS: functions of a measured session, a Spec and its verdict that return a Finding.
-- VALUES: types of extra values of a verdict or of a session, by the name of the value.
-- FIGURES: columns in place of times, by the name of an extra value of the verdict.
+- OBSERVERS: functions of a Measured and an Executor that return an Observer
+  (`busbw.session.measure`), by the name of the extra value of the session that it has.
+- FINDINGS: functions of a Measured, a Spec and its verdict that return a Finding
+  (`busbw.judge.findings`), which may have extra values of the verdict.
+- VALUES: the types of extra values of sessions and of verdicts, by the name of the value. A
+  session and a verdict have no value of the same name.
+- COLUMNS: figures (`busbw.report.figures`) that follow those of times, by the name of an extra
+  value of the verdict.
+- FIGURES: figures that replace those of times, by the name of an extra value of the verdict.
 - VIEWS: functions that return a file which shows a session, by the name of its option.
 - RESULTS: functions that read results of another kind, by what the document says that it is.
 - NEEDS: names of other extensions, without which nothing of this extension is there.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -11,15 +11,16 @@ from busbw.model.words import Outcome
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What is noticed at a case: notes, which change nothing, a doubt, or a failure.
+    """What is noticed at a case: notes and values, which change nothing, a doubt, or a failure.
 
     A `doubt` says what else may have made the case slower: REGRESSED becomes NOISY. A `failure`
-    says why the case is CHANGED.
+    says why the case is CHANGED. `extra` has values of the extension by their names, for columns.
     """
 
     notes: tuple[str, ...] = ()
     doubt: str = ""
     failure: str = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
@@ -39,4 +40,5 @@ def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     elif failures:
         verdict = replace(verdict, outcome=Outcome.CHANGED, failed=True, text="; ".join(failures))
         notes = [note for note in notes if note not in failures]
-    return replace(verdict, notes=tuple(dict.fromkeys(notes)))
+    extra = {name: value for finding in findings for name, value in finding.extra.items()}
+    return replace(verdict, notes=tuple(dict.fromkeys(notes)), extra={**verdict.extra, **extra})

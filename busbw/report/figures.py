@@ -47,12 +47,15 @@ def document_figures(verdict: Verdict) -> dict[Figure, Any]:
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
-    """Return the figures of times, or else those of the extra value of a verdict.
+    """Return the figures of times, and the figures of the extra values of a verdict.
 
-    An extension has a table FIGURES, by the name of the extra value.
+    An extension declares them by the name of the extra value: in its table FIGURES they replace
+    the figures of times, in its table COLUMNS they follow.
     """
-    tables = (extensions.table("FIGURES", name).get(name) for name in verdict.extra)
-    return next(filter(None, tables), TIMED_FIGURES)
+    replaced, added = extensions.table("FIGURES"), extensions.table("COLUMNS")
+    figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
+    columns = (figure for name in verdict.extra for figure in added.get(name, ()))
+    return (*figures, *columns)
 
 
 def _us_text(seconds: float) -> str:

@@ -38,8 +38,9 @@ def render_text(table: Table) -> list[TextLine]:
 
 def _text_width(table: Table, index: int) -> int:
     column = table.columns[index]
-    cells = [table.cells(row)[index] for row in table.rows] if column.fits else []
-    return max([column.width, *map(len, cells)])
+    cells = [table.cells(row)[index] for row in table.rows]
+    texts = [column.heading, column.unit, *cells] if column.fits else []
+    return max([column.width, *map(len, texts)])
 
 
 def _row_lines(table: Table, row: Row, widths: Sequence[int]) -> Iterator[TextLine]:

@@ -26,8 +26,8 @@ class Column:
 
     The id includes the unit of the raw value, such as ``median_s``; `unit` is the unit of the
     cells. In plain text a column is at least `width` characters wide, `gap` spaces after the column
-    before it. A column that `fits` is as wide as its longest cell; in other columns a longer cell
-    sticks out.
+    before it. A column that `fits` is as wide as its longest cell or heading; in other columns a
+    longer cell sticks out.
     """
 
     id: str

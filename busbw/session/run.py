@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from busbw import extensions
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import alone, transport_of
@@ -116,6 +117,9 @@ def measure_and_judge(collected: Collected, session: Session) -> Judged:
 def _measure(session: Session, resolved: Measured) -> Judged:
     measured = measure(resolved, session.executor, session.display, session.keep)
     judged = judge(measured, session.skip)
+    for notes_of in extensions.hooks("notes"):
+        for note in notes_of(measured):
+            session.executor.on_note(note)
     outcomes = {verdict.outcome for verdict in judged.verdicts.values()}
     if Outcome.REGRESSED in outcomes and resolved.environment.key.hosts > 1:
         command = find_slow_text(resolved.options)

@@ -1,8 +1,12 @@
-"""Extensions can be deleted folder by folder, and all at once: the rest measures and compares."""
+"""Extensions can be deleted folder by folder, and all at once: the rest measures and compares.
+
+An extension is added by a folder, too.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,16 +30,30 @@ MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history"
     ],
 )
 def test_without_extensions_the_rest_works(tmp_path: Path, deleted: list[str]) -> None:
-    ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("busbw", "perf"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
-    shutil.copy(ROOT / "conftest.py", tmp_path)
+    _copy(tmp_path)
     for name in deleted:
         shutil.rmtree(tmp_path / "busbw" / "extensions" / name)
     for words in (("busbw", "--help"), ("busbw", "run", "--help"), (*PYTEST, "--collect-only")):
         _run(tmp_path, *words)
     assert "1 without baseline" in _run(tmp_path, *MEASURE, "--update-baselines")
     assert "1 passed" in _run(tmp_path, *MEASURE)
+
+
+@pytest.mark.sessions
+def test_an_extension_with_an_option_a_column_and_a_line_is_a_folder_alone(tmp_path: Path) -> None:
+    _copy(tmp_path)
+    shutil.copytree(ROOT / "examples" / "load", tmp_path / "busbw" / "extensions" / "load")
+    text = _run(tmp_path, *PYTEST, "--launches=1", "--show-load")
+    assert re.search(r"load  outcome\n.*\n   1K .* [0-9]+[.][0-9]{2}  NO_BASELINE\n", text)
+    assert "\nnote: the highest load after a case was " in text
+
+
+def _copy(folder: Path) -> None:
+    """Copy what a session needs into `folder`."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("busbw", "perf"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    shutil.copy(ROOT / "conftest.py", folder)
 
 
 def _run(folder: Path, module: str, *words: str) -> str:

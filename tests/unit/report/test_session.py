@@ -16,7 +16,6 @@ from busbw.report.session import (
     change_tables,
     curve_tables,
     header_lines,
-    measured_table,
     session_tables,
 )
 from busbw.report.table import Table
@@ -36,10 +35,6 @@ def _on_tpu(**key: Any) -> Environment:
     return build.environment(device=Device.TPU, key=tpu)
 
 
-def test_a_cpu_says_its_cores_and_that_its_devices_are_virtual() -> None:
-    assert _header()[0] == ("busbw device: AMD EPYC (CPU, 2 cores), 4 virtual devices; asked for")
-
-
 @pytest.mark.parametrize(
     ("device", "cores", "text"),
     [
@@ -53,13 +48,6 @@ def test_a_cpu_quota_is_said_beside_any_device(
     flags = {"CPU quota": "0.25 CPU"}
     environment = build.environment(device=device, key=build.key(cores=cores), flags=flags)
     assert text in _header(environment)[0]
-
-
-def test_the_devices_of_several_processes_of_a_cpu_are_not_virtual() -> None:
-    environment = build.environment(key=build.key(processes=4))
-    assert _header(environment)[0].startswith(
-        "busbw device: AMD EPYC (CPU, 2 cores), 4 ranks, 1 host, "
-    )
 
 
 @pytest.mark.parametrize(
@@ -78,24 +66,6 @@ def test_an_accelerator_says_ranks_mesh_and_hosts(key: dict[str, Any], shape: st
     assert f"busbw device: TPU v5 lite (TPU), {shape}" in _header(_on_tpu(**key))[0]
 
 
-def test_every_framework_says_its_versions() -> None:
-    versions = {"jax": {"jax": "0.10.0", "jaxlib": "0.10.1"}, "tensorflow": {"tensorflow": "2.20"}}
-    lines = _header(build.environment(versions=versions))
-    assert "busbw jax: jax 0.10.0, jaxlib 0.10.1" in lines
-    assert "busbw tensorflow: tensorflow 2.20" in lines
-
-
-def test_a_framework_that_does_not_reach_the_device_is_not_passed_over_in_silence() -> None:
-    lines = _header(tensorflow="not built for it")
-    assert "busbw tensorflow: does not reach the device: not built for it" in lines
-
-
-def test_the_baselines_folder_is_named_and_whether_it_is_there(tmp_path: Path) -> None:
-    assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER} (none yet)"
-    (tmp_path / FOLDER).mkdir(parents=True)
-    assert _header(root=tmp_path)[-1] == f"busbw baselines: {tmp_path / FOLDER}"
-
-
 def text_lines(*tables: Table) -> list[str]:
     """Return the lines that a terminal shows."""
     return render("text", *tables)
@@ -105,12 +75,6 @@ def test_verdicts_come_before_curves() -> None:
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     tables = session_tables([build.verdict()], (), [_group(curve)])
     assert [table.columns[-1].id for table in tables] == ["outcome", "rms_log_error"]
-
-
-def test_an_interrupt_before_anything_was_measured_says_that() -> None:
-    assert text_lines(measured_table([], launches=3)) == [
-        "nothing was measured before the interrupt"
-    ]
 
 
 def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
