@@ -1,4 +1,4 @@
-"""The formats of a table, text and CSV: how it looks, never what it holds."""
+"""The formats of a table: how it looks as text, Markdown and CSV, never what it holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw import wire
 
-from .table import Row, Table, TextLine
+from .table import Column, Row, Table, TextLine
 
 Renderer = Callable[[Table], list[TextLine]]
 
@@ -19,7 +19,7 @@ _NOTE_INDENT = " " * 10
 
 
 def render(form: str, *tables: Table) -> list[str]:
-    """Return the lines of tables in a form: text or csv."""
+    """Return the lines of tables in a form: text, markdown or csv."""
     return [line.text for table in tables for line in RENDERERS[form](table)]
 
 
@@ -57,6 +57,33 @@ def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str
     return (" " * table.indent + "".join(aligned)[table.columns[0].gap :]).rstrip()
 
 
+def render_markdown(table: Table) -> list[TextLine]:
+    """Return Markdown that is readable as text, too: each column as wide as its widest cell."""
+    heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
+    rows = [heads, *map(table.cells, table.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows)]
+    head, *body = [_markdown_line(table.columns, cells, widths) for cells in rows]
+    lines = [table.title.text, ""] if table.title else []
+    dashes = ["-" * (width + 1) for width in widths]
+    ends = (
+        f":{dash}" if column.left_aligned else f"{dash}:"
+        for column, dash in zip(table.columns, dashes)
+    )
+    lines += [head, f"|{'|'.join(ends)}|", *body]
+    # A Markdown table cannot hold the notes of its rows.
+    row_notes = [
+        f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes
+    ]
+    for notes in (row_notes, table.notes):
+        lines += ["", *notes] if notes else []
+    return [TextLine(line) for line in lines]
+
+
+def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = (column.align(cell, width) for column, cell, width in zip(columns, cells, widths))
+    return f"| {' | '.join(aligned)} |"
+
+
 def render_csv(table: Table) -> list[TextLine]:
     """Return raw values below the ids of the columns, which hold the units; empty for None.
 
@@ -78,6 +105,7 @@ def _csv_cell(value: object) -> object:
 
 
 RENDERERS: Mapping[str, Renderer] = {
+    "markdown": render_markdown,
     "csv": render_csv,
     "text": render_text,
 }
