@@ -45,14 +45,15 @@ def fit_groups(
             family.append(verdict)
     # Each group has a latency, a bandwidth and both together to test.
     level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(families)))
-    quantile, floor = t_quantile(level, CURVE_FREEDOM), policy.looks.min_loss
+    # The quantile needs SciPy, whose import takes longer than judging without it.
+    quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
     groups = []
     for case, family in families.values():
         payloads = [(verdict.spec.payload_bytes, verdict) for verdict in family]
         after = fit_curve({size: v.now.median_s for size, v in payloads if v.now})
         before = fit_curve({size: v.baseline.median_s for size, v in payloads if v.baseline})
         shifts = _shifts(family) if interleaved else ()
-        shifted = shift_of_curve(before, shifts, quantile=quantile, floor=floor)
+        shifted = shift_of_curve(before, shifts, quantile=quantile, floor=policy.looks.min_loss)
         groups.append(SizeGroup(case=case, now=after, shifted=shifted))
     return tuple(groups)
 

@@ -8,7 +8,7 @@ SHOWN = """
 import sys
 
 def pytest_unconfigure(config):
-    print("LOADED", *sorted(name for name in sys.modules if name.startswith("busbw.")))
+    print("LOADED", *(name for name in sys.modules if name.startswith(("busbw.", "scipy."))))
 """
 
 
@@ -42,10 +42,10 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     ],
     ids=["itself", "by a fixture"],
 )
-def test_tests_that_read_a_verdict_load_neither_pages_nor_hosts(
+def test_a_session_without_baselines_loads_neither_pages_nor_hosts_nor_scipy(
     pytester: pytest.Pytester, test: str
 ) -> None:
     modules = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
     assert "busbw.session.run" in modules
-    late = {"busbw.extensions.page.page", "busbw.extensions.cluster.transport"}
+    late = {"busbw.extensions.page.page", "busbw.extensions.cluster.transport", "scipy.special"}
     assert modules.isdisjoint(late)
