@@ -68,8 +68,13 @@ def read_options(
     values["outputs"] = files.outputs(values, other_outputs or {})
     values |= _frameworks(values)
     values |= _ranks(values)
-    extra = {name: values.pop(name) for name in extensions.names("OPTIONS") if name in values}
-    options = Options(**values, extra=extra, **others)
+    # The hosts read the values of their options later, so that nothing is taken out of `values`.
+    extra = {name: values[name] for name in extensions.names("OPTIONS") if name in values}
+    options = Options(
+        **{name: value for name, value in values.items() if name not in extra},
+        extra=extra,
+        **others,
+    )
     launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
     return replace(options, launches=options.launches or launches)
 

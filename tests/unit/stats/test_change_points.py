@@ -40,11 +40,6 @@ def test_several_steps_are_found_in_order() -> None:
     assert abs(first - 30) <= 1 and abs(second - 60) <= 1
 
 
-def test_a_change_says_how_much_of_it_a_value_has() -> None:
-    step = Change(position=4, size=2.0, count=3)
-    assert [step.size_at(position) for position in (3, 4, 5)] == [0.0, 2.0, 2.0]
-
-
 def test_a_level_has_three_values_at_least() -> None:
     assert steps([0.0] * 10 + [100.0] * 2) == []
     assert steps([0.0] * 10 + [100.0] * 3) == [10]

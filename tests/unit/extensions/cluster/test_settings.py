@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from busbw.driver.bundle import Bundle
 from busbw.extensions.cluster.options import parse_variables
 from busbw.extensions.cluster.settings import forwarded as forwarded_of
-from busbw.extensions.cluster.settings import parse_hosts
+from busbw.session.command_line import read_options
 
 
 @pytest.mark.parametrize(
@@ -27,10 +29,13 @@ def test_only_the_variables_of_the_list_are_forwarded(
     assert forwarded_of(env, ours) == forwarded
 
 
-def test_100000_hosts_are_checked_in_one_pass() -> None:
-    names = [f"host-{i}" for i in range(100_000)]
-    begin_s = time.process_time()
-    assert len(parse_hosts(",".join(names))) == len(names)
-    with pytest.raises(ValueError, match="expected each host once, got 'host-7' twice"):
-        parse_hosts(",".join([*names, "host-7"]))
-    assert time.process_time() - begin_s < 10
+def test_the_python_and_the_variables_of_hosts_are_those_of_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINE", "1")
+    words = ["--frameworks=fake", "--hosts=a", "--host-python=/opt/python", "--host-env=MINE"]
+    remote: Any = read_options(words, tmp_path).remote
+    bundle = Bundle()
+    engine = remote.transport(bundle)._engine
+    bundle.remove()
+    assert (engine.python, engine.environment) == ("/opt/python", {"MINE": "1"})
