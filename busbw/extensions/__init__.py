@@ -15,9 +15,9 @@ a name to ``"module:value"``; a module is imported only when its value is needed
   (`busbw.judge.findings`), which may have extra values of the verdict.
 - VALUES: the types of extra values of sessions and of verdicts, by the name of the value. A
   session and a verdict have no value of the same name.
-- COLUMNS: figures (`busbw.report.figures`) that follow those of times, by the name of an extra
-  value of the verdict.
-- FIGURES: figures that replace those of times, by the name of an extra value of the verdict.
+- COLUMNS: figures (`busbw.report.figures`) that follow the figures of times, by the name of an
+  extra value of the verdict.
+- FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
 - VIEWS: functions that return a file which shows a session, by the name of its option.
 - RESULTS: functions that read results of another kind, by what the document says that it is.
 - NEEDS: names of other extensions, without which nothing of this extension is there.

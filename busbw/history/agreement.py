@@ -48,7 +48,7 @@ def check_moment(case: Case, record: Record, present: datetime) -> None:
 
 
 def check_times(baseline: Baseline, lines: Sequence[Line]) -> None:
-    """Raise DisagreementError for a baseline with other times than those of its `lines`."""
+    """Raise DisagreementError for a baseline whose times differ from the times of `lines`."""
     of_case = [line for line in lines if line.case == baseline.case and not line.is_reference]
     for record in baseline.records:
         same = [line for line in of_case if _is_of_same_session(line, record)]

@@ -197,7 +197,7 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
         reason = "libtpu 0.0.31 waits for all hosts; accepted in #123"
     """
     path = root / FILE
-    # A link to nothing is an error: somebody wanted a file there.
+    # A link to nothing is an error, because a file was meant to be there.
     if not os.path.lexists(path):
         return ()
     try:

@@ -55,7 +55,7 @@ def read_options(
     """Return the checked Options. Raises UsageError with what is wrong and what was expected.
 
     Args:
-        words: The words of the command line; those that are no options of busbw do not count.
+        words: The words of the command line; words of other options do not count.
         root: The folder that baselines and a history are relative to.
         settings: The texts of the ini file by option.
         other_outputs: The files that pytest and its plugins write, by the option that names them.

@@ -216,8 +216,9 @@ def _moved(
 ) -> frozenset[Case]:
     """Return the cases whose stored times an update replaces, even if the session looks unchanged.
 
-    Those with a loss that lasts, those of which the accepted session was odd, and all of a session
-    that is noisier than usual; with a reason those of frameworks that are slower as a whole, too.
+    These are cases with a loss that lasts, cases of which the accepted session was odd, and all
+    cases of a session that is noisier than usual. With a reason they are also the cases of
+    frameworks that are slower as a whole.
     """
     moved: set[Case | str] = {loss.case or loss.framework for loss in losses}
     for assessment in assessments.values():

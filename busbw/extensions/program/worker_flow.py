@@ -42,7 +42,7 @@ class InProgress(NamedTuple):
 
 
 class _Carried(NamedTuple):
-    """The collectives in progress that a value hands on; those of each element for a tuple."""
+    """The collectives in progress that a value and, for a tuple, each element hands on."""
 
     parts: tuple[InProgress, ...]
     elements: tuple[_Carried, ...] = ()

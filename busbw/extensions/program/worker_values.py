@@ -84,7 +84,7 @@ Uses: TypeAlias = "tuple[Use, ...]"
 def merge(uses: Iterable[Use], total: Callable[[int, int], int] = operator.add) -> Uses:
     """Return one Use for all that differ only in `times` and in how much hides them.
 
-    `total` makes one number of times of two.
+    `total` combines two numbers of times.
     """
     merged: dict[Use, Use] = {}
     for use in uses:

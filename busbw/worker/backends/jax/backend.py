@@ -1,6 +1,6 @@
 """JAX's devices, meshes over them, and the recordings of its profiler.
 
-The functions take attached devices as well as those of a topology.
+The functions take devices that are attached, and devices that are only described.
 """
 
 from __future__ import annotations
