@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from busbw import storage, wire
+from busbw import extensions, storage, wire
 from busbw.model.case import Case, converted
 from busbw.model.limits import (
     AtLeast1,
     Date,
     Microseconds,
     Natural,
-    Signature,
     check_some,
     moment_of,
 )
@@ -90,7 +89,7 @@ class TimedLine(StoredLine):
 
     `pinned_us` is the level against which it may lose no more than a budget. A line with
     `memory_limit_bytes` was out of memory under that artificial limit: it says nothing of sessions
-    without the limit. `signature` is that of the newest session's sum.
+    without the limit. `extra` has the values of extensions in the newest session.
     """
 
     pinned_us: Microseconds | None = None
@@ -98,7 +97,7 @@ class TimedLine(StoredLine):
     times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_some]] = field(
         default_factory=dict
     )
-    signature: Signature = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
     out_of_memory: str = ""
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None
@@ -210,11 +209,11 @@ def read_json(path: Path) -> Any:
 
 def _baseline(stored: TimedFile, place: str, line: TimedLine, case: Case) -> Baseline:
     """Return the baseline of a line. Raises ValueError, whose message begins with `place`."""
-    records = []
+    records, extra = [], extensions.typed(line.extra, f"{place}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
         if name not in stored.sessions:
             raise ValueError(f"{place}: the session {name[:60]!r} is none of document.sessions")
-        same = {"moment": name[:20], "signature": line.signature}
+        same = {"moment": name[:20], "extra": extra}
         records.append(converted(Record, stored.sessions[name], times_us=times_us, **same))
     return converted(Baseline, line, case=case, records=tuple(records))
 

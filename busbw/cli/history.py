@@ -9,17 +9,15 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from busbw.history import files
 from busbw.history.levels import CaseHistory, MachineHistory
 from busbw.history.lines import wrong_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.session.arguments import parse_path
-from busbw.session.errors import UsageError, usage_error
 
 from . import Commands, add_baselines, add_command, add_machine
-from .sessions import read_machines
+from .sessions import select_machines
 
 
 def add_to(commands: Commands) -> None:
@@ -41,17 +39,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    folder, machine = options.folder, options.machine
-    with usage_error(files.HistoryError):
-        names = files.folders(folder)
-        machines = read_machines(folder, options.baselines, machine and {machine})
-    if machine is not None and machine not in names:
-        raise UsageError(
-            f"--machine: {folder} has no {machine}; it has {', '.join(names) or 'none'}"
-        )
-    if not names:
-        raise UsageError(f"{folder} holds no history: no file such as tpu-v5-lite/4r/2026.jsonl")
-    for history in machines:
+    for history in select_machines(options.folder, options.baselines, name=options.machine):
         print("\n".join(_lines(history)))
     return 0
 

@@ -48,21 +48,23 @@ def select_machines(
     name: str | None = None,
     sessions: Iterable[SessionRecord] = (),
 ) -> Sequence[MachineHistory]:
-    """Return the machine `name`, else the machines of `sessions`, else all of the history.
+    """Return the machine `name`, else the machines of `sessions`, else all of the history `root`.
 
     `baselines` says which changes are accepted. Raises UsageError if there is no machine. If
     the history only lacks the machines of `sessions`, a note says so.
     """
+    if root is None and name:
+        raise UsageError("--machine: expected --history=DIR with it")
     if root is None:
         return ()
     of_sessions = (session.folders for session in sessions if isinstance(session, Session))
     names = {name} if name else set(itertools.chain(*of_sessions))
-    with usage_error(HistoryError, where="--history: "):
+    with usage_error(HistoryError):
         machines = read_machines(root, baselines, names or None)
         present = ", ".join(folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"
     if not machines and (name or not names):
-        raise UsageError(f"--{'machine' if name else 'history'}: {text}")
+        raise UsageError(f"--machine: {text}" if name else text)
     if not machines:
-        print(f"note: --history: {text}", file=sys.stderr)
+        print(f"note: {text}", file=sys.stderr)
     return machines

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from busbw import wire
+from busbw import extensions, wire
 from busbw.model.case import Case
 from busbw.model.stored import Record, Session
 from busbw.model.words import (
@@ -97,9 +97,9 @@ def parse(text: str | bytes, location: str) -> Line:
         # Each line is a document of its own, whose first line says nothing.
         where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
         raise wire.WireError(f"{location}{where}") from error
-    return wire.from_json(
-        Line, {key: raw[key] for key in raw if key not in _DOCUMENT_KEYS}, location
-    )
+    values = {key: raw[key] for key in raw if key not in _DOCUMENT_KEYS}
+    line = wire.from_json(Line, values, location)
+    return replace(line, extra=extensions.typed(line.extra, f"{location}.extra"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

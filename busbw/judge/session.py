@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
+from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import (
     Outcome,
     SessionOutcome,
-    cut_short,
     plural,
 )
 from busbw.stats.variance import t_quantile
@@ -25,10 +24,7 @@ from busbw.stats.variance import t_quantile
 from .curve import SizeShift, fit_curve, shift_of_curve
 from .policy import CURVE_FREEDOM, Policy
 from .rule import Shared
-from .undecided import NoisyCasePolicy, noisy_text, too_noisy_text, verdict_name
-
-# As many failed cases are named in the answer for the stack.
-_MOST_NAMED = 3
+from .undecided import NoisyCasePolicy, noisy_text, too_noisy_text
 
 
 def fit_groups(
@@ -113,10 +109,6 @@ class SessionContext:
     noise_ratio: float = 1.0
     noisy_sessions: int = 0
     noisy_cases: NoisyCasePolicy = field(default_factory=NoisyCasePolicy)
-    # Whether the machine is slower by a locked reference, None without a reference.
-    machine: Answer | None = None
-    # Differences of the present stack from the reference.
-    stack_changes: tuple[str, ...] = ()
 
 
 def judge_session(
@@ -130,29 +122,22 @@ def judge_session(
     skip benchmarks: such a session is not green, whatever its cases say. Without any time a session
     is PASS only if every case ran out of memory as its baseline expects.
     """
-    reasons, machine = "; ".join(_reasons(verdicts, measurements, context)), context.machine
     slower = "; ".join(context.slower)
     if slower and context.has_baselines:
         slower += "; stack or machine: unknown"
     lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift}
     sentences = {
-        SessionOutcome.MACHINE_SHIFT: machine.text if machine and machine.is_slower else "",
         **(lost if not context.accepts_all else {}),
-        SessionOutcome.NO_VERDICT: reasons,
+        SessionOutcome.NO_VERDICT: "; ".join(_reasons(verdicts, measurements, context)),
     }
     session = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
-    stack = _stack_answer(verdicts, context) if machine is not None and not reasons else None
-    changed = ", ".join(context.stack_changes) or "the same versions"
     accepted = "; ".join(filter(None, lost.values())) if context.accepts_all else ""
     more = (
         noisy_text(verdicts),
         *context.notes,
-        f"the stack ({changed}): {stack.text}" if stack else "",
-        f"the machine: {machine.text}" if machine else "",
         f"accepted: {accepted}" if accepted else "",
     )
-    text = "; ".join(filter(None, (session.text, *more)))
-    return replace(session, text=text, stack=stack, machine=machine)
+    return replace(session, text="; ".join(filter(None, (session.text, *more))))
 
 
 def session_verdict(
@@ -200,18 +185,6 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
 def _by_outcome(verdicts: Sequence[Verdict]) -> str:
     counts = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
-
-
-def _stack_answer(verdicts: Sequence[Verdict], context: SessionContext) -> Answer:
-    failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
-    texts = [
-        f"{v.outcome.value} {verdict_name(v)}"
-        + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
-        for v in failed
-    ]
-    parts = [*cut_short(texts, _MOST_NAMED, "case"), *context.slower]
-    slower = bool(context.slower) or any(v.outcome is Outcome.REGRESSED for v in failed)
-    return Answer(text="; ".join(parts) or "nothing slower", is_slower=slower)
 
 
 def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:

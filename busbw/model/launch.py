@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, Signature, check_some
+from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, check_some
 from .words import Clock, Detection, Extra, FailureKind, payload_text
 
 
@@ -169,8 +169,7 @@ class Run:
     the program takes according to the compiler; None where unknown.
     `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
     without it, of samples in turn, by the host's clock, None where nothing was injected or the
-    clock cannot tell. `signature` is that of an inexact sum: a hash of its bits, and the orders of
-    additions that give them.
+    clock cannot tell. `extra` has the values of extensions by name.
     """
 
     launch: LaunchId
@@ -191,7 +190,7 @@ class Run:
     peak_memory_bytes: Natural | None = None
     predicted_memory_bytes: Natural | None = None
     compiled_memory_bytes: Natural | None = None
-    signature: Signature = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
-import re
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Annotated
@@ -65,25 +64,6 @@ def check_date(text: str) -> None:
         raise ValueError(f"expected a date such as 2026-01-31, got {text[:60]!r}") from error
 
 
-# The orders of additions that a signature names, the first as the least bit of its mask.
-RING = "ring"
-ORDERS = ("ranks in turn", "recursive doubling", "recursive halving", "binary tree", RING)
-# The orders that give the same bits cannot be told apart; or no known order gives these bits.
-ANY_ORDER, UNKNOWN_ORDER = "any order", "another order"
-
-
-def check_signature(text: str) -> None:
-    """Raise ValueError unless `text` is empty or such as ``5e1c09af ring or binary tree``."""
-    bits, _, words = text.partition(" ")
-    named = [order for order in ORDERS if order in words.split(" or ")]
-    is_order = words in (ANY_ORDER, UNKNOWN_ORDER) or (named and words == " or ".join(named))
-    if text and not (is_order and re.fullmatch("[0-9a-f]{8}", bits)):
-        raise ValueError(
-            "expected a signature, 8 hexadecimal digits and the orders of additions, such as "
-            f"'5e1c09af ring', got {text[:60]!r}"
-        )
-
-
 # No clock is finer than the first; the second is eleven days.
 LEAST_S, MOST_S = 1e-12, 1e6
 
@@ -102,4 +82,3 @@ Seconds = Annotated[float, Range(LEAST_S, MOST_S, "seconds")]
 Microseconds = Annotated[float, Range(1e6 * LEAST_S, 1e6 * MOST_S, "microseconds")]
 Moment = Annotated[str, moment_of]
 Date = Annotated[str, check_date]
-Signature = Annotated[str, check_signature]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .case import Case
-from .limits import Microseconds, Moment, Signature, moment_of
+from .limits import Microseconds, Moment, moment_of
 
 # What surroundings call the machine's name and the hash of our own code that measured. The history
 # has them, a baseline does not.
@@ -37,7 +37,7 @@ class Record:
     `commit` is that of the working directory, empty outside of a repository. `surroundings` are
     flags of the framework and, as far as they are known, the machine's load and clock frequency.
     `worker` is the hash of our own code that measured. A baseline has no host.
-    `signature` is that of an inexact sum, if all launches had the same.
+    `extra` has the values of extensions by name, those that all launches had in common.
     """
 
     moment: Moment
@@ -47,7 +47,7 @@ class Record:
     surroundings: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     worker: str = ""
-    signature: Signature = ""
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def began(self) -> datetime.datetime:
@@ -209,8 +209,8 @@ class Baseline:
         return None if self.pinned_us is None else self.pinned_us / 1e6
 
     @property
-    def signature(self) -> str:
-        return self.records[-1].signature
+    def extra(self) -> Mapping[str, object]:
+        return self.records[-1].extra
 
     @property
     def line(self) -> tuple[object, ...]:

@@ -153,29 +153,14 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What a reference stack that was measured in turn says to one question, in a sentence.
-
-    The question is whether something is slower: the stack than the reference, or the machine than
-    it was. `is_slower` answers it; None where nothing could be compared, and `text` says why.
-    """
-
-    text: str
-    is_slower: bool | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionVerdict:
     """The answer for the session; it is a test item of its own, the last.
 
-    `outcomes` are all that hold, in their order; the first is the word. `stack` and `machine` tell
-    the two apart where a locked reference was measured in turn; None where that was not told.
+    `outcomes` are all that hold, in their order; the first is the word.
     """
 
     outcomes: tuple[SessionOutcome, ...]
     text: str
-    stack: Answer | None = None
-    machine: Answer | None = None
 
     @property
     def outcome(self) -> SessionOutcome:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case, Spec, converted
-from busbw.model.launch import Measurement, Plan
+from busbw.model.launch import Measurement, Plan, Run
 from busbw.model.limits import moment_of
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -200,12 +200,14 @@ def session_from(results: Results, name: str) -> Session:
             raise wire.WireError(f"{key}: expected a value, since the session measured")
     measurements, references = {}, {}
     for number, row in enumerate(results.cases):
-        case, spec = row.case, row.spec
-        check_case(case, f"cases[{number}].case")
-        if case is not None and (row.launches or row.failures):
-            measurements[spec] = Measurement(case=case, runs=row.launches, failures=row.failures)
-        if case is not None and row.reference_launches:
-            references[spec] = Measurement(case=case, runs=row.reference_launches)
+        case, spec, place = row.case, row.spec, f"cases[{number}]"
+        check_case(case, f"{place}.case")
+        runs = _typed(row.launches, f"{place}.launches")
+        reference = _typed(row.reference_launches, f"{place}.reference_launches")
+        if case is not None and (runs or row.failures):
+            measurements[spec] = Measurement(case=case, runs=runs, failures=row.failures)
+        if case is not None and reference:
+            references[spec] = Measurement(case=case, runs=reference)
     return converted(
         Session,
         results,
@@ -213,7 +215,7 @@ def session_from(results: Results, name: str) -> Session:
         began=moment_of(results.began),
         answer=results.session,
         verdicts=tuple(
-            converted(Verdict, row, extra=_extra_values(row.extra, f"cases[{number}].extra"))
+            converted(Verdict, row, extra=extensions.typed(row.extra, f"cases[{number}].extra"))
             for number, row in enumerate(results.cases)
         ),
         measurements=measurements,
@@ -221,16 +223,12 @@ def session_from(results: Results, name: str) -> Session:
     )
 
 
-def _extra_values(values: Mapping[str, object], place: str) -> dict[str, object]:
-    """Return the values of extensions in the types of their tables VALUES.
-
-    The value of an extension that is not installed is kept as plain data.
-    """
-    typed = dict(values)
-    for name in values:
-        for kind in extensions.table("VALUES", name).values():
-            typed[name] = wire.from_json(kind, values[name], f"{place}.{name}")
-    return typed
+def _typed(runs: Sequence[Run], place: str) -> tuple[Run, ...]:
+    """Return the launches with the values of extensions in their types."""
+    return tuple(
+        replace(run, extra=extensions.typed(run.extra, f"{place}[{number}].extra"))
+        for number, run in enumerate(runs)
+    )
 
 
 def check_case(case: Case | None, place: str) -> None:

@@ -83,23 +83,9 @@ class View:
 
 
 def view_of(name: str) -> View:
-    """Load a view: metrics, or a view that an extension has in its table VIEWS."""
-    make = _metrics if name == "metrics" else extensions.table("VIEWS", name)[name]
-    view: View = make()
+    """Load a view, which an extension has in its table VIEWS."""
+    view: View = extensions.table("VIEWS", name)[name]()
     return view
-
-
-def _metrics() -> View:
-    from busbw.report import prometheus
-
-    return View(
-        kind="earlier metrics of busbw",
-        is_kind=prometheus.is_metrics,
-        missing=prometheus.missing_for_metrics(),
-        text=lambda judged: prometheus.metrics(
-            tuple(judged.verdicts.values()), judged.session, judged.collected.began
-        ),
-    )
 
 
 def outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict[str, Path]:
@@ -110,7 +96,7 @@ def outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict
     """
     taken = {Path(os.path.realpath(name)): option for option, name in other_outputs.items()}
     paths: dict[str, Path] = {}
-    for name in ("results", "metrics", *extensions.names("VIEWS")):
+    for name in ("results", *extensions.names("VIEWS")):
         text = values.get(name)
         if text == str(STANDARD_OUTPUT) and name == "results":
             paths[name] = STANDARD_OUTPUT

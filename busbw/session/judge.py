@@ -14,7 +14,7 @@ from functools import partial
 from busbw import extensions
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.findings import Finding, merge_findings
+from busbw.judge.findings import Finding, add_session_finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Loss, find_losses, losses_text, odd_sessions, odd_text, repaired_text
 from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
@@ -112,7 +112,7 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         skip_option=skip,
         unconfirmed=tuple(spec.id for spec, ruling in rulings.items() if ruling.is_suspected),
         noisy_cases=_noisy_cases(measured, rulings),
-        slower=(*_slower_texts(measured, assessments, losses, rulings), *_curve_texts(groups)),
+        slower=(*_slower_texts(measured, assessments, losses, rulings), *curve_texts(groups)),
         drift=losses_text([loss for loss in losses if loss.case is None and loss.is_gradual]),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
         noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
@@ -120,10 +120,7 @@ def judge(measured: Measured, skip: str = "") -> Judged:
     # Losses that are over, and accepted sessions that were unlike all sessions since.
     notes = [text(a) for a in assessments.values() for text in (repaired_text, odd_text)]
     context = replace(context, notes=(*context.notes, *notes))
-    for judge_reference in extensions.hooks("judge_reference"):
-        machine, stack_changes = judge_reference(measured)
-        context = replace(context, machine=machine, stack_changes=stack_changes)
-    return Judged(
+    judged = Judged(
         collected=measured.collected,
         session=judge_session(
             list(verdicts.values()), list(measured.measurements.values()), context
@@ -133,6 +130,9 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         groups=groups,
         moved=_moved(measured, assessments, losses),
     )
+    for find in extensions.hooks("session_findings"):
+        judged = replace(judged, session=add_session_finding(judged.session, find(judged)))
+    return judged
 
 
 def give_up(
@@ -197,7 +197,7 @@ def _slower_texts(
             yield loss.text
 
 
-def _curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
+def curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
     """Return the latencies and bandwidths that no single payload shows to be worse."""
     return [f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted]
 

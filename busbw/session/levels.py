@@ -19,7 +19,6 @@ from busbw.history.lines import Line, Series, earlier
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES
-from busbw.judge.summation_order import signature_of
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
 from busbw.model.limits import moment_text
@@ -29,11 +28,7 @@ from busbw.model.words import Device
 from busbw.stats.launches import launch_time_s, tick_s
 
 from .errors import raised_as
-from .options import Options
 from .state import Collected, Measured, TimedJob
-
-# A case that was wrong is watched for so many sessions.
-_WATCHED_SESSIONS = 14
 
 
 def read_levels(
@@ -175,8 +170,18 @@ def record_of(
         surroundings=surroundings_of(measured) if flags is None else flags,
         host=platform.node(),
         worker=worker_hash(),
-        signature=signature_of(runs),
+        extra=_common_values([run.extra for run in runs]),
     )
+
+
+def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """Return the extra values that all launches have alike."""
+    first = launches[0] if launches else {}
+    return {
+        name: value
+        for name, value in first.items()
+        if all(launch.get(name) == value for launch in launches)
+    }
 
 
 def surroundings_of(measured: Measured) -> dict[str, str]:
@@ -197,23 +202,6 @@ def today(measured: Measured) -> dict[EnvironmentKey, Session]:
         if job.key in measured.levels:
             records.setdefault(job.key, {})[job.case] = record_of(measured, measurement)
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
-
-
-def find_wrong_cases(options: Options, jobs: Iterable[TimedJob]) -> dict[Case, str]:
-    """Return the cases that returned a wrong value in one of their last sessions, and when.
-
-    Raises HistoryError for a history that cannot be read.
-    """
-    dates: dict[Case, str] = {}
-    if options.history is None:
-        return dates
-    cases = dict.fromkeys((job.key, job.case) for job in jobs)
-    for key in dict.fromkeys(key for key, _ in cases):
-        lines = read_history(options.history, key)
-        sessions = list(dict.fromkeys(line.session for line in lines))[-_WATCHED_SESSIONS:]
-        recent = (line for line in lines if line.is_wrong and line.session in sessions)
-        dates |= {line.case: line.date for line in recent if (key, line.case) in cases}
-    return dates
 
 
 def baseline_changes(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:

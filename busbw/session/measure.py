@@ -65,7 +65,6 @@ def measure(
     begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
         measuring.schedule.run()
-        measuring.repeat_wrong_cases()
         measuring.measure_undecided()
     except HostError as error:
         lost = str(error)
@@ -135,12 +134,6 @@ class _Measuring:
                 failures = (*measurement.failures, failure)
                 measurements[spec] = replace(measurement, failures=failures)
         return measurements
-
-    def repeat_wrong_cases(self) -> None:
-        """Measure the cases again that returned a wrong value in one of their last sessions."""
-        cases = [case for case in self.schedule.cases if case in self._resolved.wrong_before]
-        if cases:
-            self.schedule.passes(tuple(cases), self._resolved.plan.launches)
 
     def measure_undecided(self) -> None:
         """Measure undecided cases at once, and cases that seem slower after a while."""

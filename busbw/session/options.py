@@ -237,12 +237,6 @@ class Options:
         type=arguments.parse_text,
         is_output=True,
     )
-    metrics: str | None = _option(
-        "Write outcomes and figures to FILE in the text format of Prometheus. Needs busbw[metrics]",
-        metavar="FILE",
-        type=arguments.parse_text,
-        is_output=True,
-    )
     history: Path | None = _option(
         "Append the results to the history in DIR, and judge this session by the usual times of "
         "earlier sessions. DIR is created if it is missing. Default: the environment variable "

@@ -14,7 +14,7 @@ from dataclasses import replace
 from busbw.model import variables
 
 from .command_line import OptionParser
-from .option import HOSTS, Option
+from .option import Option
 from .options import OPTIONS, Options
 
 # Options whose values may be secrets.
@@ -88,14 +88,3 @@ def _quoted(text: str) -> str:
     escaped = re.sub(r'([\\"$`])', r"\\\1", text)
     with_home = variables.with_home(escaped, "$HOME")
     return shlex.quote(text) if with_home == escaped else f'"{with_home}"'
-
-
-def find_slow_text(options: Options) -> str:
-    """Return the command that looks for a slow host or link among the hosts of a session."""
-    if options.remote is None:
-        return "busbw find-slow --hosts=LIST"
-    flags = {option.flag for option in OPTIONS.values() if option.group == HOSTS}
-    words = [word for word in options.command if word.partition("=")[0] in flags]
-    framework = options.frameworks[0]
-    words += [] if framework == "jax" else [f"--framework={framework}"]
-    return shlex.join(["busbw", "find-slow", *words])

@@ -22,7 +22,7 @@ from busbw.storage import OutputError
 from .command_line import how_to_install
 from .errors import UsageError, usage_error
 from .files import shipped_folder
-from .levels import find_wrong_cases, read_levels
+from .levels import read_levels
 from .machine import add_reference, environment_of
 from .options import LockedStack, Options
 from .state import Collected, Machine, Measured, TimedJob
@@ -60,10 +60,6 @@ def resolve(
                 cases = [(job.key, job.case) for job in jobs.values()]
                 check_writable(options.baselines, cases)
             levels = read_levels(collected, keys, machine.target.device)
-    with usage_error(HistoryError, OSError):
-        wrong_before = find_wrong_cases(options, jobs.values())
-    for case, date in wrong_before.items():
-        executor.on_note(f"{case.name}: wrong on {date}, and twice as often as others")
     widest = max(keys, key=lambda key: key.ranks, default=None)
     return Measured(
         collected=replace(collected, options=options),
@@ -74,7 +70,6 @@ def resolve(
         environment=environment_of(options, machine, widest),
         plan=_plan(options),
         levels=levels,
-        wrong_before=wrong_before,
     )
 
 

@@ -21,7 +21,6 @@ from .machine import check_before_lock, find_machine
 from .measure import measure
 from .progress import Display
 from .record import results_text, write_outputs
-from .repeat import find_slow_text
 from .resolve import resolve
 from .state import Collected, Judged, Measured, Observed
 
@@ -118,12 +117,8 @@ def _measure(session: Session, resolved: Measured) -> Judged:
     measured = measure(resolved, session.executor, session.display, session.keep)
     judged = judge(measured, session.skip)
     for notes_of in extensions.hooks("notes"):
-        for note in notes_of(measured):
+        for note in notes_of(judged):
             session.executor.on_note(note)
-    outcomes = {verdict.outcome for verdict in judged.verdicts.values()}
-    if Outcome.REGRESSED in outcomes and resolved.environment.key.hosts > 1:
-        command = find_slow_text(resolved.options)
-        session.executor.on_note(f"which host or link is slow: {command}")
     return judged
 
 

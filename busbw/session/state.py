@@ -79,9 +79,8 @@ class Measured(Observed):
     """The jobs of a session, and what was measured of them, to the end or `interrupted`.
 
     `levels` are those of every machine with baselines that jobs are measured on. `references` are
-    measurements of the other stack. `wrong_before` has the date on which a case returned a wrong
-    value, if that was in one of its last sessions. `lost` names a host that was lost. `extra` has
-    the values of extensions by name.
+    measurements of the other stack. `lost` names a host that was lost. `extra` has the values of
+    extensions by name.
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -91,7 +90,6 @@ class Measured(Observed):
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
     measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
-    wrong_before: Mapping[Case, str] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""

@@ -167,7 +167,7 @@ class MeasureSession:
             clocks_s={case.clock.value: launch_time_s(samples.samples_s)},
             dispatch_s=samples.dispatch_s,
             compiled_memory_bytes=program.compiled_memory_bytes,
-            signature=_signature_text(sampler),
+            extra=sampler.extra,
         )
         if case.clock is not Clock.DEVICE:
             return run
@@ -185,15 +185,6 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool | None, None]:
         if not is_requested:
             break
         sampler.take_sample()
-
-
-def _signature_text(sampler: Sampler) -> str:
-    if sampler.signature is None:
-        return ""
-    # The fake framework runs without numpy.
-    from busbw.worker.backends.signature import text_of
-
-    return text_of(*sampler.signature)
 
 
 def _with_device_times(run: Run, recorded: Recorded, sampler: Sampler, short_s: float) -> Run:

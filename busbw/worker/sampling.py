@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import and_
 
 from busbw.model.launch import Pace, Plan
 from busbw.worker.backends.base import (
@@ -102,7 +99,7 @@ class Sampler:
     phases: Phases
     all_gather: AllGather = single_process_gather
     values_checked: int = 0
-    signature: tuple[int, int] | None = None
+    extra: dict[str, object] = field(default_factory=dict)
     iterations: int = 1
     _is_single: bool = False
     _warm_s: float = 0.0
@@ -272,24 +269,18 @@ class Sampler:
         return last_s
 
     def _first_s(self) -> float:
-        """Time the first call.
+        """Time the first call, which extensions may make with inputs of their own.
 
-        If there are inexact values, take the summation-order signature from its result;
-        otherwise compare the result.
+        Their values are read from its result; without them the result is compared.
         """
-        step = self.program.step
-        with self.phases.enter("laying_out"):
-            is_signed = self.program.initialize_inexact()
-        if not is_signed:
-            return self.time_chain(step)
-        elapsed_s = self._call_s(step)
-        with self.phases.enter("checking"):
-            signature = list(map(float, self.program.signature(step)))
-            hashes, masks = zip(*self.all_gather(signature))
-            words = list(map(int, hashes))
-            combined = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
-            self.signature = combined, reduce(and_, map(int, masks))
-        return elapsed_s
+        step, elapsed_s = self.program.step, 0.0
+        for name in self.program.first_calls:
+            with self.phases.enter("laying_out"):
+                self.program.initialize(name)
+            elapsed_s = self._call_s(step)
+            with self.phases.enter("checking"):
+                self.extra[name] = self.program.read_first_call(name, step, self.all_gather)
+        return elapsed_s or self.time_chain(step)
 
     def _calibrate(self, step_s: float, minimum: int) -> int:
         """Return how many iterations take `min_sample_s` longer than the shortest chain.

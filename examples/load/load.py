@@ -45,7 +45,7 @@ def finding_at(measured, spec, verdict):
     return Finding() if load is None else Finding(extra={"load": load})
 
 
-def notes_of(measured):
+def notes_of(judged):
     """Return the last line of the session about the load."""
-    loads = measured.extra.get("loads", {})
+    loads = judged.observed.extra.get("loads", {})
     return [f"the highest load after a case was {max(loads.values()):.2f}"] if loads else []

@@ -30,10 +30,10 @@ _PURE: Mapping[str, set[str]] = {
     "hardware": {"model", "collectives"},
     "stats": {"model"},
     "judge": {"model", "metrics", "hardware", "stats"},
-    "baselines": {"model", "wire", "storage"},
-    "history": {"model", "wire", "stats", "storage"},
+    "baselines": {"model", "wire", "storage", "extensions"},
+    "history": {"model", "wire", "stats", "storage", "extensions"},
     "report": {"model", "wire", "collectives", "metrics", "hardware", "extensions"},
-    "extensions": set(),
+    "extensions": {"wire"},
     # What extensions send to workers: their files worker*.py.
     "extensions/worker": {"model", "wire", "storage", "collectives", "worker"},
     "extensions/cluster": {"model", "wire", "storage", "driver"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from .figures import Curves, Figure, Row
 MOST_CURVES = 12
 _MOST_WITH_BASELINES = 3
 _MOST_RULES = 3
-# A log of ranks shows at most these side by side.
-_MOST_MEMBERS = 64
 _FAILURES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 _PAYLOAD = {"series": "curve", "x": "payload"}
 _BUSBW = "busbw (GB/s)"
@@ -253,40 +250,6 @@ def launches(curves: Sequence[Curve]) -> Iterator[Curves]:
         )
 
 
-def ranks(session: Session) -> Iterator[Curves]:
-    """Yield the figure of the ranks, if a recording has the times of several."""
-    rows = [
-        {"series": name, "x": str(rank), "y": ratio}
-        for name, curve in itertools.islice(named(curves_of(session)).items(), MOST_CURVES)
-        for rank, ratio in _rank_ratios(curve)
-    ]
-    if rows:
-        yield Curves(
-            title="Ranks",
-            subtitle="The time of a rank in the collective over the median of all ranks. The rank "
-            "that comes last waits for no other: its time is the shortest. A point for each "
-            "payload.",
-            rows=rows,
-            headings={"series": "curve", "x": "rank", "y": "time over the median"},
-            rules={"median": 1.0},
-            has_lines=False,
-        )
-
-
-def _rank_ratios(curve: Curve) -> Iterator[tuple[int, float]]:
-    """Yield the median over launches of each rank's ratio to the others, for each payload."""
-    for verdict in curve.verdicts:
-        measurement = curve.session.measurements.get(verdict.spec)
-        runs = [run.rank_times_s for run in measurement.runs] if measurement else []
-        # Nothing is a multiple of no time at all.
-        runs = [run for run in runs if run and statistics.median(run) > 0]
-        count = min(map(len, runs), default=0)
-        if 2 <= count <= _MOST_MEMBERS:
-            for index in range(count):
-                ratios = [run[index] / statistics.median(run) for run in runs]
-                yield index, statistics.median(ratios)
-
-
 def session_figures(session: Session) -> dict[str, list[Figure]]:
     """Return the figures of a session by their headings, with a few curves in each figure."""
     curves = [
@@ -302,10 +265,7 @@ def session_figures(session: Session) -> dict[str, list[Figure]]:
         "Bandwidth and ratios": [
             figure for group in groups for figure in (bandwidth(group), *comparison(group))
         ],
-        "Spread": [
-            *(figure for group in groups for figure in launches(group)),
-            *ranks(session),
-        ],
+        "Spread": [figure for group in groups for figure in launches(group)],
     }
 
 

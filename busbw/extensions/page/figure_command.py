@@ -112,9 +112,9 @@ def write_figure(figure: Figure, option: str, output: Path, inputs: Sequence[Pat
 def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
     if options.history is not None:
         return _sessions_of_machine(options)
-    for name in ("machine", "case"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name}: expected --history=DIR with it")
+    if options.case is not None:
+        raise UsageError("--case: expected --history=DIR with it")
+    select_machines(None, Path(), name=options.machine)
     if not tables:
         return _sessions(options.results)
     with usage_error(BaselineError):

@@ -60,8 +60,6 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
-    if options.machine is not None and options.history is None:
-        raise UsageError("--machine: expected --history=DIR with it")
     check_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [read_session(path) for path in options.results]
     machines = select_machines(

@@ -2,16 +2,21 @@
 
 A soak is a mode of the tests that measure: `mode` runs it, and `judge` judges it. `health` observes
 the counters of devices in every session, and `signatures` compares orders of summation. Workers
-have `worker`, which compares results, with `worker_words` as inputs, and `worker_health`, which
-reads counters.
+have `worker`, which compares results, with `worker_words` as inputs, `worker_health`, which reads
+counters, and `worker_signature`, which reads the order of summation from a result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}
 OPTIONS = {"soak": "options:SOAK", "require_signature": "options:REQUIRE_SIGNATURE"}
 OBSERVERS = {"health": "health:observer_of"}
 FINDINGS = {"health": "health:finding_at", "signature": "signatures:finding_at"}
-VALUES = {"health": "health:Health", "soak": "judge:Tally"}
+VALUES = {
+    "health": "health:Health",
+    "soak": "judge:Tally",
+    "signature": "worker_orders:Signature",
+}
 FIGURES = {"soak": "judge:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
+FIRST_CALLS = {"signature": "worker_signature:SignedSum"}
 WORKER_SERVICES = {"health": "worker_health:open_session"}
 WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}

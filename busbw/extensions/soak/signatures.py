@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from busbw.judge.findings import Finding
-from busbw.judge.summation_order import change_text, signature_of
 from busbw.model.case import Spec
-from busbw.model.launch import Measurement
+from busbw.model.launch import Measurement, Run
 from busbw.model.stored import changes
 from busbw.model.verdict import Verdict
-from busbw.model.words import payload_text
+from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, rows_of
 from busbw.session.state import Measured
+
+NAME = "signature"
 
 
 def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
@@ -38,6 +39,32 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
     return Finding(failure=text)
 
 
+def signature_of(runs: Sequence[Run]) -> str:
+    """Return the signature that all launches have; empty without a signature, or with several."""
+    signatures = {str(run.extra.get(NAME, "")) for run in runs}
+    return signatures.pop() if len(signatures) == 1 else ""
+
+
+def change_text(runs: Sequence[Run], before: str, since: Sequence[str]) -> str:
+    """Return how the order of additions changed, or that launches differ; empty for no change.
+
+    Args:
+        runs: The launches of the case.
+        before: The signature that the case had, empty for none.
+        since: The changes of the stack since then.
+
+    """
+    signatures = sorted({str(run.extra[NAME]) for run in runs if run.extra.get(NAME)})
+    if len(signatures) > 1:
+        count = plural(len(runs), "launch")
+        return f"no signature: {count} added up in several orders: {', '.join(signatures)}"
+    if before and signatures and before not in signatures:
+        same = "the same stack: a fault, or an order that is chosen by chance"
+        stack = ", ".join(since) or same
+        return f"another order of additions ({stack}): {before} -> {signatures[0]}"
+    return ""
+
+
 def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | None:
     """Return the signature of the reference or of the baseline, and the versions with it."""
     job, baseline = measured.jobs[spec], measured.jobs[spec].stored.baseline
@@ -45,7 +72,7 @@ def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | N
     if reference:
         return signature_of(reference), reference[0].versions
     if baseline is not None and baseline.case.protocol == job.case.protocol:
-        return baseline.signature, baseline.versions
+        return str(baseline.extra.get(NAME, "")), baseline.versions
     return None
 
 
@@ -56,7 +83,7 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     """
     orders_by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:
-        orders = {run.signature.partition(" ")[2] for run in measurement.runs}
+        orders = {str(run.extra.get(NAME, "")).partition(" ")[2] for run in measurement.runs}
         if len(orders) == 1 and "" not in orders:
             case = measurement.case
             group = orders_by_group.setdefault(case.group_name, [])

@@ -10,6 +10,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.chain import Chain
-from busbw.worker.backends.values import Array, Values, map_ranks, pieces
+from busbw.worker.backends.values import Array, FirstCall, Values, map_ranks, pieces
 
 from .worker import SoakProgram, WrongElement
 
@@ -68,7 +69,11 @@ class Words(Values):
     """The words of `case` in each draw, and the exact result of one iteration."""
 
     draws = 4 * _SCALES
-    is_inexact = False
+
+    @cached_property
+    def first_calls(self) -> Mapping[str, FirstCall]:
+        """Return none: a soak compares every result."""
+        return {}
 
     def most_rounds(self) -> int:
         """Return 1. Raises MeasuringError where no sum over all ranks is exact."""
@@ -79,7 +84,7 @@ class Words(Values):
 
     def start(self, rank: int, number: int) -> Array:
         """Return a period of each block that `rank` puts in, in draw `number`."""
-        group, position = self._group_and_position(rank)
+        group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD
         chance = np.random.default_rng((number, group, position))
         if self._is_integer:
@@ -91,7 +96,7 @@ class Words(Values):
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
         """Return a period of each block that `rank` holds after an iteration."""
-        group, position = self._group_and_position(rank)
+        group, position = self.group_and_position(rank)
         inputs = [[*self.start(other, number)] for other in self.case.groups[group]]
         blocks: list[Any] = self.collective.result(inputs, position, self._reduce)
         return np.stack(blocks)

@@ -8,7 +8,7 @@ checks that the installed files are those of their wheels.
 COMMANDS = {"stack": "command"}
 HOOKS = {
     "build_references": "session:build_references",
-    "judge_reference": "session:judge_reference",
     "lock_references": "session:lock_references",
+    "session_findings": "session:session_finding",
 }
 OPTIONS = {"stack_cache": "options:STACK_CACHE"}

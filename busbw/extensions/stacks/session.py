@@ -8,18 +8,20 @@ from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.history.files import HistoryError, read
 from busbw.history.lines import Series, earlier
+from busbw.judge.findings import SessionFinding
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, Session, changes
-from busbw.model.verdict import Answer
+from busbw.model.words import SessionOutcome
 from busbw.session.errors import usage_error
+from busbw.session.judge import curve_texts
 from busbw.session.levels import record_of, without_failures
 from busbw.session.machine import key_on, python_of
 from busbw.session.options import LockedStack, Options
-from busbw.session.state import Measured
+from busbw.session.state import Judged, Measured
 
-from .machine import judge_machine
+from .machine import MachineAnswer, finding_of, judge_machine, stack_text
 from .options import cache_of
 from .reference import build, lock
 from .uv import StackError
@@ -53,25 +55,34 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     return [note for note in notes if note]
 
 
-def judge_reference(measured: Measured) -> tuple[Answer | None, tuple[str, ...]]:
-    """Return whether the machine is slower than in earlier sessions, and how the stacks differ.
+def session_finding(judged: Judged) -> SessionFinding:
+    """Return whether the machine or the stack is slower, by the locked stacks if there are some."""
+    measured = judged.observed
+    if not isinstance(measured, Measured) or not measured.options.stacks:
+        return SessionFinding()
+    machine = _judge_machine(measured)
+    if machine is None:
+        return SessionFinding()
+    verdicts, slower = judged.verdicts.values(), curve_texts(judged.groups)
+    has_verdict = SessionOutcome.NO_VERDICT not in judged.session.outcomes
+    stack = stack_text(verdicts, slower, _stack_changes(measured)) if has_verdict else ""
+    return finding_of(machine, stack)
 
-    The machine is judged by the locked stacks; the answer is None without any.
-    """
-    if not measured.options.stacks:
-        return None, ()
+
+def _judge_machine(measured: Measured) -> MachineAnswer | None:
+    """Return whether the machine is slower than in earlier sessions; None without a reference."""
     records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
     for job, measurement in without_failures(measured, measured.references):
         by_case = records.setdefault((job.key, job.case.framework), {})
         by_case[job.case] = record_of(measured, measurement)
     if not records:
-        return None, _stack_changes(measured)
+        return None
     with usage_error(HistoryError):
         references = [
             (framework, _earlier_sessions(measured, key, framework), Session.from_records(by_case))
             for (key, framework), by_case in records.items()
         ]
-    return judge_machine(references, measured.policy), _stack_changes(measured)
+    return judge_machine(references, measured.policy)
 
 
 def _earlier_sessions(

@@ -5,4 +5,5 @@ Hosts are measured in pairs, many pairs at once. `search` decides which group is
 """
 
 COMMANDS = {"find-slow": "command"}
+HOOKS = {"notes": "note:notes_of"}
 WORKER_OPERATIONS = {"chips": "worker:chips"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -132,10 +132,15 @@ class Program(ABC):
     compiled_memory_bytes: int | None = None
     # Whether calls do the injected work, if there is any.
     is_injecting: bool = True
+    # The extra values of extensions that are read from first calls with inputs of their own.
+    first_calls: Collection[str] = ()
 
     @abstractmethod
-    def initialize(self) -> None:
-        """Write starting values on every rank, different from the values before, and wait."""
+    def initialize(self, first_call: str = "") -> None:
+        """Write starting values on every rank, and wait.
+
+        The values differ from the values before, or are the inputs of a first call.
+        """
 
     @abstractmethod
     def run(self, iterations: int) -> None:
@@ -149,13 +154,9 @@ class Program(ABC):
         iterations if the program counted another number.
         """
 
-    def initialize_inexact(self) -> bool:
-        """Write values whose sum depends on the order; return False if there is no such sum."""
-        return False
-
-    def signature(self, iterations: int) -> tuple[int, int]:
-        """Return the summation-order signature of the result; see `signature.signature`."""
-        raise unavailable("this program adds up nothing inexact")
+    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        """Read the extra value of an extension from the result of its first call."""
+        raise NotImplementedError
 
     def device_peak_bytes(self) -> int | None:
         """Return the peak memory of one device while this program ran, None if unknown.

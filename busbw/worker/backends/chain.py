@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from busbw.model.case import Case
 
-from .base import Program, wrong_result
+from .base import AllGather, Program, wrong_result
 
 if TYPE_CHECKING:
     from .values import Values
@@ -27,31 +27,30 @@ class Chain(Program):
     def __init__(self, case: Case, values: Values) -> None:
         self._case = case
         self.values = values
+        self.first_calls = values.first_calls
         self.inputs: Any = None
         self.result: Any = None
         self._draw = -1
         self._counted: Any = None
 
     @final
-    def initialize(self) -> None:
+    def initialize(self, first_call: str = "") -> None:
+        if first_call:
+            self.write(-1 - [*self.first_calls].index(first_call))
+            return
         self._draw = (self._draw + 1) % self.values.draws
         self.write(self._draw)
 
     @final
-    def initialize_inexact(self) -> bool:
-        if self.values.is_inexact:
-            self.write(self.values.INEXACT)
-        return self.values.is_inexact
+    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        rank, result = self._first_result()
+        return self.values.first_calls[name].read(rank, result, iterations, all_gather)
 
     @final
     def write(self, draw: int) -> None:
         """Write the starting values of a draw on every rank, and wait until they are written."""
         self.result = None
         self._write(draw)
-
-    @final
-    def signature(self, iterations: int) -> tuple[int, int]:
-        return self.values.signature(iterations, *self._first_result())
 
     @final
     def run(self, iterations: int) -> None:

@@ -7,21 +7,22 @@ one period of values.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from busbw import extensions
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import DTYPES, AbstractCollective, Draw
+from busbw.collectives.base import AbstractCollective, Draw
 from busbw.model.case import Case
 from busbw.model.words import Placement
 from busbw.worker import host
 
-from .base import unavailable, wrong_result
-from .signature import inexact, signature
+from .base import AllGather, unavailable, wrong_result
 
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
@@ -32,19 +33,32 @@ _STRETCH = 2**18
 _PARALLEL_BYTES = 2**24
 
 
+class FirstCall(Protocol):
+    """Inputs of an extension for the first call of a program, made of the case's Values."""
+
+    def __init__(self, values: Values) -> None: ...
+
+    @staticmethod
+    def applies_to(case: Case) -> bool:
+        """Return whether there are inputs for a case."""
+
+    def start(self, rank: int) -> Array:
+        """Return the inputs of `rank`, of shape (blocks, period)."""
+
+    def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> object:
+        """Read the extra value from the result of `rank`, the first one of this process."""
+
+
 @dataclass(frozen=True)
 class Values:
     """The exact values of `case` in a dtype of numpy, for every rank and draw.
 
-    A draw is a set of starting values, so that a stale result is noticed. With `is_inexact` the
-    draw `INEXACT` has a sum that depends on the order of additions.
+    A draw is a set of starting values, so that a stale result is noticed.
     """
 
     case: Case
     dtype: Any
 
-    # The number of the draw whose sum depends on the order of additions.
-    INEXACT: ClassVar[int] = -1
     draws: ClassVar[int] = 4
 
     @property
@@ -66,41 +80,30 @@ class Values:
         return rounds
 
     def start(self, rank: int, number: int) -> Array:
-        """Return the starting values of `rank` in draw `number`, of shape (blocks, period)."""
-        group, position = self._group_and_position(rank)
-        blocks = self._array(self.collective.start(self._draw(group, max(0, number)), position))
-        if number == self.INEXACT:
-            return inexact(blocks.shape, (group, position), self.dtype)
-        return blocks
+        """Return the starting values of `rank` in draw `number`, of shape (blocks, period).
+
+        The draws -1, -2 and so on are the inputs of extensions.
+        """
+        if number < 0:
+            return [*self.first_calls.values()][-1 - number].start(rank)
+        group, position = self.group_and_position(rank)
+        return self._array(self.collective.start(self._draw(group, number), position))
 
     def after(self, rank: int, number: int, iterations: int) -> Array:
         """Return the values of `rank` after `iterations`, of shape (blocks, period)."""
-        group, position = self._group_and_position(rank)
-        draw, rounds = self._draw(group, number), self._rounds(iterations)
+        group, position = self.group_and_position(rank)
+        draw, rounds = self._draw(group, number), self.rounds_of(iterations)
         return self._array(self.collective.after(draw, position, rounds))
 
-    def _rounds(self, iterations: int) -> int:
+    def rounds_of(self, iterations: int) -> int:
         """Return how many iterations are chained: out of place each has the same input."""
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
-    @property
-    def is_inexact(self) -> bool:
-        """Whether there is a draw whose sum depends on the order of additions."""
-        return self.case.reduce_op == "sum" and DTYPES[self.case.dtype].least_exponent < 0
-
-    def signature(self, iterations: int, rank: int, result: Any) -> tuple[int, int]:
-        """Return the signature of a result of `rank` after `iterations` of the inexact draw."""
-        group, position = self._group_and_position(rank)
-        inputs = [[*self.start(other, self.INEXACT)] for other in self.case.groups[group]]
-        summands: list[Array] = []
-
-        def keep(blocks: Sequence[Array]) -> Array:
-            summands.extend(blocks)
-            return blocks[0]
-
-        # The collective calls `keep` only with blocks that are added up for this rank.
-        self.collective.result(inputs, position, keep)
-        return signature(summands, result, self._rounds(iterations))
+    @cached_property
+    def first_calls(self) -> Mapping[str, FirstCall]:
+        """The inputs of extensions for this case, by the name of the extra value that they give."""
+        kinds = extensions.table("FIRST_CALLS").items()
+        return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
     def write(self, number: int, buffers: Mapping[int, Any]) -> None:
         """Write draw `number` into the buffer of each rank, a flat array."""
@@ -152,7 +155,7 @@ class Values:
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
 
-    def _group_and_position(self, rank: int) -> tuple[int, int]:
+    def group_and_position(self, rank: int) -> tuple[int, int]:
         for number, group in enumerate(self.case.groups):
             if rank in group:
                 return number, group.index(rank)

@@ -54,7 +54,7 @@ def test_several_machines_follow_each_other_and_one_can_be_chosen(root: Path) ->
 
 @pytest.mark.parametrize(
     ("folder", "reason"),
-    [("missing", "busbw history: there is no folder missing\n"), (".", "holds no history")],
+    [("missing", "busbw history: there is no folder missing\n"), (".", "has no sessions")],
 )
 def test_a_folder_without_a_history_is_a_usage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, reason: str

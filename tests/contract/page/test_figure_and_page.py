@@ -169,7 +169,7 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, fa
         (root / "a" / "4r").mkdir(parents=True)
         (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
     answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
-    answer.refuses("--history: ", str(root))
+    answer.refuses(str(root))
 
 
 @pytest.mark.parametrize(

@@ -166,12 +166,6 @@ def test_the_cache_of_stacks_must_be_a_folder(night: Night) -> None:
 SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 
-def _slower(ran: Ran) -> dict[str, bool | None]:
-    """What the results answer to both questions."""
-    session = ran.document["session"]
-    return {name: session[name]["is_slower"] for name in ("stack", "machine")}
-
-
 @pytest.mark.exhaustive
 def test_every_session_stores_the_times_of_the_reference_and_the_next_compares_the_machine(
     night: Night,
@@ -180,7 +174,6 @@ def test_every_session_stores_the_times_of_the_reference_and_the_next_compares_t
     first = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the stack (the same versions): nothing slower; " in first.text
     assert "; the machine: unknown, this reference has " in first.text
-    assert _slower(first) == {"stack": False, "machine": None}
     second = night.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: the reference takes 1.0" in second.text
     assert " x the time of its 1 earlier session, limit " in second.text
@@ -201,7 +194,7 @@ def test_a_machine_that_slows_both_stacks_has_shifted(night: Night) -> None:
     assert_shown_everywhere(night.folder, ran, ["MACHINE_SHIFT"])
     assert "the stack (the same versions): nothing slower; " in ran.text
     assert "; the machine: the reference takes " in ran.text
-    assert _slower(ran) == {"stack": False, "machine": True}
+    assert "MACHINE_SHIFT" in ran.document["session"]["outcomes"]
 
 
 @pytest.mark.exhaustive
@@ -209,4 +202,4 @@ def test_a_session_without_a_history_does_not_judge_the_machine(night: Night) ->
     night.run("--update-baselines", *SIX, exit_code=0)
     ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
     assert "; the machine: unknown without --history (fake)" in ran.text
-    assert _slower(ran) == {"stack": False, "machine": None}
+    assert "MACHINE_SHIFT" not in ran.document["session"]["outcomes"]

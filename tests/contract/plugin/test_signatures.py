@@ -6,23 +6,23 @@ import pytest
 
 from tests.helpers.session_folder import Folder
 
-# A hash, and the mask of the orders that fit.
-RING, DOUBLED = [1, 16], [2, 2]
+RING = {"signature": "00000001 ring"}
+DOUBLED = {"signature": "00000002 recursive doubling"}
 
 
 @pytest.fixture
 def signed(folder: Folder) -> Folder:
     """With a baseline of a ring's sum."""
-    folder.script(signature=RING)
+    folder.script(extra=RING)
     folder.updated()
-    assert folder.stored["entries"][0]["signature"] == "00000001 ring"
+    assert folder.stored["entries"][0]["extra"] == RING
     return folder
 
 
 def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Folder) -> None:
-    signed.script(signature=RING)
+    signed.script(extra=RING)
     assert signed.run(exit_code=0).case()["notes"] == []
-    signed.script(signature=DOUBLED, versions={"fake": "2"})
+    signed.script(extra=DOUBLED, versions={"fake": "2"})
     ran = signed.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
     assert ran.case()["notes"] == [
@@ -31,7 +31,7 @@ def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Fol
 
 
 def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
-    signed.script(signature=DOUBLED)
+    signed.script(extra=DOUBLED)
     ran = signed.run("--require-signature", exit_code=1)
     assert ran.outcomes == {"1M": "CHANGED"}
     assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in ran.text
@@ -40,8 +40,8 @@ def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
 
 
 def test_the_payload_from_which_on_the_order_changes_is_shown(folder: Folder) -> None:
-    cases = [{"payload_bytes": size << 10, "signature": DOUBLED} for size in (1, 2)]
-    folder.script(signature=RING, cases=cases)
+    cases = [{"payload_bytes": size << 10, "extra": DOUBLED} for size in (1, 2)]
+    folder.script(extra=RING, cases=cases)
     ran = folder.run("--payloads=1K,2K,4K,8K", exit_code=0)
     group = "fake all_reduce (fake)  "
     assert f"{group}recursive doubling from 1K, ring from 4K" in ran.text

@@ -19,7 +19,7 @@ from busbw.judge.session import (
 )
 from busbw.judge.undecided import NoisyCasePolicy, noisy_text
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, SessionVerdict, SizeGroup, Verdict
+from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY
@@ -150,74 +150,6 @@ def test_what_no_single_case_shows_fails_the_session(
 ) -> None:
     session = _fine(**about)
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
-
-
-TOLD = "the reference takes 1.001 x the time of its 6 earlier sessions, limit 1.015 x (jax)"
-SAME, SLOW = Answer(text=TOLD, is_slower=False), Answer(text=TOLD, is_slower=True)
-UNTOLD = Answer(text="unknown without --history (jax)", is_slower=None)
-
-
-def _in_turn(machine: Answer, *verdicts: Verdict, **about: Any) -> SessionVerdict:
-    """A session in which a locked reference was measured in turn."""
-    compared = verdicts or (build.verdict(),)
-    measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(compared)
-    return _session(compared, measured, has_baselines=False, machine=machine, **about)
-
-
-@pytest.mark.parametrize("machine", [SAME, UNTOLD])
-def test_a_reference_answers_for_the_stack_and_for_the_machine(machine: Answer) -> None:
-    session = _in_turn(machine)
-    assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
-    answers = f"the stack (the same versions): nothing slower; the machine: {machine.text}"
-    assert session.text == f"1 case measured in 3 launches each, none of them compared; {answers}"
-    same = Answer(text="nothing slower", is_slower=False)
-    assert (session.stack, session.machine) == (same, machine)
-
-
-def test_a_slower_machine_with_an_equal_stack_is_a_machine_shift() -> None:
-    session = _in_turn(SLOW)
-    assert (session.outcome, session.failed) == (SessionOutcome.MACHINE_SHIFT, True)
-    assert (session.stack, session.machine) == (
-        Answer(text="nothing slower", is_slower=False),
-        SLOW,
-    )
-
-
-@pytest.mark.parametrize("machine", [SAME, SLOW])
-def test_a_slower_stack_is_told_of_whatever_the_machine_does(machine: Answer) -> None:
-    session = _in_turn(machine, slower=("rate",), stack_changes=("jaxlib 1 -> 2", "jax 1 -> 2"))
-    shift = (SessionOutcome.MACHINE_SHIFT,) if machine is SLOW else ()
-    assert session.outcomes == (*shift, SessionOutcome.SLOWER)
-    answers = f"the stack (jaxlib 1 -> 2, jax 1 -> 2): rate; the machine: {TOLD}"
-    assert session.text.endswith(f"rate; {answers}")
-    assert (session.stack, session.machine) == (Answer(text="rate", is_slower=True), machine)
-
-
-def test_the_answer_for_the_stack_names_the_cases_that_failed_worst_first() -> None:
-    slow = [
-        build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
-        for ratio in (1.1, 1.3, 1.2, 1.15)
-    ]
-    session = _in_turn(SAME, *slow)
-    name = "REGRESSED jax.all_reduce.psum.float32.4K"
-    assert session.stack == Answer(
-        text=f"{name} 1.300 x the expected time; {name} 1.200 x the expected time; "
-        f"{name} 1.150 x the expected time; and 1 case more",
-        is_slower=True,
-    )
-    assert session.text.startswith("4 of 4 cases failed: 4 REGRESSED; 4 cases measured in 3")
-
-
-def test_what_failed_otherwise_is_told_of_the_stack_and_is_not_slower() -> None:
-    session = _in_turn(SAME, build.verdict(Outcome.OUT_OF_MEMORY, failed=True, ratio=None))
-    text = "OUT_OF_MEMORY jax.all_reduce.psum.float32.4K"
-    assert session.stack == Answer(text=text, is_slower=False)
-
-
-def test_without_a_verdict_only_the_machine_is_told_of() -> None:
-    session = _in_turn(SLOW, launches=4)
-    assert session.outcomes == (SessionOutcome.MACHINE_SHIFT, SessionOutcome.NO_VERDICT)
-    assert (session.stack, session.machine) == (None, SLOW)
 
 
 def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.limits import ANY_ORDER, Date, Moment, Seconds, Signature, moment_of, moment_text
+from busbw.model.limits import Date, Moment, Seconds, moment_of, moment_text
 from busbw.model.machine import EnvironmentKey
 from tests.helpers import build
 
@@ -99,46 +99,3 @@ def test_the_digits_of_a_date_are_ascii_and_as_many_as_files_have(text: str) -> 
         _read(Date, text)
     with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):
         _read(Moment, f"{text}T03:00:00Z")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
-)
-def test_a_signature_is_read(text: str) -> None:
-    assert _read(Signature, text) == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "zz",
-            "5e1c09af",
-            "5e1c09af ",
-            " ring",
-            "5e1c09af ring ",
-            "5e1c09af  ring",
-            "5E1C09AF ring",
-        ),
-        *(
-            "5e1c09a ring",
-            "5e1c09af0 ring",
-            "5e1c09af spiral",
-            "5e1c09af ring or",
-            "5e1c09af\nring",
-        ),
-        *(
-            "5e1c09af ring or ring",
-            "5e1c09af ring or binary tree",
-            "5e1c09af ring\n",
-            "\uff15e1c09af ring",
-        ),
-        *("x" * 5000, "5e1c09af " + "ring or " * 1000),
-    ],
-)
-def test_a_signature_that_no_session_writes(text: str) -> None:
-    with pytest.raises(
-        wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
-    ):
-        _read(Signature, text)

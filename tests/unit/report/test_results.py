@@ -11,7 +11,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Answer, Ceiling, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
 from busbw.model.words import Detection, FailureKind, Outcome, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
@@ -65,8 +65,6 @@ UNRESOLVED = build.verdict(
 SHIFTED = SessionVerdict(
     outcomes=(SessionOutcome.MACHINE_SHIFT, SessionOutcome.DRIFT),
     text="measured",
-    stack=Answer(text="nothing slower", is_slower=None),
-    machine=Answer(text="1.1 x", is_slower=True),
 )
 
 

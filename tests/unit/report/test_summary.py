@@ -10,7 +10,6 @@ import pytest
 from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.verdict import Answer
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.renderers import render
 from busbw.report.summary import again, summary, workflow_commands
@@ -77,8 +76,7 @@ def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
         verdict(4096, None, text=HOSTILE, **crashed),
         verdict(8192, 6.0, text=HOSTILE, **noisy),
     ]
-    answer = Answer(text=HOSTILE, is_slower=None)
-    session = made.answered(*verdicts, text=HOSTILE, stack=answer, machine=answer)
+    session = made.answered(*verdicts, text=HOSTILE)
     environment = replace(
         session.environment, host=HOSTILE, versions={HOSTILE: {HOSTILE: HOSTILE}}, reason=HOSTILE
     )

@@ -78,7 +78,7 @@ class ScriptedProgram(Program):
         """Return the time of the program's clock."""
         return self.clock_s
 
-    def initialize(self) -> None:
+    def initialize(self, first_call: str = "") -> None:
         self.clock_s += BESIDE_S
         self.events.append(("initialize", 0))
 

@@ -144,7 +144,7 @@ def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
 def _failing(error: Exception) -> ScriptedBackend:
     """Return a back end whose program cannot initialize its values."""
 
-    def initialize() -> None:
+    def initialize(first_call: str = "") -> None:
         raise error
 
     backend = ScriptedBackend(ScriptedProgram())

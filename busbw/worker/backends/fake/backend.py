@@ -18,7 +18,8 @@ deadlines and memory are real. The variable holds JSON::
   out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
   ``"probe": "hang"`` are events of the probe.
 
-A ``"signature": [hash, mask]``, of all cases or of a single case, is that of its sums.
+The values in ``"extra": {"signature": "00000001 ring"}``, of all cases or of a single case, are
+those of extensions.
 A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
 """
 
@@ -34,6 +35,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
@@ -45,6 +47,7 @@ from busbw.model.words import Clock, Device, Extra, FailureKind
 from busbw.worker import host, process
 
 from ..base import (
+    AllGather,
     Backend,
     MeasuringError,
     MemoryNeed,
@@ -165,7 +168,7 @@ class FakeBackend(Backend):
         injected_s *= float(self.script.get("injected_more", 1.0))
         self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
         program = FakeProgram(self, case, collective_s, injected_s)
-        program.signed = line.get("signature", self.script.get("signature", ()))
+        program.first_calls = line.get("extra", self.script.get("extra", {}))
         yield program
 
     @contextlib.contextmanager
@@ -211,7 +214,7 @@ class FakeProgram(Program):
 
     compile_s = 0.001
     step = 1
-    signed: Sequence[int] = ()
+    first_calls: Mapping[str, object] = MappingProxyType({})
 
     def __init__(
         self, backend: FakeBackend, case: Case, collective_s: float, injected_s: float
@@ -223,7 +226,7 @@ class FakeProgram(Program):
         self.timed = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
-    def initialize(self) -> None:
+    def initialize(self, first_call: str = "") -> None:
         """Do nothing: there are no values."""
 
     def run(self, iterations: int) -> None:
@@ -237,12 +240,8 @@ class FakeProgram(Program):
     def check(self, iterations: int) -> int:
         return self._case.ranks
 
-    def initialize_inexact(self) -> bool:
-        return bool(self.signed)
-
-    def signature(self, iterations: int) -> tuple[int, int]:
-        digest, mask = self.signed
-        return digest, mask
+    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        return self.first_calls[name]
 
 
 def launch_number() -> int:

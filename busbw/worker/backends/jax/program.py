@@ -229,9 +229,9 @@ def _start_program(
 ) -> Callable[..., tuple[jax.Array, ...]]:
     """Return ``(draw, *buffers) -> buffers``, which fills the first buffer on the devices."""
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    numbers = [*range(values.draws), *([values.INEXACT] if values.is_inexact else [])]
-    # The starting values of all draws, of shape (blocks, period) on each rank. The inexact draw is
-    # the last one, so that its number -1 is its index.
+    # The starting values of all draws, of shape (blocks, period) on each rank. The inputs of
+    # extensions are the last draws, so that their numbers -1, -2 and so on are their indices.
+    numbers = [*range(values.draws), *range(-len(values.first_calls), 0)]
     draws = [
         distribute(np.stack([values.start(rank, number) for rank in range(case.ranks)]), sharding)
         for number in numbers

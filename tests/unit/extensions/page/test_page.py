@@ -84,7 +84,6 @@ def test_a_page_has_every_figure_with_a_name_and_a_table(text: str) -> None:
     titles = [figure.title for figure in figures_of(made.whole_page())]
     assert titles == [
         *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
-        "Ranks",
         "tpu/4r: time over that of the first 20 sessions",
         "jax all_reduce (psum), 4K: time by session",
     ]

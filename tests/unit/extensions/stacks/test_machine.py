@@ -6,17 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.extensions.stacks.machine import judge_machine
+from busbw.extensions.stacks.machine import MachineAnswer, finding_of, judge_machine, stack_text
+from busbw.judge.findings import add_session_finding
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import Session
-from busbw.model.verdict import Answer
+from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device as Class
+from busbw.model.words import Outcome, SessionOutcome
+from tests.helpers import build
 from tests.unit.judge.simulated_sessions import FIRST, Device, cases
 
 TPU = POLICIES[Class.TPU]
 
 
-def _answer(sessions: list[Session] | None, today: Session) -> Answer:
+def _answer(sessions: list[Session] | None, today: Session) -> MachineAnswer:
     return judge_machine([("jax", sessions, today)], TPU)
 
 
@@ -58,12 +61,12 @@ def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> No
 def test_without_an_earlier_session_the_answer_is_unknown() -> None:
     answer = _answer([], Device(1).session(0))
     text = "unknown, this reference has no earlier session here (jax)"
-    assert answer == Answer(text=text, is_slower=None)
+    assert answer == MachineAnswer(text=text, is_slower=None)
 
 
 def test_without_a_history_the_answer_is_unknown_and_says_why() -> None:
     answer = _answer(None, Device(1).session(0))
-    assert answer == Answer(text="unknown without --history (jax)", is_slower=None)
+    assert answer == MachineAnswer(text="unknown without --history (jax)", is_slower=None)
 
 
 def test_a_few_cases_share_nothing_that_could_be_told() -> None:
@@ -88,3 +91,37 @@ def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
     answer = judge_machine(references, TPU)
     assert answer.is_slower is expected
     assert answer.text.count("(jax)") == 2
+
+
+TEXT = "the reference takes 1.001 x the time of its 6 earlier sessions, limit 1.015 x (jax)"
+
+
+@pytest.mark.parametrize(
+    ("is_slower", "outcome"),
+    [
+        (False, SessionOutcome.PASS),
+        (None, SessionOutcome.PASS),
+        (True, SessionOutcome.MACHINE_SHIFT),
+    ],
+)
+def test_only_a_slower_machine_changes_the_outcome(
+    is_slower: bool | None, outcome: SessionOutcome
+) -> None:
+    session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
+    machine = MachineAnswer(text=TEXT, is_slower=is_slower)
+    session = add_session_finding(session, finding_of(machine, stack_text([], [], [])))
+    stack = "the stack (the same versions): nothing slower"
+    assert session.outcome is outcome
+    assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
+
+
+def test_the_text_on_the_stack_names_the_cases_that_failed_worst_first() -> None:
+    slow = [
+        build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
+        for ratio in (1.1, 1.3, 1.2, 1.15)
+    ]
+    name = "REGRESSED jax.all_reduce.psum.float32.4K"
+    assert stack_text(slow, ["rate"], ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
+        f"the stack (jaxlib 1 -> 2, jax 1 -> 2): {name} 1.300 x the expected time; "
+        f"{name} 1.200 x the expected time; {name} 1.150 x the expected time; and 1 case more; rate"
+    )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from busbw.driver.bundle import worker_hash
-from busbw.extensions.stacks.session import judge_reference
+from busbw.extensions.stacks.session import session_finding
 from busbw.history.files import append
-from busbw.judge.policy import POLICIES
-from busbw.model.words import Device
-from busbw.session.options import LockedStack
+from busbw.model.launch import Plan
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import Device, SessionOutcome
+from busbw.session.options import LockedStack, Options
+from busbw.session.state import Collected, Judged, Measured, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
 
@@ -30,16 +31,22 @@ def test_sessions_of_a_reference_that_other_code_measured_do_not_count(tmp_path:
 def _text(history: Path, stack: LockedStack) -> str:
     """Return the answer for the machine."""
     case, spec = build.case(), build.spec()
-    measured: Any = SimpleNamespace(
-        options=SimpleNamespace(stacks={"jax": stack}, history=history),
-        jobs={spec: SimpleNamespace(case=case, key=build.key())},
+    options = Options(stacks={"jax": stack}, history=history)
+    machine: Any = SimpleNamespace(references=(), target=SimpleNamespace(device=Device.CPU))
+    measured = Measured(
+        collected=Collected(options=options),
+        specs=(spec,),
+        skipped={},
+        jobs={spec: TimedJob(case=case, key=build.key())},
         references={spec: build.measurement(1e-3)},
         measurements={spec: build.measurement(1e-3)},
         environment=build.environment(),
-        machine=SimpleNamespace(references=()),
-        policy=POLICIES[Device.CPU],
-        collected=SimpleNamespace(began=datetime.now(UTC)),
+        machine=machine,
+        plan=Plan(),
     )
-    answer, _ = judge_reference(cast(Any, measured))
-    assert answer is not None
-    return answer.text
+    judged = Judged(
+        collected=measured.collected,
+        session=SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured"),
+        observed=measured,
+    )
+    return session_finding(judged).text

@@ -1,7 +1,7 @@
 """The summation-order signature: a hash of a sum of inexact values, and the orders that give it.
 
 Numbers that are added up in another order give other bits. In a ring each part of the buffer begins
-at another rank. In the other algorithms all elements are added up in the same order.
+at another rank. In the other algorithms all elements are added up in the same order. Numpy only.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
 
-from busbw.model import limits
-from busbw.model.limits import ANY_ORDER, RING, UNKNOWN_ORDER
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Case
+from busbw.worker.backends.base import AllGather
+from busbw.worker.backends.values import Array, Values
 
-# All orders that a signature can name. Bit i of a mask stands for the i-th order.
-NAMES = limits.ORDERS
+from .worker_orders import ANY_ORDER, ORDERS, RING, UNKNOWN_ORDER
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Sum = Callable[[Sequence[Array]], Array]
 
 # Stretches of the result that are compared: how many for each rank, how many at most, and of how
@@ -60,8 +61,47 @@ def _add_tree(blocks: Sequence[Array], root: int = 0) -> Array:
     return reduce(np.add, [blocks[root], *(_add_tree(blocks, child) for child in children)])
 
 
-# The orders that are the same in all elements.
-ORDERS: dict[str, Sum] = dict(zip(NAMES, (_rank_by_rank(0, 1), _double, _halve, _add_tree)))
+# The sums in the orders that are the same in all elements.
+SUMS: dict[str, Sum] = dict(zip(ORDERS, (_rank_by_rank(0, 1), _double, _halve, _add_tree)))
+
+
+class SignedSum:
+    """The first call of a sum of inexact numbers, whose result has a signature."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    @staticmethod
+    def applies_to(case: Case) -> bool:
+        return case.reduce_op == "sum" and DTYPES[case.dtype].least_exponent < 0
+
+    def start(self, rank: int) -> Array:
+        shape = self._values.start(rank, 0).shape
+        return inexact(shape, self._values.group_and_position(rank), self._values.dtype)
+
+    def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
+        """Return the signature of the results of all processes, of each one's first rank."""
+        rounds = self._values.rounds_of(iterations)
+        row = signature(self._summands(rank), result, rounds)
+        hashes, masks = zip(*all_gather([*map(float, row)]))
+        words = [*map(int, hashes)]
+        digest = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
+        return text_of(digest, reduce(and_, map(int, masks)))
+
+    def _summands(self, rank: int) -> list[Array]:
+        """Return the blocks that are added up for a rank."""
+        case, collective = self._values.case, self._values.collective
+        group, position = self._values.group_and_position(rank)
+        inputs = [[*self.start(other)] for other in case.groups[group]]
+        summands: list[Array] = []
+
+        def keep(blocks: Sequence[Array]) -> Array:
+            summands.extend(blocks)
+            return blocks[0]
+
+        # The collective calls `keep` only with blocks that are added up for this rank.
+        collective.result(inputs, position, keep)
+        return summands
 
 
 def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
@@ -78,7 +118,7 @@ def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
 
 
 def signature(inputs: Sequence[Array], result: Any, rounds: int) -> tuple[int, int]:
-    """Return a hash of stretches of `result`, and a mask of the orders in `NAMES` that fit.
+    """Return a hash of stretches of `result`, and a mask of the orders in `ORDERS` that fit.
 
     Args:
         inputs: one period of a block of each rank.
@@ -88,16 +128,16 @@ def signature(inputs: Sequence[Array], result: Any, rounds: int) -> tuple[int, i
     """
     stretches = list(_stretches(result, len(inputs)))
     digest = zlib.crc32(b"".join(part.tobytes() for _, part in stretches))
-    fits = [name for name, order in ORDERS.items() if all(_fits(inputs, order, rounds, stretches))]
+    fits = [name for name, order in SUMS.items() if all(_fits(inputs, order, rounds, stretches))]
     if _is_ring(inputs, rounds, stretches):
         fits.append(RING)
-    return digest, sum(1 << NAMES.index(name) for name in fits)
+    return digest, sum(1 << ORDERS.index(name) for name in fits)
 
 
 def text_of(digest: int, mask: int) -> str:
     """Return a text such as ``5e1c09af recursive doubling or binary tree``."""
-    names = [name for bit, name in enumerate(NAMES) if mask >> bit & 1]
-    words = ANY_ORDER if set(ORDERS) <= set(names) else " or ".join(names)
+    names = [name for bit, name in enumerate(ORDERS) if mask >> bit & 1]
+    words = ANY_ORDER if set(SUMS) <= set(names) else " or ".join(names)
     return f"{digest:08x} {words or UNKNOWN_ORDER}"
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw.model.limits import check_signature
-from busbw.worker.backends import signature
-from busbw.worker.backends.signature import Array, inexact
+from busbw import wire
+from busbw.extensions.soak import worker_signature as signature
+from busbw.extensions.soak.worker_orders import ANY_ORDER, ORDERS, Signature, check_signature
+from busbw.extensions.soak.worker_signature import inexact
+from busbw.worker.backends.values import Array
 
 PERIOD, COUNT = 16, 4096
 Added = Callable[[list[Array]], Array]
@@ -158,5 +160,48 @@ def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
 
 
 def test_whatever_orders_fit_its_text_is_one_that_files_accept() -> None:
-    for mask in range(1 << len(signature.NAMES)):
+    for mask in range(1 << len(ORDERS)):
         check_signature(signature.text_of(0x5E1C09AF, mask))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
+)
+def test_a_signature_is_read(text: str) -> None:
+    assert wire.from_json(Signature, text, "it") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "zz",
+            "5e1c09af",
+            "5e1c09af ",
+            " ring",
+            "5e1c09af ring ",
+            "5e1c09af  ring",
+            "5E1C09AF ring",
+        ),
+        *(
+            "5e1c09a ring",
+            "5e1c09af0 ring",
+            "5e1c09af spiral",
+            "5e1c09af ring or",
+            "5e1c09af\nring",
+        ),
+        *(
+            "5e1c09af ring or ring",
+            "5e1c09af ring or binary tree",
+            "5e1c09af ring\n",
+            "\uff15e1c09af ring",
+        ),
+        *("x" * 5000, "5e1c09af " + "ring or " * 1000),
+    ],
+)
+def test_a_signature_that_no_session_writes(text: str) -> None:
+    with pytest.raises(
+        wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
+    ):
+        wire.from_json(Signature, text, "it")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.judge.summation_order import change_text, signature_of
+from busbw.extensions.soak.signatures import change_text, signature_of
+from busbw.model.launch import Run
 from tests.helpers import build
 
 RING, DOUBLED = "5e1c09af ring", "0a1b2c3d recursive doubling"
 UPGRADE = ("jax 0.10.1 -> 0.10.2",)
 
 
+def _run(signature: str) -> Run:
+    return build.run(extra={"signature": signature})
+
+
 def _text(*signatures: str, before: str = RING, since: tuple[str, ...] = UPGRADE) -> str:
-    return change_text([build.run(signature=signature) for signature in signatures], before, since)
+    return change_text([_run(signature) for signature in signatures], before, since)
 
 
 @pytest.mark.parametrize(
@@ -38,5 +43,5 @@ def test_on_the_same_stack_another_order_is_called_a_fault_or_chance() -> None:
 def test_launches_that_differ_have_no_signature() -> None:
     text = f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
     assert _text(RING, DOUBLED, before="") == text
-    assert signature_of([build.run(signature=signature) for signature in (RING, DOUBLED)]) == ""
-    assert signature_of([build.run(signature=RING)] * 3) == RING
+    assert signature_of([_run(signature) for signature in (RING, DOUBLED)]) == ""
+    assert signature_of([_run(RING)] * 3) == RING

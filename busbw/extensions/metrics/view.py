@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Sequence
-from datetime import datetime
 
-from busbw.model.verdict import SessionVerdict, Verdict
-
-from .figures import IDENTITY, Figure, document_figures
+from busbw.report.figures import IDENTITY, Figure, document_figures
+from busbw.session.files import View
+from busbw.session.state import Judged
 
 _MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
@@ -21,14 +19,23 @@ _FIRST = f"# HELP {_PREFIX}_session_failed "
 _LABELS = ("case", *IDENTITY)
 
 
-def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetime) -> str:
-    """Return the metrics of a session that began at `began`.
+def metrics_view() -> View:
+    """Return the view of --metrics."""
+    is_installed = importlib.util.find_spec("prometheus_client") is not None
+    return View(
+        kind="earlier metrics of busbw",
+        is_kind=lambda text: text.startswith(_FIRST),
+        missing="" if is_installed else _MISSING,
+        text=metrics,
+    )
 
-    Raises ImportError without prometheus_client; `missing_for_metrics` tells before.
-    """
+
+def metrics(judged: Judged) -> str:
+    """Return the metrics of a session."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    registry = CollectorRegistry()
+    registry, session = CollectorRegistry(), judged.session
+    verdicts, began = judged.verdicts.values(), judged.collected.began
 
     def gauge(name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"{_PREFIX}_{name}", text, labels, registry=registry)
@@ -52,16 +59,6 @@ def metrics(verdicts: Sequence[Verdict], session: SessionVerdict, began: datetim
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
-
-
-def is_metrics(text: str) -> bool:
-    """Return whether `text` begins as the metrics of a session do."""
-    return text.startswith(_FIRST)
-
-
-def missing_for_metrics() -> str:
-    """Return how to install prometheus_client, or an empty text if it is installed."""
-    return "" if importlib.util.find_spec("prometheus_client") else _MISSING
 
 
 def _text(value: object) -> str:

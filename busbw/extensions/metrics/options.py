@@ -1,0 +1,17 @@
+"""The option of sessions that writes metrics."""
+
+from __future__ import annotations
+
+from busbw.session.arguments import parse_text
+from busbw.session.option import Option
+
+METRICS = Option(
+    name="metrics",
+    arguments={
+        "type": parse_text,
+        "metavar": "FILE",
+        "help": "Write outcomes and figures to FILE in the text format of Prometheus. Needs "
+        "busbw[metrics]",
+    },
+    is_output=True,
+)

@@ -1,0 +1,30 @@
+"""The note below a session of several hosts that says how to find the slow host or link."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from busbw.model.words import Outcome
+from busbw.session.option import HOSTS
+from busbw.session.options import OPTIONS, Options
+from busbw.session.state import Judged, Measured
+
+
+def notes_of(judged: Judged) -> Iterator[str]:
+    """Yield a note if a case is slower on several hosts."""
+    is_slower = any(v.outcome is Outcome.REGRESSED for v in judged.verdicts.values())
+    measured = judged.observed
+    if is_slower and isinstance(measured, Measured) and measured.environment.key.hosts > 1:
+        yield f"which host or link is slow: {find_slow_text(measured.options)}"
+
+
+def find_slow_text(options: Options) -> str:
+    """Return the command that looks for a slow host or link among the hosts of a session."""
+    if options.remote is None:
+        return "busbw find-slow --hosts=LIST"
+    flags = {option.flag for option in OPTIONS.values() if option.group == HOSTS}
+    words = [word for word in options.command if word.partition("=")[0] in flags]
+    framework = options.frameworks[0]
+    words += [] if framework == "jax" else [f"--framework={framework}"]
+    return shlex.join(["busbw", "find-slow", *words])
