@@ -9,11 +9,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from busbw.collectives import COLLECTIVES
-from busbw.extensions.program.worker_values import Use, Uses
-from busbw.model.words import bytes_text, payload_text, plural
+from busbw.extensions.program.table import collectives_table
+from busbw.model.words import bytes_text, payload_text
 from busbw.report.figures import Figure
-from busbw.report.table import Column, Row, Table, TextLine, attributes, rows_of
+from busbw.report.table import Column, Row, Table, TextLine, attributes
 from busbw.report.verdicts import BOLD, QUIET, markup_of
 
 from .worker_values import CompiledVerdict, Compiler
@@ -86,72 +85,3 @@ def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
     texts = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
     texts += [f"none for {c.topology}: {c.missing}" for c in compilers if c.missing]
     return [f"busbw compiler: {text}" for text in texts]
-
-
-_OF_PROGRAM = (
-    Column("kind", "collective", left_aligned=True, fits=True),
-    Column("dtype", "dtype", left_aligned=True, fits=True, gap=2),
-    Column("payload_bytes", "payload", text=payload_text, fits=True),
-    Column("where", "over", left_aligned=True, fits=True, gap=2),
-    Column("times", "runs", left_aligned=True, fits=True, gap=2),
-    Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
-    Column("started", "start to end", left_aligned=True, fits=True, gap=2),
-    Column("source", "source", left_aligned=True, gap=2),
-)
-
-
-def collectives_table(uses: Uses) -> Table:
-    """Return a row for each collective."""
-    rows = rows_of(
-        {
-            "kind": use.kind.replace("_", "-"),
-            "dtype": use.dtype,
-            "payload_bytes": use.payload_bytes,
-            "where": _over(use),
-            "times": use.times_text(use.times),
-            "traffic_bytes": traffic_bytes(use),
-            "started": _started(use),
-            "source": use.source or None,
-        }
-        for use in uses
-    )
-    return Table(columns=_OF_PROGRAM, rows=rows, notes=_notes(uses), indent=4)
-
-
-def traffic_bytes(use: Use) -> int | None:
-    """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
-
-    Return None for a collective without a factor, with unknown groups, or of which nobody knows how
-    often it runs.
-    """
-    if use.ranks == 1:
-        return 0
-    collective = COLLECTIVES.get(use.kind)
-    if collective is None or use.per_iteration or not use.ranks:
-        return None
-    return round(use.payload_bytes * collective.bus_factor(use.ranks) * use.times)
-
-
-def _over(use: Use) -> str:
-    if use.axes:
-        return f"{use.axes} ({use.ranks})"
-    return f"groups of {use.ranks}" if use.ranks else "unknown groups"
-
-
-def _started(use: Use) -> str:
-    if not use.asynchronous:
-        return "synchronous"
-    return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
-
-
-def _notes(uses: Uses) -> tuple[str, ...]:
-    traffic = [use for use in map(traffic_bytes, uses) if use is not None]
-    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
-    moved = sum(use.payload_bytes * use.times for use in counted)
-    most = "at most " if any(use.at_most for use in counted) else ""
-    step = (
-        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(traffic))} over each "
-        "rank's link in rings"
-    )
-    alone = sum(use.ranks == 1 for use in uses)
-    return step, *([f"groups of one rank move nothing: {plural(alone, 'row')}"] if alone else [])

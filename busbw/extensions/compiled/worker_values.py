@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from busbw.extensions.program.worker_values import Use
+from busbw.extensions.program.worker_values import Difference, Use
 from busbw.model.case import Case, Spec
 from busbw.model.limits import Count, Date, Natural
 from busbw.model.machine import DeviceSet
@@ -130,21 +130,6 @@ class CompiledBaseline:
     def text(self) -> str:
         """Return the algorithm in words."""
         return self.compiled.algorithm_text if self.compiled else "out of memory"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A value of `name` that changed. `fails` says whether the case fails because of it."""
-
-    name: str
-    before: str
-    now: str
-    fails: bool
-
-    @property
-    def text(self) -> str:
-        """Such as ``strategy: StrategyND -> StrategyRing``."""
-        return f"{self.name}: {self.before or 'none'} -> {self.now or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ collective by itself; with `--topology`, the extension `compiled` compares all o
 ones. `dumps` reads files of optimized HLO in place of a program.
 """
 
+COMMANDS = {"program": "command"}
 MODES = {"busbw_verdict": "mode:mode_of"}
 OPTIONS = {"program": "options:PROGRAM"}
 WORKER_OPERATIONS = {"program": "worker:list_collectives"}

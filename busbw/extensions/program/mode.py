@@ -33,13 +33,15 @@ from .worker_values import ProgramCollectives, ProgramError
 class ProgramCases:
     """A program: how often a step runs each of its cases, and what each case is called.
 
-    `notes` name the collectives that are measured with another dtype, or not at all.
+    `notes` name the collectives that are measured with another dtype, or not at all; `left_out`
+    are those that are not measured, though they move data.
     """
 
     name: str
     times: Mapping[Spec, int]
     labels: Mapping[Spec, str]
     notes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     def opening(self) -> Iterator[str]:
         """Yield what is measured of the program, and what is not."""
@@ -62,6 +64,7 @@ class ProgramCases:
             f"{name}: {seconds_text(total_s, 3)} a step{was}: "
             f"{self.labels[most]} x {self.times[most]} is {now_s[most] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
+            + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
         )
 
     def _seconds(self, verdicts: Mapping[Spec, Verdict], side: str) -> dict[Spec, float]:
@@ -111,18 +114,14 @@ def _run(programs: Sequence[ProgramCases], collected: Collected, session: run.Se
 def cases_of(options: Options, source: str) -> ProgramCases:
     """Return the cases of a program. Raises UsageError."""
     framework, times = options.frameworks[0], dict[Spec, int]()
-    labels, notes = dict[Spec, str](), list[str]()
-    with usage_error(ProgramError, storage.InputError, where=f"--program={source}: "):
-        program = (
-            ProgramCollectives(uses=dumps.read(Path(source), options.ranks))
-            if is_dump(source)
-            else _compiled(options, framework, source)
-        )
+    labels, notes, left_out = dict[Spec, str](), list[str](), list[str]()
+    program = program_of(options, source)
     for use in program.uses:
         try:
             spec = spec_of(use, program.mesh, framework=framework, clock=options.clock)
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text(use.times)}: {error}")
+            left_out += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
         times[spec] = times.get(spec, 0) + use.times
         labels.setdefault(spec, use.name)
@@ -131,12 +130,26 @@ def cases_of(options: Options, source: str) -> ProgramCases:
     if not times:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
-    unique = tuple(dict.fromkeys(notes))
-    return ProgramCases(name=name_of(source), times=times, labels=labels, notes=unique)
+    return ProgramCases(
+        name=name_of(source),
+        times=times,
+        labels=labels,
+        notes=tuple(dict.fromkeys(notes)),
+        left_out=tuple(left_out),
+    )
 
 
-def _compiled(options: Options, framework: str, source: str) -> ProgramCollectives:
+def program_of(options: Options, source: str) -> ProgramCollectives:
+    """Return the collectives of a function or of a file of HLO. Raises UsageError."""
+    if not is_dump(source):
+        return _compiled(options, source)
+    with usage_error(ProgramError, storage.InputError, where=f"{source}: "):
+        return ProgramCollectives(uses=dumps.read(Path(source), options.ranks))
+
+
+def _compiled(options: Options, source: str) -> ProgramCollectives:
     """Let workers make and compile a program for the devices that are measured on."""
+    framework = options.frameworks[0]
     starter = machine.starter_of(
         options, framework, Side.CANDIDATE, device=options.device, ranks=options.ranks
     )

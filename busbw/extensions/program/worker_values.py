@@ -96,6 +96,21 @@ def merge(uses: Iterable[Use], total: Callable[[int, int], int] = operator.add) 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """A value of `name` that changed. `fails` says whether the case fails because of it."""
+
+    name: str
+    before: str
+    now: str
+    fails: bool
+
+    @property
+    def text(self) -> str:
+        """Such as ``strategy: StrategyND -> StrategyRing``."""
+        return f"{self.name}: {self.before or 'none'} -> {self.now or 'none'}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCollectives:
     """All collectives of a program of the user's; `mesh` has the extents of its axes by name."""
 

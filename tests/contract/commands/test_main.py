@@ -54,7 +54,8 @@ def test_help_names_the_script() -> None:
 ROOT = Path(__file__).parents[3]
 NAMES = [
     *("run", "history", "summary"),
-    *("bisect", "estimate", "page", "figure", "trace", "doctor", "init", "stack", "find-slow"),
+    *("bisect", "estimate", "page", "figure", "trace", "program", "doctor", "init", "stack"),
+    "find-slow",
 ]
 
 # The verbs with which the help of commands begins.

@@ -12,7 +12,8 @@ from busbw.extensions.compiled.judge import differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.parallel import Job
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Difference
+from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec
+from busbw.extensions.program.worker_values import Difference
 from busbw.model.case import converted
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind

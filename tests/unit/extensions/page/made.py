@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw.extensions.compiled.results import CompiledSession
-from busbw.extensions.compiled.worker_values import Difference
 from busbw.extensions.page.page import Page, page
+from busbw.extensions.program.worker_values import Difference
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.launch import Failure, LaunchId, Measurement

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.compiled.judge import collectives_changed
+from busbw.extensions.program.changes import collectives_changed
 from busbw.extensions.program.worker_values import Use
 
 GATHER = Use(

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from busbw.extensions.compiled.report import collectives_table, traffic_bytes
+from busbw.extensions.program.table import collectives_table, traffic_bytes
 from busbw.extensions.program.worker_values import Use
 
 SUM = Use(

@@ -1,0 +1,79 @@
+"""`busbw program FILE...`: show the collectives of programs, or how those of two programs differ.
+
+A program is a file of optimized HLO, or a function that a worker compiles. Measures nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from busbw.cli import Commands, add_command
+from busbw.report.renderers import render
+from busbw.session.arguments import device, whole_number
+from busbw.session.command_line import read_options
+from busbw.session.errors import UsageError
+
+from .changes import collectives_changed
+from .mode import program_of
+from .options import is_dump, parse_source
+from .table import collectives_table
+from .worker_values import ProgramCollectives
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command and its arguments."""
+    parser = add_command(
+        commands,
+        "program",
+        run,
+        help="Show the collectives of your program, or how those of two programs differ",
+        description="Show every collective of a program: payload, axes, how often a step runs it, "
+        "and its source line. With two programs, show how the collectives of the second differ "
+        "from those of the first; the exit code is then 1 if they differ. Measures nothing.",
+        example="busbw program monday.hlo.txt tuesday.hlo.txt",
+    )
+    parser.add_argument(
+        "programs",
+        nargs="+",
+        type=parse_source,
+        metavar="PROGRAM",
+        help="A file of optimized HLO, as --xla_dump_to writes it, or FILE.py:FUNCTION or "
+        "MODULE:FUNCTION, which busbw compiles with JAX for the attached devices",
+    )
+    parser.add_argument(
+        "--ranks",
+        type=whole_number(2),
+        metavar="N",
+        help="Compile for N ranks, or the number of ranks of a file that does not have it",
+    )
+    parser.add_argument(
+        "--device",
+        type=device,
+        metavar="{auto,cpu,gpu,tpu}",
+        help="Compile for this kind of device (default: auto)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    if len(options.programs) > 2:
+        raise UsageError(f"expected one program or two, got {len(options.programs)}")
+    programs = [_read(source, options) for source in options.programs]
+    for source, program in zip(options.programs, programs):
+        print("\n".join([f"{source}:", *render("text", collectives_table(program.uses))]))
+    if len(programs) == 1:
+        return 0
+    old, new = (program.uses for program in programs)
+    changes = [change.text for change in collectives_changed(old, new)]
+    print("\n".join(["", *(changes or ["the collectives are the same"])]))
+    return int(bool(changes))
+
+
+def _read(source: str, options: argparse.Namespace) -> ProgramCollectives:
+    """Return the collectives of one program. Raises UsageError."""
+    # A file needs no framework.
+    framework = "fake" if is_dump(source) else "jax"
+    words = [f"--program={source}", f"--frameworks={framework}"]
+    words += [f"--ranks={options.ranks}"] if options.ranks else []
+    words += [f"--device={options.device.value}"] if options.device else []
+    return program_of(read_options(words, Path.cwd()), source)

@@ -1,0 +1,77 @@
+"""The collectives of a program as a table, with what a step moves below it."""
+
+from __future__ import annotations
+
+from busbw.collectives import COLLECTIVES
+from busbw.model.words import bytes_text, payload_text, plural
+from busbw.report.table import Column, Table, rows_of
+
+from .worker_values import Use, Uses
+
+_COLUMNS = (
+    Column("kind", "collective", left_aligned=True, fits=True),
+    Column("dtype", "dtype", left_aligned=True, fits=True, gap=2),
+    Column("payload_bytes", "payload", text=payload_text, fits=True),
+    Column("where", "over", left_aligned=True, fits=True, gap=2),
+    Column("times", "runs", left_aligned=True, fits=True, gap=2),
+    Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
+    Column("started", "start to end", left_aligned=True, fits=True, gap=2),
+    Column("source", "source", left_aligned=True, gap=2),
+)
+
+
+def collectives_table(uses: Uses) -> Table:
+    """Return a row for each collective."""
+    rows = rows_of(
+        {
+            "kind": use.kind.replace("_", "-"),
+            "dtype": use.dtype,
+            "payload_bytes": use.payload_bytes,
+            "where": _over(use),
+            "times": use.times_text(use.times),
+            "traffic_bytes": traffic_bytes(use),
+            "started": _started(use),
+            "source": use.source or None,
+        }
+        for use in uses
+    )
+    return Table(columns=_COLUMNS, rows=rows, notes=_notes(uses), indent=4)
+
+
+def traffic_bytes(use: Use) -> int | None:
+    """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
+
+    Return None for a collective without a factor, with unknown groups, or of which nobody knows how
+    often it runs.
+    """
+    if use.ranks == 1:
+        return 0
+    collective = COLLECTIVES.get(use.kind)
+    if collective is None or use.per_iteration or not use.ranks:
+        return None
+    return round(use.payload_bytes * collective.bus_factor(use.ranks) * use.times)
+
+
+def _over(use: Use) -> str:
+    if use.axes:
+        return f"{use.axes} ({use.ranks})"
+    return f"groups of {use.ranks}" if use.ranks else "unknown groups"
+
+
+def _started(use: Use) -> str:
+    if not use.asynchronous:
+        return "synchronous"
+    return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
+
+
+def _notes(uses: Uses) -> tuple[str, ...]:
+    traffic = [use for use in map(traffic_bytes, uses) if use is not None]
+    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
+    moved = sum(use.payload_bytes * use.times for use in counted)
+    most = "at most " if any(use.at_most for use in counted) else ""
+    step = (
+        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(traffic))} over each "
+        "rank's link in rings"
+    )
+    alone = sum(use.ranks == 1 for use in uses)
+    return step, *([f"groups of one rank move nothing: {plural(alone, 'row')}"] if alone else [])

@@ -1,0 +1,56 @@
+"""`busbw program`: the collectives of optimized HLO, and how those of two programs differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.command_line import Answer, asked_here
+from tests.unit.extensions.program.recorded import dump
+
+
+def _program(folder: Path, *names: str) -> Answer:
+    """Run the command on recorded programs, each written to a file."""
+    paths = [folder / f"{name}.txt" for name in names]
+    for path, name in zip(paths, names):
+        path.write_text(dump(name))
+    return asked_here("program", *paths)
+
+
+def test_the_command_shows_every_collective_of_one_program(tmp_path: Path) -> None:
+    answer = _program(tmp_path, "fsdp.v6e_2x4")
+    assert (answer.code, answer.err) == (0, "")
+    rows = [line.split() for line in answer.out.splitlines()[2:]]
+    assert [(row[0], *row[-2:]) for row in rows[:-1]] == [
+        ("reduce-scatter", "synchronous", "program/steps.py:49"),
+        ("all-gather", "synchronous", "program/steps.py:52"),
+        ("all-reduce", "synchronous", "program/steps.py:53"),
+    ]
+    assert "a step: 32.0 MiB of payloads, 28.0 MiB over each rank's link in rings" in answer.out
+
+
+def test_two_programs_that_differ_give_exit_code_1_and_their_difference(tmp_path: Path) -> None:
+    answer = _program(tmp_path, "fsdp.v5e_2x4", "fsdp.v6e_2x4")
+    last = answer.out.splitlines()[-1]
+    ways = "4 asynchronous, 4 synchronous -> synchronous (program/steps.py:52)"
+    assert (answer.code, last) == (1, f"all-gather of bfloat16 2M in groups of 8: {ways}")
+
+
+def test_two_programs_with_the_same_collectives_give_exit_code_0(tmp_path: Path) -> None:
+    answer = _program(tmp_path, "fsdp.v6e_2x4", "fsdp.v6e_2x4")
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, "the collectives are the same")
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        (["README.md"], "README.md: its first line is '# busbw'; expected optimized HLO"),
+        (["nothing"], "or a file of optimized HLO; got 'nothing'"),
+        (["README.md"] * 3, "expected one program or two, got 3"),
+    ],
+)
+def test_something_else_than_one_or_two_programs_is_a_usage_error(
+    sources: list[str], words: str
+) -> None:
+    asked_here("program", *sources).refuses(words)
