@@ -6,10 +6,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from busbw.model.verdict import Curve
-from busbw.model.words import by_text
+from busbw.model.verdict import Curve, Verdict
+from busbw.model.words import Outcome, by_text
 
 # Two parameters need more than two sizes, and sizes that are far enough apart to separate them.
 _LEAST_SIZES = 4
@@ -83,78 +82,67 @@ _SLOWER = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SizeShift:
-    """The change of the time of one payload.
-
-    `log_ratio` is log(now / before) with its `standard_error`. `is_significant`: this size alone is
-    judged slower.
-    """
-
-    payload_bytes: int
-    log_ratio: float
-    standard_error: float
-    is_significant: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Fit:
-    """The fit of ratios by 1 + `change` x the share that a `part` has of the time of each size.
-
-    The part is ``latency`` (small payloads, fading with size), ``bandwidth`` (large payloads) or
-    ``all``. `error` is the standard error of `change`, and `cost` the sum of squared residuals.
-    """
-
-    part: str
-    shares: Sequence[float]
-    change: float
-    error: float
-    cost: float
-
-
-def _best_fit(curve: Curve, sizes: Sequence[SizeShift]) -> _Fit:
-    """Return the part that explains the ratios best, by weighted least squares.
-
-    Sizes on one side of the half payload (half of its time is latency) tell neither part from all.
-    """
-    parts = {"all": [1.0] * len(sizes)}
-    latency = [curve.latency_share(size.payload_bytes) for size in sizes]
-    if min(latency) <= _MOSTLY <= max(latency):
-        parts |= {"latency": latency, "bandwidth": [1 - share for share in latency]}
-    gains = [math.expm1(size.log_ratio) for size in sizes]
-    errors = [math.exp(size.log_ratio) * max(size.standard_error, _LEAST_ERROR) for size in sizes]
-    fits = []
-    for part, shares in parts.items():
-        squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
-        products = (s * g / e**2 for s, g, e in zip(shares, gains, errors))
-        change = math.fsum(products) / squares
-        cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
-        fits.append(_Fit(part=part, shares=shares, change=change, error=squares**-0.5, cost=cost))
-    return min(fits, key=lambda fit: fit.cost)
-
-
 def shift_of_curve(
-    curve: Curve | None, sizes: Sequence[SizeShift], *, quantile: float, floor: float
+    curve: Curve | None, verdicts: Sequence[Verdict], *, quantile: float, floor: float
 ) -> str:
     """Describe a shift of latency, 1/bandwidth or both that no single size shows; empty for none.
 
-    The sizes that are mostly of the shifted part must show it in the median, too: a curve that does
-    not fit moves more than they do.
+    The change is that of the part of the time that explains the ratios best: latency (small
+    payloads, fading with size), bandwidth (large payloads) or all. The sizes that are mostly of
+    this part must show it in the median, too: a curve that does not fit moves more than they do.
 
     Args:
         curve: The curve before, None for unknown: then there is no shift.
-        sizes: The change of each size; there is no shift if one of them is significant by itself.
+        verdicts: The verdict of each size; there is no shift if one of them is REGRESSED.
         quantile: The shift must exceed so many of its standard errors.
         floor: The shift must exceed this fraction.
 
     """
-    if curve is None or len(sizes) < 2 or any(size.is_significant for size in sizes):
+    shifts = [
+        (verdict.spec.payload_bytes, math.log(verdict.ratio), verdict.ratio_error)
+        for verdict in verdicts
+        if verdict.ratio is not None and verdict.ratio_error is not None
+    ]
+    is_seen = any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts)
+    if curve is None or len(shifts) < 2 or is_seen:
         return ""
-    fit = _best_fit(curve, sizes)
-    mostly = [(size, share) for size, share in zip(sizes, fit.shares) if share >= _MOSTLY]
-    middle = statistics.median(math.expm1(size.log_ratio) for size, _ in mostly)
-    is_seen = middle >= floor * statistics.median(share for _, share in mostly)
-    if not is_seen or fit.change <= max(floor, quantile * fit.error):
+    gains = [math.expm1(log_ratio) for _, log_ratio, _ in shifts]
+    errors = [math.exp(log_ratio) * max(error, _LEAST_ERROR) for _, log_ratio, error in shifts]
+    parts = _parts(curve, [size for size, _, _ in shifts])
+    fits = {part: _fit_change(shares, gains, errors) for part, shares in parts.items()}
+    part = min(fits, key=lambda part: fits[part][0])
+    _, change, error = fits[part]
+    mostly = [(gain, share) for gain, share in zip(gains, parts[part]) if share >= _MOSTLY]
+    middle = statistics.median(gain for gain, _ in mostly)
+    least = floor * statistics.median(share for _, share in mostly)
+    if middle < least or change <= max(floor, quantile * error):
         return ""
-    change = 1 / (1 + fit.change) - 1 if fit.part == "bandwidth" else fit.change
-    return f"{_SLOWER[fit.part]} {by_text(change)}; no single payload shows it"
+    change = 1 / (1 + change) - 1 if part == "bandwidth" else change
+    return f"{_SLOWER[part]} {by_text(change)}; no single payload shows it"
+
+
+def _parts(curve: Curve, payloads: Sequence[int]) -> dict[str, list[float]]:
+    """Return the share of each part in the time of each payload.
+
+    Payloads on one side of the half payload (half of its time is latency) tell neither part from
+    all.
+    """
+    latency = [curve.latency_share(size) for size in payloads]
+    parts = {"all": [1.0] * len(payloads)}
+    if min(latency) <= _MOSTLY <= max(latency):
+        parts |= {"latency": latency, "bandwidth": [1 - share for share in latency]}
+    return parts
+
+
+def _fit_change(
+    shares: Sequence[float], gains: Sequence[float], errors: Sequence[float]
+) -> tuple[float, float, float]:
+    """Fit `gains` by a change of the part that has `shares`, by weighted least squares.
+
+    Returns the sum of squared residuals, the change and its standard error.
+    """
+    squares = math.fsum((s / e) ** 2 for s, e in zip(shares, errors))
+    products = (s * g / e**2 for s, g, e in zip(shares, gains, errors))
+    change = math.fsum(products) / squares
+    cost = math.fsum(((g - change * s) / e) ** 2 for s, g, e in zip(shares, gains, errors))
+    return cost, change, squares**-0.5

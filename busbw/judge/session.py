@@ -9,22 +9,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from busbw.model.case import Case
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import (
-    Outcome,
-    SessionOutcome,
-    plural,
-)
+from busbw.model.words import Outcome, SessionOutcome, cut_short, plural, ratio_text
 from busbw.stats.variance import t_quantile
 
-from .curve import SizeShift, fit_curve, shift_of_curve
-from .policy import CURVE_FREEDOM, Policy
+from .case import Terms
+from .curve import fit_curve, shift_of_curve
+from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
-from .undecided import NoisyCasePolicy, noisy_text, too_noisy_text
+
+# More NOISY cases than these are counted.
+_MOST_NAMED = 8
 
 
 def fit_groups(
@@ -39,32 +38,21 @@ def fit_groups(
         if verdict.case is not None and verdict.now is not None:
             _, family = families.setdefault(verdict.case.family, (verdict.case, []))
             family.append(verdict)
-    # Each group has a latency, a bandwidth and both together to test.
-    level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(families)))
-    # The quantile needs SciPy, whose import takes longer than judging without it.
-    quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
+    quantile = math.inf
+    if interleaved:
+        # Each group has a latency, a bandwidth and both together to test. The quantile needs SciPy,
+        # whose import takes longer than judging without it.
+        level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(families)))
+        quantile = t_quantile(level, CURVE_FREEDOM)
     groups = []
     for case, family in families.values():
         payloads = [(verdict.spec.payload_bytes, verdict) for verdict in family]
         after = fit_curve({size: v.now.median_s for size, v in payloads if v.now})
         before = fit_curve({size: v.baseline.median_s for size, v in payloads if v.baseline})
-        shifts = _shifts(family) if interleaved else ()
-        shifted = shift_of_curve(before, shifts, quantile=quantile, floor=policy.looks.min_loss)
+        sizes = family if interleaved else ()
+        shifted = shift_of_curve(before, sizes, quantile=quantile, floor=policy.looks.min_loss)
         groups.append(SizeGroup(case=case, now=after, shifted=shifted))
     return tuple(groups)
-
-
-def _shifts(verdicts: Sequence[Verdict]) -> list[SizeShift]:
-    return [
-        SizeShift(
-            payload_bytes=v.spec.payload_bytes,
-            log_ratio=math.log(v.ratio),
-            standard_error=v.ratio_error,
-            is_significant=v.outcome is Outcome.REGRESSED,
-        )
-        for v in verdicts
-        if v.ratio is not None and v.ratio_error is not None
-    ]
 
 
 def slower_text(name: str, cases: int, shared: Shared) -> str:
@@ -81,8 +69,7 @@ def slower_text(name: str, cases: int, shared: Shared) -> str:
 class SessionContext:
     """The facts about a session in addition to its cases."""
 
-    # The planned number of launches of each case.
-    launches: int
+    terms: Terms
     # Cases are compared with baselines, not with an interleaved reference.
     has_baselines: bool = True
     # A measurement becomes the baseline where there is none.
@@ -108,7 +95,8 @@ class SessionContext:
     # Cases deviate so many times as much as usual, as in so many of the last ten sessions.
     noise_ratio: float = 1.0
     noisy_sessions: int = 0
-    noisy_cases: NoisyCasePolicy = field(default_factory=NoisyCasePolicy)
+    # Cases that are NOISY only because a finding says what else may have made them slower.
+    doubted: frozenset[Spec] = frozenset()
 
 
 def judge_session(
@@ -225,10 +213,11 @@ def _reasons(
     yield from _without_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole = [m for m in measurements if m.case not in failed]
-    short = [m.case.name for m in whole if 0 < m.launches < context.launches]
+    short = [m.case.name for m in whole if 0 < m.launches < context.terms.launches]
     if short:
         count = plural(len(short), "case")
-        yield f"{count} with fewer than {context.launches} launches; the first is {short[0]}"
+        least = context.terms.launches
+        yield f"{count} with fewer than {least} launches; the first is {short[0]}"
     if context.missing:
         yield f"cases that have a baseline were not measured: {'; '.join(context.missing)}"
     yield from context.fallbacks
@@ -244,7 +233,63 @@ def _reasons(
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
         )
-    yield from filter(None, (too_noisy_text(verdicts, context.noisy_cases), context.early_end))
+    yield from filter(None, (_too_noisy_text(verdicts, context), context.early_end))
     if context.skip_option:
         option = context.skip_option
         yield f"{option} asks that benchmarks be skipped; a skipped session is not green"
+
+
+def select_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
+    """Return the NOISY cases that count towards the tenth of the cases that may be NOISY.
+
+    All count if two stacks are interleaved, since both have all disturbances. Against baselines a
+    case always counts if its limit is too wide, or if it is doubted: neither can be judged. A case
+    above its limit counts unless the device is shared: other work on it makes unchanged cases look
+    slower. As soon as two cases are NOISY, cases within their limits count as well, unless the
+    device is shared or the user set the limit.
+    """
+    policy, is_fixed = context.terms.policy, context.terms.fail_above is not None
+    noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
+    is_strict = len(noisy) > 1 and not (policy.is_shared or is_fixed)
+    if is_strict or not context.has_baselines:
+        return noisy
+    # The user chose how wide a fixed limit is.
+    widest = math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit
+    return [
+        verdict
+        for verdict in noisy
+        if verdict.limit is None
+        or verdict.limit > widest
+        or verdict.spec in context.doubted
+        or (_is_above(verdict) and not policy.is_shared)
+    ]
+
+
+def _is_above(verdict: Verdict) -> bool:
+    """Return whether the time of a case exceeds its limit, confirmed or not."""
+    return (verdict.ratio or 0.0) > (verdict.limit or math.inf)
+
+
+def _too_noisy_text(verdicts: Sequence[Verdict], context: SessionContext) -> str:
+    """Return why a session has too many NOISY cases to have a verdict, or an empty text."""
+    counted = select_noisy(verdicts, context)
+    judged = sum(verdict.ratio is not None for verdict in verdicts)
+    if len(counted) <= MOST_NOISY * judged:
+        return ""
+    many = f"{len(counted)} of {plural(judged, 'case')}"
+    return f"{many} too noisy to judge; the first is {counted[0].name}"
+
+
+def noisy_text(verdicts: Sequence[Verdict]) -> str:
+    """Return the NOISY cases above the expected time, those above their limits first; "" for none.
+
+    The last line of a session has this text: a case that looked slower must not be hidden.
+    """
+    slower = [v for v in verdicts if v.outcome is Outcome.NOISY and (v.ratio or 0.0) > 1.0]
+    slower.sort(key=lambda verdict: (not _is_above(verdict), -(verdict.ratio or 0.0)))
+    texts = [
+        f"{verdict.name} {ratio_text(verdict.ratio or 0.0)} x "
+        f"(limit {ratio_text(verdict.limit or 0.0)} x)"
+        for verdict in slower
+    ]
+    return f"NOISY: {', '.join(cut_short(texts, _MOST_NAMED, 'case'))}" if texts else ""

@@ -125,6 +125,11 @@ class Verdict:
         return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
 
     @property
+    def name(self) -> str:
+        """The name of the case, or the id of what was requested if there is no case."""
+        return self.case.name if self.case is not None else self.spec.id
+
+    @property
     def group_name(self) -> str:
         """Return what the case shares with all sizes of its kind, in words."""
         return self.case.group_name if self.case is not None else self.spec.framework

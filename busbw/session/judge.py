@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,6 @@ from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Loss, find_losses, losses_text, odd_sessions, odd_text, repaired_text
 from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
 from busbw.judge.session import SessionContext, fit_groups, judge_session, slower_text
-from busbw.judge.undecided import NoisyCasePolicy
 from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
@@ -111,7 +109,7 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         _context(measured, verdicts),
         skip_option=skip,
         unconfirmed=tuple(spec.id for spec, ruling in rulings.items() if ruling.is_suspected),
-        noisy_cases=_noisy_cases(measured, rulings),
+        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
         slower=(*_slower_texts(measured, assessments, losses, rulings), *curve_texts(groups)),
         drift=losses_text([loss for loss in losses if loss.case is None and loss.is_gradual]),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
@@ -152,7 +150,7 @@ def _context(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> SessionCon
     options, elsewhere = measured.options, _other_ranks(measured)
     is_required = bool(elsewhere) and options.require_baselines
     return SessionContext(
-        launches=measured.plan.launches,
+        terms=_terms(measured),
         has_baselines=not measured.is_paired,
         # Out of memory is stored as the machine's own limit.
         accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
@@ -161,20 +159,6 @@ def _context(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> SessionCon
         early_end=measured.lost,
         notes=("" if is_required else elsewhere,),
         accepts_all=options.update_baselines == "all",
-    )
-
-
-def _noisy_cases(measured: Measured, rulings: Mapping[Spec, Ruling]) -> NoisyCasePolicy:
-    """Return which NOISY cases count; two stacks that are interleaved share all disturbances."""
-    policy, is_fixed = measured.policy, measured.options.fail_above is not None
-    if measured.is_paired:
-        return NoisyCasePolicy()
-    return NoisyCasePolicy(
-        # The user chose how wide the limit is.
-        max_useful_ratio=math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit,
-        is_shared=policy.is_shared,
-        is_fixed=is_fixed,
-        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from busbw.judge.findings import SessionFinding
 from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
-from busbw.judge.undecided import verdict_name
 from busbw.model.stored import Session, merge_sessions
 from busbw.model.verdict import Verdict
 from busbw.model.words import SessionOutcome, cut_short, plural
@@ -51,8 +50,7 @@ def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Se
     """
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
     texts = [
-        f"{v.outcome.value} {verdict_name(v)}"
-        + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
+        f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
     lost = "; ".join((*cut_short(texts, _MOST_NAMED, "case"), *slower)) or "nothing slower"

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import SizeShift, fit_curve, shift_of_curve
-from busbw.model.verdict import Curve
-from busbw.model.words import MIB
+from busbw.judge.curve import fit_curve, shift_of_curve
+from busbw.model.verdict import Curve, Verdict
+from busbw.model.words import MIB, Outcome
+from tests.helpers import build
 
 LATENCY_S, BANDWIDTH = 50e-6, 3.4e9
 SIZES = tuple(1024 * 4**step for step in range(9))
@@ -158,18 +159,18 @@ def shifts(
     seed: int | None = None,
     error: float = ERROR,
     judged: bool = True,
-) -> list[SizeShift]:
-    """The sizes' shifts by `ratio`, with noise if there is a seed; two errors are significant."""
+) -> list[Verdict]:
+    """The verdicts of sizes slower by `ratio`, with noise if there is a seed; two errors fail."""
     source = random.Random(seed)
     ratios = [
         math.log(ratio(s)) + (source.gauss(0, error) if seed is not None else 0.0) for s in sizes
     ]
     return [
-        SizeShift(
-            payload_bytes=size,
-            log_ratio=ratio,
-            standard_error=error,
-            is_significant=judged and ratio > 2 * error,
+        build.verdict(
+            Outcome.REGRESSED if judged and ratio > 2 * error else Outcome.PASS,
+            spec=build.spec(payload_bytes=size),
+            ratio=math.exp(ratio),
+            ratio_error=error,
         )
         for size, ratio in zip(sizes, ratios)
     ]
@@ -218,7 +219,7 @@ def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
     ],
     ids=["floor", "error", "judged", "one size", "faster", "a single size", "none"],
 )
-def test_these_are_no_shift(sizes: list[SizeShift], quantile: float, floor: float) -> None:
+def test_these_are_no_shift(sizes: list[Verdict], quantile: float, floor: float) -> None:
     assert shift_of_curve(CURVE, sizes, quantile=quantile, floor=floor) == ""
     assert shift_of_curve(None, sizes, quantile=quantile, floor=floor) == ""
 

@@ -9,27 +9,33 @@ from typing import Any
 
 import pytest
 
+from busbw.judge.case import Terms
 from busbw.judge.expected_times import CaseNoise
+from busbw.judge.policy import POLICIES
 from busbw.judge.rule import Shared
 from busbw.judge.session import (
     SessionContext,
     fit_groups,
     judge_session,
+    noisy_text,
+    select_noisy,
     slower_text,
 )
-from busbw.judge.undecided import NoisyCasePolicy, noisy_text
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY
 from tests.unit.judge.simulated_sessions import SIZES
+
+ON_CPU, ON_TPU = Terms(policy=POLICIES[Device.CPU]), Terms(policy=POLICIES[Device.TPU])
+FOUR_LAUNCHES = replace(ON_TPU, launches=4)
 
 
 def _session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], **about: Any
 ) -> SessionVerdict:
-    return judge_session(verdicts, measurements, SessionContext(**{"launches": 3, **about}))
+    return judge_session(verdicts, measurements, SessionContext(**{"terms": ON_TPU, **about}))
 
 
 def _fine(**about: Any) -> SessionVerdict:
@@ -154,7 +160,7 @@ def test_what_no_single_case_shows_fails_the_session(
 
 def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     whole = {"slower": ("rate",), "drift": DRIFTED}
-    session = _fine(**whole, launches=4)
+    session = _fine(**whole, terms=FOUR_LAUNCHES)
     assert session.outcomes == (
         SessionOutcome.SLOWER,
         SessionOutcome.DRIFT,
@@ -162,7 +168,7 @@ def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     )
     assert session.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
     assert DRIFTED in session.text and "fewer than 4 launches" in session.text
-    accepted = _fine(**whole, launches=4, accepts_all=True)
+    accepted = _fine(**whole, terms=FOUR_LAUNCHES, accepts_all=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
@@ -283,9 +289,7 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
         for payload, ratio in ratios.items()
     ]
     measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(verdicts)
-    session = _session(
-        verdicts, measured, noisy_cases=NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
-    )
+    session = _session(verdicts, measured, terms=ON_CPU)
     assert session.outcome is SessionOutcome.PASS
     named = ", ".join(
         f"jax.all_reduce.psum.float32.{size} {ratio} x (limit 2.41 x)"
@@ -296,15 +300,9 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
     assert session.text.endswith(f"; NOISY: {named}")
 
 
-ON_CPU = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
-ON_TPU = NoisyCasePolicy(max_useful_ratio=1.5)
-
-
 @pytest.mark.parametrize(
-    ("counting", "noisy", "counted"),
+    ("terms", "noisy", "counted"),
     [
-        # Two stacks that are interleaved: a NOISY case is undecided.
-        (NoisyCasePolicy(), _noisy(1.01, limit=1.02), 1),
         # On a device of one's own all count, but for a single case within its limit.
         (ON_TPU, _noisy(1.01, limit=1.02), 0),
         (ON_TPU, _noisy(1.03, limit=1.02), 1),
@@ -314,42 +312,39 @@ ON_TPU = NoisyCasePolicy(max_useful_ratio=1.5)
         (ON_CPU, _noisy(2.74, 2.5, 2.4, 2.0, limit=2.3), 0),
         (ON_CPU, _noisy(2.0, limit=4.1), 1),
         # A limit that the user set: what lies within it is as the user wants it.
-        (
-            NoisyCasePolicy(max_useful_ratio=math.inf, is_fixed=True),
-            _noisy(1.2, 1.2, 1.3, limit=1.25),
-            1,
-        ),
-        (
-            NoisyCasePolicy(max_useful_ratio=math.inf, is_fixed=True, is_shared=True),
-            _noisy(1.3, limit=1.25),
-            0,
-        ),
+        (replace(ON_TPU, fail_above=1.25), _noisy(1.2, 1.2, 1.3, limit=1.25), 1),
+        (replace(ON_CPU, fail_above=1.25), _noisy(1.3, limit=1.25), 0),
     ],
 )
 def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
-    counting: NoisyCasePolicy, noisy: list[Verdict], counted: int
+    terms: Terms, noisy: list[Verdict], counted: int
 ) -> None:
-    assert len(counting.select([*noisy, build.verdict(ratio=9.0, limit=1.01)])) == counted
+    verdicts, context = [*noisy, build.verdict(ratio=9.0, limit=1.01)], SessionContext(terms=terms)
+    assert len(select_noisy(verdicts, context)) == counted
+    # Two stacks that are interleaved: a NOISY case is undecided.
+    assert select_noisy(verdicts, replace(context, has_baselines=False)) == noisy
 
 
 def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
     (verdict,) = _noisy(2.8)
-    throttled = NoisyCasePolicy(
-        max_useful_ratio=4.0, is_shared=True, doubted=frozenset({verdict.spec})
-    )
-    session = _session([verdict], [build.measurement(1e-3, 1e-3, 1e-3)], noisy_cases=throttled)
+    measured, doubted = [build.measurement(1e-3, 1e-3, 1e-3)], frozenset({verdict.spec})
+    session = _session([verdict], measured, terms=ON_CPU, doubted=doubted)
     assert session.outcome is SessionOutcome.NO_VERDICT
 
 
 def test_every_reason_against_a_session_is_said() -> None:
-    text = _fine(launches=4, skip_option="--x", missing=("b",), fallbacks=("c",)).text
+    text = _fine(
+        terms=FOUR_LAUNCHES,
+        skip_option="--x",
+        missing=("b",),
+        fallbacks=("c",),
+    ).text
     for words in ("fewer than 4 launches", "--x asks", "not measured: b", "c"):
         assert words in text
 
 
 def test_a_suspicion_that_could_not_be_seen_again_is_no_verdict() -> None:
-    about = SessionContext(launches=1, unconfirmed=("jax-default-float32-4K",))
-    session = judge_session([build.verdict()], [build.measurement(1e-3)], about)
+    session = _fine(unconfirmed=("jax-default-float32-4K",))
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text.startswith("seemed slower, but --time-budget ran out before it was")
     assert session.text.endswith(": jax-default-float32-4K")
@@ -359,9 +354,7 @@ def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
     slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)]
     # A limit that is narrow enough has judged what is noisy for another reason.
-    counting = NoisyCasePolicy(max_useful_ratio=4.0, is_shared=True)
-    assert not _session([slow], measured, noisy_cases=counting).failed
-    counting = replace(counting, doubted=frozenset([slow.spec]))
-    session = _session([slow], measured, noisy_cases=counting)
+    assert not _session([slow], measured, terms=ON_CPU).failed
+    session = _session([slow], measured, terms=ON_CPU, doubted=frozenset([slow.spec]))
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert session.text.startswith("1 of 1 case too noisy to judge")
