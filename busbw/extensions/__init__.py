@@ -5,8 +5,8 @@ a name to ``"module:value"``; a module is imported only when its value is needed
 
 - HOOKS: functions that the core calls by name: `build_references` and `lock_references` for
   stacks, `check_host` before devices are looked for, `hosts_of` for several hosts, `tables` below
-  the tables of a session, `notes` of a Judged at its end, `session_findings`, which return a
-  SessionFinding of a Judged (`busbw.judge.findings`).
+  the tables of a session, `notes` of a Judged at its end, `session_findings`, which return the
+  SessionVerdict of a Judged with an outcome that holds, too, or with more text.
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their name.
 - MODES: functions that return a mode of sessions, by the fixture that its tests read.

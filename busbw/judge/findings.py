@@ -1,12 +1,12 @@
-"""What is noticed besides times, merged with the verdicts of cases and of the session."""
+"""What extensions notice besides times, merged with the verdicts of cases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,19 +42,3 @@ def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
         notes = [note for note in notes if note not in failures]
     extra = {name: value for finding in findings for name, value in finding.extra.items()}
     return replace(verdict, notes=tuple(dict.fromkeys(notes)), extra={**verdict.extra, **extra})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SessionFinding:
-    """What is noticed of a session: an outcome that holds, with its text, and notes."""
-
-    outcome: SessionOutcome | None = None
-    text: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def add_session_finding(session: SessionVerdict, finding: SessionFinding) -> SessionVerdict:
-    """Return the session's verdict with a finding; findings change only each other's place."""
-    if finding.outcome is not None:
-        session = session.with_outcome(finding.outcome, finding.text)
-    return replace(session, text="; ".join((session.text, *finding.notes)))

@@ -129,17 +129,18 @@ def apply_ceiling(
     bounds = [bound for bound in (of_links, ceiling) if bound is not None]
     margin = 1 + ABOVE_HARDWARE
     verdict = replace(verdict, ceiling=ceiling)
-    sides = {"": verdict.now, **({REFERENCE: verdict.baseline} if paired else {})}
-    rates = dict.fromkeys(sides, 0.0)
-    for prefix, side in sides.items():
-        if side is not None:
-            rates[prefix] = metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+    sides = {"": verdict.now, REFERENCE: verdict.baseline if paired else None}
+    rates = {
+        prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+        for prefix, side in sides.items()
+        if side is not None
+    }
+    for prefix, rate in rates.items():
         for bound in bounds:
-            if rates[prefix] > margin * bound.most_bytes_per_s:
-                return _impossible(verdict, bound, rates[prefix], prefix)
-    rate = rates[""]
-    if ceiling is not None and rate > margin * ceiling.bytes_per_s:
-        return _add_note(verdict, _above_one_way(ceiling, rate))
+            if rate > margin * bound.most_bytes_per_s:
+                return _impossible(verdict, bound, rate, prefix)
+    if ceiling is not None and rates.get("", 0.0) > margin * ceiling.bytes_per_s:
+        return _add_note(verdict, _above_one_way(ceiling, rates[""]))
     return verdict
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from busbw import extensions
 from busbw.baselines.store import frameworks_at, other_ranks
 from busbw.judge.case import Ruling, Terms, judge_case
-from busbw.judge.findings import Finding, add_session_finding, merge_findings
+from busbw.judge.findings import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Loss, find_losses, losses_text, odd_sessions, odd_text, repaired_text
 from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
@@ -128,8 +128,8 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         groups=groups,
         moved=_moved(measured, assessments, losses),
     )
-    for find in extensions.hooks("session_findings"):
-        judged = replace(judged, session=add_session_finding(judged.session, find(judged)))
+    for verdict_with_finding in extensions.hooks("session_findings"):
+        judged = replace(judged, session=verdict_with_finding(judged))
     return judged
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from busbw.judge.findings import SessionFinding
 from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
 from busbw.model.stored import Session, merge_sessions
-from busbw.model.verdict import Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, cut_short, plural
 
 # The framework of a locked reference, its earlier sessions (None without a history), and today's.
@@ -30,13 +29,12 @@ class MachineAnswer:
     is_slower: bool | None
 
 
-def finding_of(machine: MachineAnswer, stack: str) -> SessionFinding:
-    """Return what the locked stacks say of a session; `stack` is empty without a verdict."""
-    return SessionFinding(
-        outcome=SessionOutcome.MACHINE_SHIFT if machine.is_slower else None,
-        text=machine.text,
-        notes=(*filter(None, (stack,)), f"the machine: {machine.text}"),
-    )
+def add_machine(session: SessionVerdict, machine: MachineAnswer, stack: str) -> SessionVerdict:
+    """Add what the locked stacks say of a session; `stack` is empty without a verdict."""
+    if machine.is_slower:
+        session = session.with_outcome(SessionOutcome.MACHINE_SHIFT, machine.text)
+    texts = filter(None, (session.text, stack, f"the machine: {machine.text}"))
+    return replace(session, text="; ".join(texts))
 
 
 def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Sequence[str]) -> str:

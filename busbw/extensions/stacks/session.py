@@ -8,11 +8,11 @@ from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.history.files import HistoryError, read
 from busbw.history.lines import Series, earlier
-from busbw.judge.findings import SessionFinding
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, Session, changes
+from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
 from busbw.session.errors import usage_error
 from busbw.session.judge import curve_texts
@@ -21,7 +21,7 @@ from busbw.session.machine import key_on, python_of
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import Judged, Measured
 
-from .machine import MachineAnswer, finding_of, judge_machine, stack_text
+from .machine import MachineAnswer, add_machine, judge_machine, stack_text
 from .options import cache_of
 from .reference import build, lock
 from .uv import StackError
@@ -55,18 +55,18 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     return [note for note in notes if note]
 
 
-def session_finding(judged: Judged) -> SessionFinding:
-    """Return whether the machine or the stack is slower, by the locked stacks if there are some."""
+def session_finding(judged: Judged) -> SessionVerdict:
+    """Add whether the machine or the stack is slower, by the locked stacks if there are some."""
     measured = judged.observed
     if not isinstance(measured, Measured) or not measured.options.stacks:
-        return SessionFinding()
+        return judged.session
     machine = _judge_machine(measured)
     if machine is None:
-        return SessionFinding()
+        return judged.session
     verdicts, slower = judged.verdicts.values(), curve_texts(judged.groups)
     has_verdict = SessionOutcome.NO_VERDICT not in judged.session.outcomes
     stack = stack_text(verdicts, slower, _stack_changes(measured)) if has_verdict else ""
-    return finding_of(machine, stack)
+    return add_machine(judged.session, machine, stack)
 
 
 def _judge_machine(measured: Measured) -> MachineAnswer | None:

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.extensions.stacks.machine import MachineAnswer, finding_of, judge_machine, stack_text
-from busbw.judge.findings import add_session_finding
+from busbw.extensions.stacks.machine import MachineAnswer, add_machine, judge_machine, stack_text
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import Session
 from busbw.model.verdict import SessionVerdict
@@ -109,7 +108,7 @@ def test_only_a_slower_machine_changes_the_outcome(
 ) -> None:
     session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
     machine = MachineAnswer(text=TEXT, is_slower=is_slower)
-    session = add_session_finding(session, finding_of(machine, stack_text([], [], [])))
+    session = add_machine(session, machine, stack_text([], [], []))
     stack = "the stack (the same versions): nothing slower"
     assert session.outcome is outcome
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
