@@ -135,8 +135,13 @@ class Series:
         self.launches.append(launches)
         self.extremes.append(extreme)
         self.state = state
-        if state.window is not None:
-            self._discount(state.window)
+        window = state.window
+        if window is not None:
+            self.counted = [
+                position
+                for position in self.counted
+                if position < window.start or self.launches[position].median <= window.threshold
+            ]
 
     def expected(self, rule: Rule, end: int | None = None) -> ExpectedTime | None:
         """Return the expected time by the counted sessions before position `end`.
@@ -163,19 +168,6 @@ class Series:
         squares = math.fsum(launches.squares for launches in recent)
         return squares, sum(launches.freedom for launches in recent)
 
-    def _discount(self, window: Window) -> None:
-        """Let no session count that has the loss of `window`."""
-        self.counted = [
-            position
-            for position in self.counted
-            if position < window.start or self.launches[position].median <= window.threshold
-        ]
-
-
-def _median_of_chi_squared(freedom: float) -> float:
-    """Return the median of chi-squared over its degrees of freedom (Wilson and Hilferty, 1931)."""
-    return (1 - 2 / (9 * max(1.0, freedom))) ** 3
-
 
 def clipped_mean(
     variances: Sequence[tuple[float, float]], rule: Rule, units: Sequence[float] | None = None
@@ -194,8 +186,10 @@ def clipped_mean(
     if not variances:
         return 0.0
     whole = list(zip(variances, units or [1.0] * len(variances)))
+    # The median of chi-squared over its degrees of freedom is from Wilson and Hilferty (1931).
     ratios = (
-        variance / unit / _median_of_chi_squared(freedom) for (variance, freedom), unit in whole
+        variance / unit / (1 - 2 / (9 * max(1.0, freedom))) ** 3
+        for (variance, freedom), unit in whole
     )
     most = rule.max_variance_ratio * median(ratios)
     total = sum(freedom for _, freedom in variances)

@@ -214,6 +214,7 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
     is_wide = judged.widening > 1 and number >= history.rule.noise_sessions
     is_wide |= judged.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
+    shifts = {name: judged.values[name].launches.median for name in judged.shared}
     for case, times in today.items():
         series, latest = history.cases.setdefault(case, Series()), judged.values.get(case)
         if latest is not None:
@@ -225,8 +226,7 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
             series.append(number, latest.launches, states[case], counts=counts, extreme=extreme)
         else:
             is_pooled = case.framework in history.pooled_frameworks
-            shared = judged.values.get(case.framework) if is_pooled else None
-            shift = shared.launches.median if shared is not None else 0.0
+            shift = shifts.get(case.framework, 0.0) if is_pooled else 0.0
             series.append(number, times.together.shifted(shift), series.state, counts=True)
     for name in dict.fromkeys(case.framework for case in today):
         series, latest = history.shared.setdefault(name, Series()), judged.values.get(name)

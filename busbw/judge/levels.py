@@ -15,7 +15,7 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import Launches
+from .expected_times import Launches, State
 from .lasting_losses import Assessment, accepted_deviation, assess, replay
 from .policy import MIN_LOSS_TICKS, Policy, Rule
 from .rule import CaseTimes, History, compute_limits
@@ -195,29 +195,25 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """A loss of several sessions, of a case or of all cases of a framework (`case` is None).
+    """A loss of several sessions, of a case or of all cases of a framework, which `name` says.
 
-    It is `log_ratio` over the last `sessions`, the first of which began at `began`. `changes` are
-    what changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``. `is_gradual`: no few
-    sessions show it.
+    `state` has the size of the loss and its sessions, the first of which began at `began`.
+    `changes` are what changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``.
     """
 
-    framework: str
-    case: Case | None
-    log_ratio: float
+    name: Case | str
+    state: State
     began: datetime
-    sessions: int
     changes: tuple[str, ...]
-    is_gradual: bool = False
 
     @property
     def text(self) -> str:
         """A text such as ``all cases of jax are 3 % slower than expected over the last ...``."""
-        name = f"{self.case.name} is" if self.case else f"{_name_text(self.framework)} are"
-        loss = change_text(math.expm1(self.log_ratio))
+        verb = "are" if isinstance(self.name, str) else "is"
+        loss = change_text(math.expm1(self.state.mean_loss))
         return (
-            f"{name} {loss} slower than expected over the last "
-            f"{plural(self.sessions, 'session')}, since {self.began:%Y-%m-%d}; "
+            f"{_name_text(self.name)} {verb} {loss} slower than expected over the last "
+            f"{plural(self.state.lost_sessions, 'session')}, since {self.began:%Y-%m-%d}; "
             f"what changed then: {', '.join(self.changes) or 'nothing that is known'}"
         )
 
@@ -245,18 +241,14 @@ def find_losses(
         first = every[state.first_session]
         earlier = every[: state.first_session]
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
-        loss = Loss(
-            framework=framework,
-            case=None if isinstance(name, str) else name,
-            log_ratio=state.mean_loss,
-            began=first.began,
-            sessions=state.lost_sessions,
-            changes=first.changes_since([first, *measured][-1], framework),
-            is_gradual=state.is_gradual,
-        )
-        losses.append(loss)
+        changed = first.changes_since([first, *measured][-1], framework)
+        losses.append(Loss(name=name, state=state, began=first.began, changes=changed))
+    return tuple(sorted(losses, key=_order))
+
+
+def _order(loss: Loss) -> float:
     # Losses of whole frameworks stay in their order.
-    return tuple(sorted(losses, key=lambda loss: -loss.log_ratio if loss.case else -math.inf))
+    return -math.inf if isinstance(loss.name, str) else -loss.state.mean_loss
 
 
 def losses_text(lost: Sequence[Loss]) -> str:

@@ -132,12 +132,11 @@ def estimate_prior_of_pairs(
     pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
 ) -> Variance | None:
     """Return `estimate_prior` of pairs of reference and candidate; failed pairs are left out."""
-    whole = [
-        (reference, candidate)
+    shifts = [
+        _shifts(reference, candidate)
         for reference, candidate in pairs
         if not (reference.failures or candidate.failures)
     ]
-    shifts = (_shifts(pair_launches(a.runs, b.runs)) for a, b in whole)
     return estimate_prior(shifts, _looks(terms))
 
 
@@ -173,12 +172,11 @@ def _judge(
         return Ruling(verdict=failed_launches)
     if candidate.failures or reference.failures:
         return Ruling(verdict=_out_of_memory(spec, reference, candidate))
-    pairs, looks = pair_launches(reference.runs, candidate.runs), _looks(terms)
+    shifts, looks = _shifts(reference, candidate), _looks(terms)
     before, after = summary_of_runs(reference), summary_of_runs(candidate)
     least_s = terms.policy.least_difference_of(candidate.case.clock)
     floor = max(looks.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
-    shifts = _shifts(pairs)
     decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
     outcome = decision.outcome or Outcome.NOISY
     estimate = decision.estimate or (estimate_mean(shifts) if len(shifts) > 1 else None)
@@ -186,7 +184,7 @@ def _judge(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED,
-        text=_text(decision, estimate, len(pairs), times),
+        text=_text(decision, estimate, len(shifts), times),
         ratio=None if estimate is None else math.exp(estimate.mean),
         ratio_interval=None if estimate is None else _interval(estimate),
         ratio_error=None if estimate is None else estimate.error,
@@ -210,7 +208,8 @@ def pair_launches(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tu
     return [(before, later) for before, later in pairs if before is not None]
 
 
-def _shifts(pairs: Sequence[tuple[Run, Run]]) -> list[float]:
+def _shifts(reference: Measurement, candidate: Measurement) -> list[float]:
+    pairs = pair_launches(reference.runs, candidate.runs)
     return [shift_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
 
 

@@ -152,11 +152,12 @@ def compute_limits(history: History, today: Mapping[Case, CaseTimes]) -> Session
     noise_ratio, widening = first.noise_ratios()
     together = {case: times.together for case, times in measured.items()}
     second = first if together == first.today else _Comparison(history, together)
-    limits: dict[Case, Limit] = {}
-    shared = {}
-    for name in second.frameworks:
-        shared[name] = second.shared(name, widening)
-        limits |= second.limits(shared[name], name, widening)
+    shared = {name: second.shared(name, widening) for name in second.frameworks}
+    limits = {
+        case: limit
+        for name in second.frameworks
+        for case, limit in second.limits(shared[name], name, widening).items()
+    }
     return SessionLimits(limits=limits, shared=shared, noise_ratio=noise_ratio, widening=widening)
 
 

@@ -111,7 +111,9 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         unconfirmed=tuple(spec.id for spec, ruling in rulings.items() if ruling.is_suspected),
         doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
         slower=(*_slower_texts(measured, assessments, losses, rulings), *curve_texts(groups)),
-        drift=losses_text([loss for loss in losses if loss.case is None and loss.is_gradual]),
+        drift=losses_text(
+            [loss for loss in losses if isinstance(loss.name, str) and loss.state.is_gradual]
+        ),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
         noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
     )
@@ -177,7 +179,7 @@ def _slower_texts(
             if text and name not in doubted:
                 yield text
     for loss in losses:
-        if loss.case is None and not loss.is_gradual and loss.sessions > 1:
+        if isinstance(loss.name, str) and not loss.state.is_gradual:
             yield loss.text
 
 
@@ -204,7 +206,7 @@ def _moved(
     cases of a session that is noisier than usual. With a reason they are also the cases of
     frameworks that are slower as a whole.
     """
-    moved: set[Case | str] = {loss.case or loss.framework for loss in losses}
+    moved: set[Case | str] = {loss.name for loss in losses}
     for assessment in assessments.values():
         moved.update(odd_sessions(assessment))
         if assessment.is_noisy:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.expected_times import ExpectedTime
+from busbw.judge.expected_times import ExpectedTime, State
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Levels,
@@ -264,9 +264,9 @@ def test_a_loss_stays_red_and_names_its_first_session_and_what_changed_then(
 ) -> None:
     device = Device(seed)
     loss = _losses(_stepped(device, factor, number=number))[0]
-    assert loss.case == (None if number is None else device.cases[number])
-    assert loss.log_ratio == pytest.approx(math.log(factor), abs=0.012)
-    assert (loss.began, loss.sessions) == (FIRST + timedelta(days=10), 4)
+    assert loss.name == ("jax" if number is None else device.cases[number])
+    assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
+    assert (loss.began, loss.state.lost_sessions) == (FIRST + timedelta(days=10), 4)
     assert loss.changes == ("jaxlib 0.10.1 -> 0.10.2",)
     assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
@@ -304,15 +304,15 @@ def test_a_loss_that_comes_and_goes_is_red_each_time_and_green_between() -> None
 def test_losses_of_half_a_per_cent_a_session_add_up() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
-    assert [loss.case for loss in _losses(ramp)] == [device.cases[7]]
+    assert [loss.name for loss in _losses(ramp)] == [device.cases[7]]
 
 
 def test_a_slow_rise_of_all_cases_is_gradual() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
-    assert {loss.case for loss in losses} == {None}
-    assert losses[0].is_gradual
+    assert {loss.name for loss in losses} == {"jax"}
+    assert losses[0].state.is_gradual
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -339,29 +339,26 @@ def test_a_case_that_was_not_measured_today_has_no_state() -> None:
     assert _losses([*sessions, session(14, without)]) == ()
 
 
+LOSS = Loss(
+    name=CASE,
+    state=State(mean_loss=math.log(1.034), lost_sessions=5),
+    began=FIRST,
+    changes=("a 1 -> 2",),
+)
+
+
 def test_the_words_have_the_loss_its_sessions_and_what_changed_then() -> None:
-    loss = Loss(
-        framework="jax",
-        case=build.case(),
-        log_ratio=math.log(1.034),
-        began=FIRST,
-        sessions=5,
-        changes=("a 1 -> 2",),
-    )
-    assert losses_text([loss]) == (
+    assert losses_text([LOSS]) == (
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: a 1 -> 2"
     )
-    assert losses_text([replace(loss, case=None, changes=())]) == (
+    assert losses_text([replace(LOSS, name="jax", changes=())]) == (
         "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: nothing that is known"
     )
 
 
 def test_three_are_named_and_the_others_counted() -> None:
-    loss = Loss(
-        framework="jax", case=CASE, log_ratio=0.03, began=FIRST, sessions=5, changes=("a 1 -> 2",)
-    )
     assert losses_text([]) == ""
-    assert losses_text([loss] * 3).count("slower than expected") == 3
-    assert losses_text([loss] * 5).endswith("a 1 -> 2; and 2 cases more")
+    assert losses_text([LOSS] * 3).count("slower than expected") == 3
+    assert losses_text([LOSS] * 5).endswith("a 1 -> 2; and 2 cases more")
