@@ -16,7 +16,7 @@ import secrets
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 # Five times the results of all cases with a hundred launches each.
@@ -40,6 +40,18 @@ class OutputError(ValueError):
 
 class LockedError(Exception):
     """Another process held a lock until the timeout; the message says which, or for how long."""
+
+
+@contextlib.contextmanager
+def raised_as(
+    error_type: type[Exception], *kinds: type[Exception], where: str = ""
+) -> Iterator[None]:
+    """Turn exceptions of `kinds` into `error_type`, with a message that begins with `where`."""
+    try:
+        yield
+    except kinds as error:
+        text = error_text(error) if isinstance(error, OSError) else error
+        raise error_type(f"{where}{text}") from error
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:

@@ -7,10 +7,9 @@ their own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -156,7 +155,7 @@ class BaselineFile(StoredFile):
 def read(path: Path) -> BaselineFile:
     """Read a file of times. Raises BaselineError."""
     stored, cases = read_file(path, TimedFile, _DOCUMENT)
-    with placed(f"{path}: document."):
+    with storage.raised_as(BaselineError, ValueError, where=f"{path}: document."):
         baselines = tuple(
             _baseline(stored, f"entries[{index}]", line, case)
             for index, (line, case) in enumerate(zip(stored.entries, cases))
@@ -171,13 +170,13 @@ def read_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, 
     """
     raw = read_json(path)
     cases: dict[object, Case] = {}
-    with placed(f"{path}: "):
+    with storage.raised_as(BaselineError, ValueError, where=f"{path}: "):
         wire.check_document(raw, document, _REMEDY)
         stored: Any = wire.from_json(kind, raw, "document")
     for index, line in enumerate(stored.entries):
         place, payload_bytes = f"{path}: document.entries[{index}]", payload_of(line.payload)
         case = converted(Case, line, stored, stored.environment, payload_bytes=payload_bytes)
-        with placed(f"{place}."):
+        with storage.raised_as(BaselineError, ValueError, where=f"{place}."):
             case.validate()
         line_key = case.line_key, getattr(line, "memory_limit_bytes", None)
         if line_key in cases:
@@ -186,18 +185,9 @@ def read_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, 
     return stored, tuple(cases.values())
 
 
-@contextlib.contextmanager
-def placed(prefix: str) -> Iterator[None]:
-    """Turn a ValueError into a BaselineError whose message begins with `prefix`."""
-    try:
-        yield
-    except ValueError as error:
-        raise BaselineError(f"{prefix}{error}") from error
-
-
 def read_json(path: Path) -> Any:
     """Read JSON. Raises BaselineError with line and column, also for a repeated key."""
-    with placed(f"{path}: "):
+    with storage.raised_as(BaselineError, storage.InputError, where=f"{path}: "):
         content = storage.read(path)
     try:
         return wire.parsed(content)

@@ -68,11 +68,10 @@ def check_place(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
     """Make the folder and lock it, so that it has one writer. Raises BaselineError."""
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(storage.folder_lock(root, LOCK_TIMEOUT_S))
-        except (storage.LockedError, OSError) as error:
-            raise BaselineError(f"{root}: it cannot be locked for writing: {error}") from error
+    where = f"{root}: it cannot be locked for writing: "
+    with storage.raised_as(BaselineError, storage.LockedError, OSError, where=where):
+        lock = storage.folder_lock(root, LOCK_TIMEOUT_S)
+    with lock:
         yield
 
 

@@ -22,7 +22,7 @@ from busbw.model.verdict import Reference
 from busbw.model.words import payload_of
 
 from . import files
-from .document import BaselineError, BaselineFile, placed, read, read_json
+from .document import BaselineError, BaselineFile, read, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +78,10 @@ def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[BaselineFil
 
 def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
     """Return the frameworks that have baselines on `key`. Raises BaselineError without access."""
-    try:
-        storage.check_is_folder(root / key.folder)
-    except storage.InputError as error:
-        raise BaselineError(f"{root / key.folder}: {error}") from error
-    return _frameworks((root / key.folder).glob("*.*.*.json"))
+    folder = root / key.folder
+    with storage.raised_as(BaselineError, storage.InputError, where=f"{folder}: "):
+        storage.check_is_folder(folder)
+    return _frameworks(folder.glob("*.*.*.json"))
 
 
 def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
@@ -177,7 +176,7 @@ class Published:
 def read_published(path: Path) -> Published:
     """Read and check the published table in `path`. Raises BaselineError."""
     raw = read_json(path)
-    with placed(f"{path}: "):
+    with storage.raised_as(BaselineError, ValueError, where=f"{path}: "):
         wire.check_document(raw, "busbw published figures", "write it anew")
         return wire.from_json(Published, raw, "document")
 

@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.errors import UsageError, explain_limits, raised_as, usage_error
+from busbw.session.errors import UsageError, explain_limits, usage_error
+from busbw.storage import raised_as
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

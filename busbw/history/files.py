@@ -8,14 +8,13 @@ with lines of another format.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import errno
 import fnmatch
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +42,10 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
-    with _locked(path):
+    with (
+        storage.raised_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
+        storage.folder_lock(path.parent, LOCK_TIMEOUT_S),
+    ):
         _append(path, content)
     return path
 
@@ -68,10 +70,8 @@ def _append(path: Path, content: bytes) -> None:
 
 
 def _parse(path: Path, text: bytes, number: int) -> Line:
-    try:
+    with storage.raised_as(HistoryError, wire.WireError, where=f"{path}: "):
         return parse(text, f"line {number}")
-    except wire.WireError as error:
-        raise HistoryError(f"{path}: {error}") from error
 
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
@@ -101,10 +101,8 @@ def _raise(error: OSError) -> None:
 
 
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
-    try:
+    with storage.raised_as(HistoryError, storage.InputError, where=f"{folder}: "):
         storage.check_is_folder(folder)
-    except storage.InputError as error:
-        raise HistoryError(f"{folder}: {error}") from error
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
     lines = (line for path in sorted(paths) for line in _lines(path))
     return tuple(sorted(lines, key=lambda line: line.moment))
@@ -122,26 +120,12 @@ def _lines(path: Path) -> list[Line]:
 
 def _content(path: Path) -> bytes:
     """Read a file of the history. Raises HistoryError, also for a conflict that Git left in it."""
-    try:
+    with storage.raised_as(HistoryError, storage.InputError, where=f"{path}: "):
         content = storage.read(path, MOST_BYTES)
-    except storage.InputError as error:
-        raise HistoryError(f"{path}: {error}") from error
     conflict = wire.left_by_git(content)
     if conflict:
         raise HistoryError(f"{path}:{conflict}")
     return content
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Make the folder of `path` and lock it; errors inside, too, become a HistoryError."""
-    try:
-        with storage.folder_lock(path.parent, LOCK_TIMEOUT_S):
-            yield
-    except storage.LockedError as error:
-        raise HistoryError(f"{path}: {error}") from error
-    except OSError as error:
-        raise HistoryError(f"{path}: {storage.error_text(error)}") from error
 
 
 FILE = "acknowledged.toml"
@@ -200,18 +184,15 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
     # A link to nothing is an error, because a file was meant to be there.
     if not os.path.lexists(path):
         return ()
-    try:
+    with storage.raised_as(HistoryError, storage.InputError, where=f"{path} "):
         content = storage.read(path)
+    try:
         raw = tomllib.loads(content.decode())
-    except storage.InputError as error:
-        raise HistoryError(f"{path} {error}") from error
     except ValueError as error:
         text = wire.left_by_git(content) or f" not TOML: {error}"
         raise HistoryError(f"{path}:{text}") from error
     for change in raw["change"] if isinstance(raw.get("change"), list) else ():
         if isinstance(change, dict) and isinstance(change.get("since"), datetime.date):
             change["since"] = change["since"].isoformat()
-    try:
+    with storage.raised_as(HistoryError, wire.WireError, where=f"{path}: "):
         return wire.from_json(_File, raw, "file").change
-    except wire.WireError as error:
-        raise HistoryError(f"{path}: {error}") from error

@@ -14,19 +14,7 @@ class UsageError(Exception):
     """Options, files or devices that cannot be used; the message says what was expected."""
 
 
-@contextlib.contextmanager
-def raised_as(
-    error_type: type[Exception], *kinds: type[Exception], where: str = ""
-) -> Iterator[None]:
-    """Turn exceptions of `kinds` into `error_type`, with a message that begins with `where`."""
-    try:
-        yield
-    except kinds as error:
-        text = storage.error_text(error) if isinstance(error, OSError) else error
-        raise error_type(f"{where}{text}") from error
-
-
-usage_error = functools.partial(raised_as, UsageError)
+usage_error = functools.partial(storage.raised_as, UsageError)
 
 _SPACE = "free some space, or set TMPDIR to a folder on another disk"
 _REMEDIES: Mapping[int | None, str] = {

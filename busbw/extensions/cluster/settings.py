@@ -16,8 +16,8 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.words import Device
 from busbw.session.arguments import expand_home
-from busbw.session.errors import raised_as
 from busbw.session.options import Options
+from busbw.storage import raised_as
 
 from . import tpu_slice
 
