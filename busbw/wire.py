@@ -3,11 +3,11 @@
 Standard library only, Python 3.11: a foreign interpreter runs this file. Reading is strict: an
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
-Knows dataclasses (one with a `parse` is written as its `text`), enums, mappings, tuples and plain
-values; knows nothing of what they mean. An ``object`` is read as it is. What a field accepts stands
-with it, as
-``Annotated[int, check]``, and what several of them must be in the class's own `validate`: both
-raise ValueError, the second one that begins with a field.
+
+Values are dataclasses (one with a `parse` is written as its text), enums, mappings, tuples and plain
+values. An ``object`` is read as it is. A field names what it accepts as
+``Annotated[int, check]``, and a class checks several fields in its `validate`: both raise
+ValueError, and that of `validate` begins with a field.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if hasattr(type(value), "parse"):
-        return value.text
+        return str(value)
     if dataclasses.is_dataclass(value):
         fields = {field: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {

@@ -6,6 +6,7 @@ Measurement has one of them for each launch. `busbw.judge` decides what they mea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -66,7 +67,12 @@ class Injection:
         return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")
 
 
-_AGAIN = "again"
+# The text of a LaunchId with a number.
+_LAUNCH = re.compile(
+    r"(?P<pass>\d+)\.(?P<framework>[^.]*)"
+    r"(?:\.(?!again\b)(?P<part>[^.\d][^.]*))?(?:\.(?P<attempt>\d+))?"
+    r"(?:\.(?P<again>again))?(?:\.(?P<member>[^.]+))?"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,19 +95,17 @@ class LaunchId:
     @classmethod
     def parse(cls, text: str) -> LaunchId:
         """Parse the text of a LaunchId; a text of another form is a name."""
-        first, *words = text.split(".")
-        if not first.isdecimal() or not words:
+        match = _LAUNCH.fullmatch(text)
+        if match is None:
             return cls(name=text)
-        launch = cls(pass_number=int(first), framework=words[0])
-        for word in words[1:]:
-            if word == _AGAIN:
-                launch = replace(launch, is_again=True)
-            elif word.isdecimal():
-                launch = replace(launch, attempt=int(word))
-            elif launch.part or launch.is_again:
-                launch = replace(launch, member=word)
-            else:
-                launch = replace(launch, part=word)
+        launch = cls(
+            pass_number=int(match["pass"]),
+            framework=match["framework"],
+            part=match["part"] or "",
+            attempt=int(match["attempt"] or 1),
+            is_again=match["again"] is not None,
+            member=match["member"] or "",
+        )
         return launch if launch.text == text else cls(name=text)
 
     @property
@@ -109,7 +113,7 @@ class LaunchId:
         """As in results, messages and the names of logs; "" for none."""
         numbered = f"{self.pass_number}.{self.framework}" if self.pass_number else ""
         attempt = str(self.attempt) if self.attempt > 1 else ""
-        again = _AGAIN if self.is_again else ""
+        again = "again" if self.is_again else ""
         words = (self.name, numbered, self.part, attempt, again, self.member)
         return ".".join(filter(None, words))
 

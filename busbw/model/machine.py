@@ -162,12 +162,8 @@ class Protocol:
         program, _, allocator = settings.rpartition("/") if "/" in settings else (settings, "", "")
         return cls(clock=Clock(clock), program=program, allocator=allocator)
 
-    @property
-    def text(self) -> str:
-        return "/".join(filter(None, (self.clock.value, self.program, self.allocator)))
-
     def __str__(self) -> str:
-        return self.text
+        return "/".join(filter(None, (self.clock.value, self.program, self.allocator)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

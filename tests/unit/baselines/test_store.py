@@ -94,7 +94,7 @@ def test_a_baseline_keeps_the_protocol_it_was_measured_with(root: Path) -> None:
     _save(root, 1e-3, protocol="host/chain0")
     baseline = _found(root)
     assert baseline is not None
-    assert baseline.case.protocol.text == "host/chain0"
+    assert str(baseline.case.protocol) == "host/chain0"
 
 
 def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
