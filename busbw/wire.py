@@ -4,8 +4,8 @@ Standard library only, Python 3.11: a foreign interpreter runs this file. Readin
 unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
 is read moves no terminal on which it is shown.
 
-Values are dataclasses (one with a `parse` is written as its text), enums, mappings, tuples and plain
-values. An ``object`` is read as it is. A field names what it accepts as
+Values are dataclasses (one with a `parse` is written as its text), enums, mappings, tuples and
+plain values. An ``object`` is read as it is. A field names what it accepts as
 ``Annotated[int, check]``, and a class checks several fields in its `validate`: both raise
 ValueError, and that of `validate` begins with a field.
 """

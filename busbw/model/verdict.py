@@ -42,12 +42,9 @@ class Curve:
     bandwidth_bytes_per_s: float
     rms_log_error: float
 
-    def seconds(self, payload_bytes: int) -> float:
-        return self.latency_s + payload_bytes / self.bandwidth_bytes_per_s
-
     def latency_share(self, payload_bytes: int) -> float:
         """Return the latency's share of the time for a payload, 0 to 1; the bytes have the rest."""
-        return self.latency_s / self.seconds(payload_bytes)
+        return self.latency_s / (self.latency_s + payload_bytes / self.bandwidth_bytes_per_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -161,7 +161,7 @@ class MeasureSession:
             compile_s=program.compile_s,
             values_checked=sampler.values_checked,
             proof=program.proof,
-            clock=case.clock.value,
+            clock=case.clock,
             framework_path=self.backend.framework_path,
             versions=self.backend.versions,
             clocks_s={case.clock.value: launch_time_s(samples.samples_s)},

@@ -68,7 +68,7 @@ def run(*samples_s: float, **changes: Any) -> Run:
         compile_s=0.1,
         values_checked=4096,
         proof=proof(),
-        clock="host",
+        clock=Clock.HOST,
         framework_path="/somewhere/jax",
         versions=VERSIONS,
     )
