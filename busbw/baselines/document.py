@@ -231,6 +231,7 @@ def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> Timed
         baseline,
         baseline.case,
         payload=payload_text(baseline.case.payload_bytes),
+        extra=baseline.records[-1].extra,
         times_us={} if baseline.oom else times_us,
         out_of_memory=next(iter(times_us)) if baseline.oom else "",
     )

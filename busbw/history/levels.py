@@ -57,14 +57,11 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        return f"{self.text} ({plural(self.sessions, 'session')}); {self.cause}"
-
-    @property
-    def cause(self) -> str:
-        """What changed in the stack, and the reason of the acknowledgement."""
+        """The text, what changed in the stack, and the reason of the acknowledgement."""
         changes = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
-        return f"changed there: {changes}{accepted}"
+        sessions = plural(self.sessions, "session")
+        return f"{self.text} ({sessions}); changed there: {changes}{accepted}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,8 +20,6 @@ from busbw.model.words import (
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
-# The keys of the document that are no fields of a Line.
-_DOCUMENT_KEYS = ("document", "version")
 # Outcomes of sessions whose times are not those that were expected.
 _SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
 
@@ -69,14 +67,6 @@ class Line(Record):
         )
 
     @property
-    def is_wrong(self) -> bool:
-        return self.failure is FailureKind.WRONG_RESULT
-
-    @property
-    def is_level(self) -> bool:
-        return bool(self.times_us) and self.is_ordinary
-
-    @property
     def text(self) -> str:
         """The line as JSON, without the newline."""
         document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
@@ -97,8 +87,9 @@ def parse(text: str | bytes, location: str) -> Line:
         # Each line is a document of its own, whose first line says nothing.
         where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
         raise wire.WireError(f"{location}{where}") from error
-    values = {key: raw[key] for key in raw if key not in _DOCUMENT_KEYS}
-    line = wire.from_json(Line, values, location)
+    # The other keys are the fields of a Line.
+    del raw["document"], raw["version"]
+    line = wire.from_json(Line, raw, location)
     return replace(line, extra=extensions.typed(line.extra, f"{location}.extra"))
 
 
@@ -135,16 +126,16 @@ def wrong_text(lines: Iterable[Line]) -> str:
     Such as ``wrong in 2 of 31 sessions, last on 2026-11-20``.
     """
     lines = list(lines)
-    dates = [line.date for line in lines if line.is_wrong]
+    dates = [line.date for line in lines if line.failure is FailureKind.WRONG_RESULT]
     sessions = plural(len(lines), "session")
     return f"wrong in {len(dates)} of {sessions}, last on {max(dates)}" if dates else ""
 
 
 def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
-    """Return the sessions of `series`, in the order of their lines, from lines that are levels."""
+    """Return the sessions of `series` with times, in the order of their lines."""
     sessions: dict[str, dict[Case, Line]] = {}
     for line in lines:
-        if line.is_level and Series.of_line(line) == series:
+        if line.times_us and line.is_ordinary and Series.of_line(line) == series:
             sessions.setdefault(line.session, {})[line.case] = line
     return [
         Session.from_records(by_case, has_change=any(line.has_change for line in by_case.values()))

@@ -76,16 +76,8 @@ class SessionContext:
     accepts_new: bool = False
     # An update accepts what `slower` and `drift` say.
     accepts_all: bool = False
-    # An option by which the user requested that benchmarks should not run.
-    skip_option: str = ""
-    # Baselines of selected cases that could not be measured.
-    missing: tuple[str, ...] = ()
-    # Clocks and algorithms that are not those of the baseline, though the user named none.
-    fallbacks: tuple[str, ...] = ()
-    # Why measuring ended early.
-    early_end: str = ""
-    # Cases that seem slower without a confirmation.
-    unconfirmed: tuple[str, ...] = ()
+    # Why the session has no verdict, in addition to what its cases show.
+    reasons: tuple[str, ...] = ()
     # Texts that change nothing.
     notes: tuple[str, ...] = ()
     # What all cases, a latency or a bandwidth lost.
@@ -105,10 +97,9 @@ def judge_session(
     """Return all failures that hold, or else NOTHING_COMPARED or PASS.
 
     FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
-    or a baseline's case is missing, if a clock or an algorithm fell back, if the session is noisier
-    than usual or more than a tenth of its cases are NOISY and count, or if the user requested to
-    skip benchmarks: such a session is not green, whatever its cases say. Without any time a session
-    is PASS only if every case ran out of memory as its baseline expects.
+    is missing, if the session is noisier than usual, if more than a tenth of its cases are NOISY
+    and count, or for the reasons of `context`: such a session is not green, whatever its cases say.
+    Without any time a session is PASS only if every case ran out of memory as its baseline expects.
     """
     slower = "; ".join(context.slower)
     if slower and context.has_baselines:
@@ -218,14 +209,7 @@ def _reasons(
         count = plural(len(short), "case")
         least = context.terms.launches
         yield f"{count} with fewer than {least} launches; the first is {short[0]}"
-    if context.missing:
-        yield f"cases that have a baseline were not measured: {'; '.join(context.missing)}"
-    yield from context.fallbacks
-    if context.unconfirmed:
-        yield (
-            "seemed slower, but --time-budget ran out before it was confirmed: "
-            f"{', '.join(context.unconfirmed)}"
-        )
+    yield from context.reasons
     ratio, often = context.noise_ratio, context.noisy_sessions
     if ratio > 1 and not context.accepts_all:
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
@@ -233,10 +217,11 @@ def _reasons(
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
         )
-    yield from filter(None, (_too_noisy_text(verdicts, context), context.early_end))
-    if context.skip_option:
-        option = context.skip_option
-        yield f"{option} asks that benchmarks be skipped; a skipped session is not green"
+    noisy = select_noisy(verdicts, context)
+    judged = sum(verdict.ratio is not None for verdict in verdicts)
+    if len(noisy) > MOST_NOISY * judged:
+        many = f"{len(noisy)} of {plural(judged, 'case')}"
+        yield f"{many} too noisy to judge; the first is {noisy[0].name}"
 
 
 def select_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
@@ -268,16 +253,6 @@ def select_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[V
 def _is_above(verdict: Verdict) -> bool:
     """Return whether the time of a case exceeds its limit, confirmed or not."""
     return (verdict.ratio or 0.0) > (verdict.limit or math.inf)
-
-
-def _too_noisy_text(verdicts: Sequence[Verdict], context: SessionContext) -> str:
-    """Return why a session has too many NOISY cases to have a verdict, or an empty text."""
-    counted = select_noisy(verdicts, context)
-    judged = sum(verdict.ratio is not None for verdict in verdicts)
-    if len(counted) <= MOST_NOISY * judged:
-        return ""
-    many = f"{len(counted)} of {plural(judged, 'case')}"
-    return f"{many} too noisy to judge; the first is {counted[0].name}"
 
 
 def noisy_text(verdicts: Sequence[Verdict]) -> str:

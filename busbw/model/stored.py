@@ -186,10 +186,6 @@ class Baseline:
         return self.records[-1].date
 
     @property
-    def versions(self) -> Mapping[str, str]:
-        return self.records[-1].versions
-
-    @property
     def times_s(self) -> tuple[float, ...]:
         return tuple(time_s for record in self.records for time_s in record.times_s)
 
@@ -207,10 +203,6 @@ class Baseline:
     @property
     def pinned_s(self) -> float | None:
         return None if self.pinned_us is None else self.pinned_us / 1e6
-
-    @property
-    def extra(self) -> Mapping[str, object]:
-        return self.records[-1].extra
 
     @property
     def line(self) -> tuple[object, ...]:

@@ -108,16 +108,12 @@ def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
 
 def public(text: str, environment: Mapping[str, str], home: str) -> str:
     """Remove secrets of `environment`, credentials in URLs, and homes from a process's `text`."""
-    for secret in _secrets(environment):
-        text = text.replace(secret, _MASK)
-    return without_homes(_OF_URL.sub(_MASK, text), home)
-
-
-def _secrets(environment: Mapping[str, str]) -> list[str]:
-    """Return the values of secret variables, the longest first."""
     values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
-    secrets = (value for value in values if len(value) >= _LEAST_CHARACTERS)
-    return sorted(secrets, key=len, reverse=True)
+    # Of two secrets of which one contains the other, the longer one is replaced first.
+    for secret in sorted(values, key=len, reverse=True):
+        if len(secret) >= _LEAST_CHARACTERS:
+            text = text.replace(secret, _MASK)
+    return without_homes(_OF_URL.sub(_MASK, text), home)
 
 
 def with_home(text: str, home: str) -> str:

@@ -22,9 +22,7 @@ from busbw.model.words import (
 )
 
 from .table import TextLine
-from .verdicts import span_of
-
-_RED = {"red": True, "bold": True}
+from .verdicts import RED, span_of
 
 # From the worst on; other outcomes follow in any order.
 _WORST = (
@@ -48,7 +46,7 @@ def answer_lines(
     """Return `failed_lines`, the texts `since` when they fail, and last the line of the session."""
     passed = "green" if session.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session.headline(), {"red" if session.failed else passed: True})
-    failed = [TextLine(line, _RED) for line in failed_lines(verdicts)]
+    failed = [TextLine(line, RED) for line in failed_lines(verdicts)]
     return [*failed, *map(TextLine, since), last]
 
 

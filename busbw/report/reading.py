@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePath
-from typing import TypeAlias
 
 from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
@@ -26,7 +25,7 @@ from .table import Table
 from .verdicts import QUIET, legend
 
 # A sentence, and the points of the list below it.
-Text: TypeAlias = tuple[str, Sequence[str]]
+Text = tuple[str, Sequence[str]]
 
 
 class DocumentError(ValueError):

@@ -11,8 +11,6 @@ from busbw import wire
 
 from .table import Column, Row, Table, TextLine
 
-Renderer = Callable[[Table], list[TextLine]]
-
 # Spreadsheets take a text that begins with such a character for a formula, except a number.
 _FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
 _NOTE_INDENT = " " * 10
@@ -104,7 +102,7 @@ def _csv_cell(value: object) -> object:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-RENDERERS: Mapping[str, Renderer] = {
+RENDERERS: Mapping[str, Callable[[Table], list[TextLine]]] = {
     "markdown": render_markdown,
     "csv": render_csv,
     "text": render_text,

@@ -6,7 +6,6 @@ import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from busbw import extensions, metrics
 from busbw.model import variables
@@ -153,7 +152,7 @@ def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> 
 
 
 # The path of a file, the case of a baseline, the baseline before and after, and the reason.
-ChangeRow: TypeAlias = tuple[Path, Case, str, str, str]
+ChangeRow = tuple[Path, Case, str, str, str]
 
 
 def change_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:

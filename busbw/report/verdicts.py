@@ -15,7 +15,7 @@ from .figures import figure_values, figures_of
 from .table import Column, Row, Table, TextLine, attributes, span_text
 
 BOLD = {"bold": True}
-_RED = {"red": True, "bold": True}
+RED = {"red": True, "bold": True}
 
 _LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
 _OUTCOME = Column("outcome", "outcome", left_aligned=True, gap=2)
@@ -31,13 +31,13 @@ _LEGEND = {
 _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.PASS: {"green": True},
     Outcome.NOISY: {"yellow": True},
-    Outcome.REGRESSED: _RED,
-    Outcome.FAILED: _RED,
+    Outcome.REGRESSED: RED,
+    Outcome.FAILED: RED,
     Outcome.OUT_OF_MEMORY: {"yellow": True},
     Outcome.IMPROVED: {"cyan": True},
     Outcome.INCOMPARABLE: {"yellow": True},
     Outcome.CHANGED: {"red": True},
-    Outcome.COMPILE_ERROR: _RED,
+    Outcome.COMPILE_ERROR: RED,
 }
 
 
@@ -107,7 +107,7 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
 
 def markup_of(verdict: Verdict) -> Mapping[str, bool]:
     """Return how a terminal shows a verdict."""
-    return _RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
+    return RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
 
 
 def _marks(verdict: Verdict) -> str:

@@ -106,10 +106,7 @@ def judge(measured: Measured, skip: str = "") -> Judged:
     verdicts = note_injections(verdicts, measured.measurements)
     losses = _losses(measured, assessments)
     context = replace(
-        _context(measured, verdicts),
-        skip_option=skip,
-        unconfirmed=tuple(spec.id for spec, ruling in rulings.items() if ruling.is_suspected),
-        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
+        _context(measured, verdicts, rulings, skip),
         slower=(*_slower_texts(measured, assessments, losses, rulings), *curve_texts(groups)),
         drift=losses_text(
             [loss for loss in losses if isinstance(loss.name, str) and loss.state.is_gradual]
@@ -148,19 +145,30 @@ def give_up(
     )
 
 
-def _context(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> SessionContext:
+def _context(
+    measured: Measured, verdicts: Mapping[Spec, Verdict], rulings: Mapping[Spec, Ruling], skip: str
+) -> SessionContext:
     options, elsewhere = measured.options, _other_ranks(measured)
     is_required = bool(elsewhere) and options.require_baselines
+    suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
+    reasons = (
+        _missing(measured, verdicts),
+        *_fallbacks(measured),
+        elsewhere if is_required else "",
+        suspected
+        and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
+        measured.lost,
+        skip and f"{skip} asks that benchmarks be skipped; a skipped session is not green",
+    )
     return SessionContext(
         terms=_terms(measured),
         has_baselines=not measured.is_paired,
         # Out of memory is stored as the machine's own limit.
         accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
-        missing=tuple(_missing(measured, verdicts)),
-        fallbacks=(*_fallbacks(measured), *([elsewhere] if is_required else [])),
-        early_end=measured.lost,
+        reasons=tuple(filter(None, reasons)),
         notes=("" if is_required else elsewhere,),
         accepts_all=options.update_baselines == "all",
+        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 
 
@@ -217,17 +225,19 @@ def _moved(
     return frozenset(case for case in cases if moved & {case, case.framework})
 
 
-def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> Iterator[str]:
-    """Yield why selected frameworks with baselines here were not measured."""
+def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> str:
+    """Return why selected frameworks with baselines here were not measured; empty for none."""
     unreached = {*measured.machine.target.unreached, *measured.options.absent_frameworks}
     texts = {
         spec.framework: verdict.text
         for spec, verdict in verdicts.items()
         if verdict.outcome is Outcome.SKIPPED and spec.framework in unreached
     }
-    if texts and not measured.is_paired:
-        stored = frameworks_at(measured.options.baselines, measured.environment.key)
-        yield from (text for name, text in texts.items() if name in stored)
+    if measured.is_paired or not texts:
+        return ""
+    stored = frameworks_at(measured.options.baselines, measured.environment.key)
+    text = "; ".join(text for name, text in texts.items() if name in stored)
+    return text and f"cases that have a baseline were not measured: {text}"
 
 
 def _other_ranks(measured: Measured) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,14 +62,11 @@ def _without_spikes(values: Sequence[float], far: float) -> list[float]:
 
     The neighbours of an end are the two values next to it.
     """
-    if len(values) < 3:
-        return list(values)
     smooth = []
     for position, value in enumerate(values):
-        first = min(max(position - 1, 0), len(values) - 3)
-        others = [values[other] for other in range(first, first + 3) if other != position]
-        nearest = min(max(value, min(others)), max(others))
-        smooth.append(nearest if abs(value - nearest) > far else value)
+        first = max(0, min(position - 1, len(values) - 3))
+        middle = statistics.median(values[first : first + 3])
+        smooth.append(middle if abs(value - middle) > far else value)
     return smooth
 
 

@@ -72,7 +72,8 @@ def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | N
     if reference:
         return signature_of(reference), reference[0].versions
     if baseline is not None and baseline.case.protocol == job.case.protocol:
-        return str(baseline.extra.get(NAME, "")), baseline.versions
+        newest = baseline.records[-1]
+        return str(newest.extra.get(NAME, "")), newest.versions
     return None
 
 
