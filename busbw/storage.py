@@ -81,10 +81,16 @@ def check_is_folder(path: Path) -> None:
     try:
         os.listdir(path)
     except FileNotFoundError:
-        if path.is_symlink():
-            raise InputError("is a link to nothing") from None
+        check_no_dangling_link(path)
     except OSError as error:
         raise InputError(error.strerror or str(error)) from error
+
+
+def check_no_dangling_link(path: Path) -> None:
+    """Raise InputError if `path` or a folder of it is a link to nothing, and not just missing."""
+    for link in (path, *path.parents):
+        if link.is_symlink() and not os.path.exists(link):
+            raise InputError(f"{link} is a link to nothing")
 
 
 def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:

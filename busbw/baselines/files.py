@@ -35,6 +35,8 @@ def exists(path: Path) -> bool:
     try:
         path.stat()
     except FileNotFoundError:
+        with storage.raised_as(BaselineError, storage.InputError):
+            storage.check_no_dangling_link(path)
         return False
     except OSError as error:
         raise BaselineError(f"{path}: {error.strerror}") from error

@@ -17,14 +17,11 @@ from pathlib import Path
 from busbw.model.case import Case, converted
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import MOST_SESSIONS, Baseline, Record, rounded_us
+from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record, rounded_us
 from busbw.model.words import seconds_text
 
 from .document import BaselineFile, Update
 from .files import Draft
-
-# A year of weekly updates; more is what version control is for.
-MOST_UPDATES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

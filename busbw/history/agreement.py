@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
-from busbw.model.stored import MOST_SESSIONS, PASSING, Baseline, Record
+from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, PASSING, Baseline, Record
 from busbw.model.words import payload_text
 
 from .lines import Line
@@ -79,6 +79,11 @@ def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None
 
     """
     records, date = baseline.records, baseline.pinned_date or ""
+    # A file keeps only its newest updates; one without any was written by other means.
+    if 0 < len(update_dates) < MOST_UPDATES and date not in update_dates:
+        raise DisagreementError(
+            f"{_name(baseline.case)}: pinned_date is {date}, a day without an update: {_REMEDY}"
+        )
     # Older sessions, of which the level was made, may have been dropped.
     if date < records[0].date or len(records) == MOST_SESSIONS or update_dates.count(date) != 1:
         return

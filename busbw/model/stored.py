@@ -20,6 +20,8 @@ OWN_CODE = "busbw's own code"
 # A baseline keeps its newest sessions, up to this number: enough launches to know the noise, and
 # few enough that the level follows the machine and a line can still be read.
 MOST_SESSIONS = 10
+# A file keeps a year of weekly updates; more is what version control is for.
+MOST_UPDATES = 50
 # What differs from one session to the next though nothing changed.
 PASSING = {"load", "clock MHz"}
 

@@ -26,8 +26,8 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
 from busbw.model.words import Device
 from busbw.stats.launches import launch_time_s, tick_s
+from busbw.storage import raised_as
 
-from .errors import raised_as
 from .state import Collected, Measured, TimedJob
 
 

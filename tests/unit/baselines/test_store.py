@@ -250,3 +250,14 @@ def test_a_nonsensical_table_is_refused_with_file_and_key_path(
     _published(tmp_path, _table({**ENTRIES[0], **entry}, **changes))
     with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
         find_published(tmp_path, KEY, build.case())
+
+
+@pytest.mark.parametrize("link", [Path(), FILE.parent.parent, FILE])
+def test_a_link_to_nothing_is_refused_and_not_taken_for_a_missing_file(
+    tmp_path: Path, link: Path
+) -> None:
+    path = tmp_path / "baselines" / link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to("gone")
+    with pytest.raises(BaselineError, match="is a link to nothing"):
+        find(tmp_path / "baselines", build.key(), build.case())

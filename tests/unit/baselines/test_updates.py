@@ -14,7 +14,6 @@ from busbw.baselines import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find
 from busbw.baselines.updates import (
-    MOST_UPDATES,
     Change,
     Refusal,
     merge_session,
@@ -22,7 +21,7 @@ from busbw.baselines.updates import (
     prune,
 )
 from busbw.baselines.updates import save as baselines_save
-from busbw.model.stored import MOST_SESSIONS, Baseline, Record
+from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
 

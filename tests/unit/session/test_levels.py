@@ -165,6 +165,10 @@ AT = "2026-01-02T03:00:00Z"
             },
             "the session of 2027-01-02T03:00:00Z is in the future",
         ),
+        (
+            {'"pinned_date": "2026-01-02"': '"pinned_date": "2025-12-31"'},
+            "pinned_date is 2025-12-31, a day without an update",
+        ),
         ({'{"date": "2026-01-02"': '{"date": "2027-01-02"'}, "the update of 2027-01-02 is in the"),
     ],
 )
