@@ -40,6 +40,7 @@ def stored_before(folder: Folder, factors: Mapping[int, float]) -> None:
                 moment: [factor * time_us for time_us in first] for moment, factor in nights.items()
             }
             row["pinned_date"] = min(nights)[:10]
+        document["history"] = [{"date": min(nights)[:10], "entries": len(document["entries"])}]
         path.write_text(json.dumps(document))
 
 
