@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from busbw.driver.bundle import Bundle
-from tests.helpers.workers import processes, wait_until
+from tests.helpers.workers import processes
 
 
 @pytest.fixture
@@ -23,14 +21,3 @@ def bundle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bundle]:
     made.remove()
     assert not remaining
     assert not made.path.exists()
-
-
-@pytest.fixture
-def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Check that no worker, no descriptor and no thread is remaining."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
-    yield
-    assert wait_until(lambda: not processes(tmp_path), 10)
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert threading.active_count() == threads

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import resource
 import signal
 import threading
@@ -79,12 +78,6 @@ def killed_soon(pid: int, number: signal.Signals) -> Iterator[None]:
     timer.join()
 
 
-def test_kill_9_from_outside_is_seen_while_others_wait(bundle: Bundle) -> None:
-    with started(bundle, worker0="hang") as group, killed_soon(pid_of(group, 3), signal.SIGKILL):
-        ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
-    assert ended.message == "worker 3: the worker was killed (SIGKILL) while measuring"
-
-
 def test_a_worker_that_died_is_named_and_not_the_first_to_complain(bundle: Bundle) -> None:
     with started(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as group:
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
@@ -142,20 +135,6 @@ def stop(pid: int) -> None:
     assert wait_until(lambda: state(pid) == "T")
 
 
-@pytest.mark.exhaustive
-def test_of_several_that_are_silent_the_stopped_worker_is_named(bundle: Bundle) -> None:
-    with started(bundle, worker0="hang", worker1="hang", worker2="hang", worker3="hang") as group:
-        stop(pid_of(group, 2))
-        ended = failure(group.ask(REQUEST, 1.0, "measuring"))
-    assert ended.kind is FailureKind.TIMEOUT
-    # As long as it was really waited, which is longer on a busy machine.
-    assert re.fullmatch(
-        r"worker 2: the worker did not answer within [1-9][\d.]* s, as a signal has stopped it, "
-        "while measuring",
-        ended.message,
-    ), ended.message
-
-
 def test_a_stopped_worker_is_named_and_not_one_that_ended_because_of_it(bundle: Bundle) -> None:
     with started(bundle) as group, killed_soon(pid_of(group, 2), signal.SIGTERM):
         stop(pid_of(group, 3))
@@ -166,14 +145,6 @@ def test_a_stopped_worker_is_named_and_not_one_that_ended_because_of_it(bundle: 
 
 PAIR = Cluster(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
-
-
-def test_a_cluster_of_a_single_worker_is_not_one_by_itself(bundle: Bundle) -> None:
-    with started(bundle, Cluster(processes=1), worker0="kill") as group:
-        ended = failure(group.ask(measure(), LONG_S, "measuring"))
-        assert group.is_over
-    assert ended.message.startswith("worker 0: the worker was killed")
-    assert ended.launch.text == "1.worker0"
 
 
 def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,16 +172,10 @@ def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory()
     other = replace(first, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
     run = merged(first, replace(other, compile_s=2.0))
     assert isinstance(run, Run)
+    assert run.compiled_memory_bytes is None
     assert (run.launch, run.values_checked) == (JAX_LAUNCH, 16)
     assert (run.peak_memory_bytes, run.compile_s) == (300, 2.0)
     assert run.samples_s == first.samples_s
-
-
-def test_memory_that_no_process_knows_stays_unknown() -> None:
-    run = replace(build.run(1e-3), peak_memory_bytes=None)
-    both = merged(run, run)
-    assert isinstance(both, Run)
-    assert both.peak_memory_bytes is None
 
 
 @pytest.mark.parametrize("name", ["samples_s", "iterations", "clock"])
@@ -223,32 +188,20 @@ def test_runs_that_differ_in_what_all_measured_are_a_failure(name: str) -> None:
     assert ended.launch == JAX_LAUNCH
 
 
-def test_a_failure_of_all_is_the_group_s() -> None:
-    ended = failure(merged(build.out_of_memory(), build.out_of_memory()))
-    assert (ended.kind, ended.launch) == (FailureKind.OUT_OF_MEMORY, JAX_LAUNCH)
+PROBE = replace(build.probe(build.device_set()), least_memory_bytes=5)
+
+
+@pytest.mark.parametrize(
+    "answers", [(True, False), (PROBE, replace(PROBE, devices=(build.device_set(cores=64),)))]
+)
+def test_answers_that_differ_are_a_failure_of_the_group(answers: tuple[object, ...]) -> None:
+    assert isinstance(merged(*answers), Failure)
 
 
 def test_probes_are_one_with_the_most_that_a_process_takes() -> None:
-    probe = replace(build.probe(build.device_set()), least_memory_bytes=5)
-    both = merged(probe, replace(probe, least_memory_bytes=9))
+    both = merged(PROBE, replace(PROBE, least_memory_bytes=9))
     assert isinstance(both, Probe)
     assert both.least_memory_bytes == 9
-
-
-def test_probes_of_other_versions_or_devices_are_no_single_stack() -> None:
-    first = replace(build.probe(build.device_set()), versions={"jax": "0.10.2"}, hosts=("a",))
-    differs = failure(merged(first, replace(first, versions={"jax": "0.10.1"}, hosts=("b",))))
-    assert differs.kind is FailureKind.WRONG_WORLD
-    assert differs.message == "process 1 (b) has jax 0.10.1, process 0 (a) jax 0.10.2"
-    differs = failure(merged(first, replace(first, devices=(build.device_set(cores=64),))))
-    assert differs.kind is FailureKind.WRONG_WORLD
-    assert differs.message.startswith("process 1 (a) has cpu cores 64, process 0 (a) cpu cores ")
-
-
-def test_confirmations_must_be_the_same() -> None:
-    assert merged(True, True) is True
-    assert merged(None, None) is None
-    assert isinstance(merged(True, False), Failure)
 
 
 def test_a_group_may_have_descriptors_from_1024_on(bundle: Bundle) -> None:

@@ -25,7 +25,6 @@ from busbw.driver.local import (
 )
 from busbw.driver.logs import failure_of
 from busbw.driver.transport import Exit, HostError, Reply, Starter
-from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import Detection, FailureKind
 from tests.helpers.damage import bounded
@@ -35,7 +34,6 @@ from tests.helpers.workers import (
     kill,
     processes,
     starter,
-    state,
     wait_until,
 )
 from tests.helpers.workers import measure as request
@@ -43,22 +41,15 @@ from tests.helpers.workers import measure as request
 pytestmark = pytest.mark.workers
 
 LONG_S = 60.0
-CLOSING = """\
+# What a program does to the socket on which a worker replies.
+SILENT = "os.close(number)"
+TWICE = r"""os.write(number, b'{"reply": "NoneType", "value": null}\n' * 2)"""
+PROGRAM = """\
 #!{python}
 import os, sys, time
 
-for word in sys.argv:
-    if word.startswith("--socket="):
-        os.close(int(word.split("=")[1]))
-time.sleep(60)
-"""
-TWICE = """\
-#!{python}
-import os, sys, time
-
-for word in sys.argv:
-    if word.startswith("--socket="):
-        os.write(int(word.split("=")[1]), b'{{"reply": "NoneType", "value": null}}\\n' * 2)
+(number,) = (int(word.split("=")[1]) for word in sys.argv if word.startswith("--socket="))
+{act}
 time.sleep(60)
 """
 SHORT_S = 0.4
@@ -88,54 +79,35 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
         return answer
 
 
-def answered(answer: Reply | Exit) -> object:
-    assert not isinstance(answer, Exit), answer.log
-    return answer.answer
-
-
-def test_an_exception_that_nobody_expected_is_an_exit_code_with_its_traceback(
-    bundle: Bundle,
-) -> None:
-    with ready(bundle, starter(cases=[{"then": "no such event"}])) as worker:
-        answer = measure(worker)
-    assert isinstance(answer, Exit)
-    assert answer.exit_code == 1
-    assert "ValueError: BUSBW_FAKE: no event 'no such event'" in answer.log
-
-
 def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
     hung = ended(bundle, "hang_with_lock", SHORT_S)
     assert hung.exit_code is None
     assert 'fake/backend.py", line' in hung.log
 
 
-def test_a_worker_that_closes_its_replies_and_goes_on_hung_and_was_not_killed_by_others(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("act", "invalid", "kind"),
+    [(SILENT, "", FailureKind.TIMEOUT), (TWICE, "more than one", FailureKind.CRASHED)],
+)
+def test_a_worker_that_closes_its_replies_or_replies_twice_is_ended_by_the_driver(
+    bundle: Bundle,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    act: str,
+    invalid: str,
+    kind: FailureKind,
 ) -> None:
-    """So that what the driver itself ends is not taken for the cause of what others did."""
+    """Have no exit code, so that what the driver ends is not taken for a cause."""
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
-    program = tmp_path / "closing"
-    program.write_text(CLOSING.format(python=sys.executable))
+    program = tmp_path / "program"
+    program.write_text(PROGRAM.format(python=sys.executable, act=act))
     program.chmod(0o755)
     begin = Starter(python=str(program), framework="fake")
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Exit)
-    assert answer.exit_code is None
-    assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is FailureKind.TIMEOUT
-    assert not processes(bundle.path)
-
-
-def test_a_worker_that_answers_twice_is_ended(bundle: Bundle, tmp_path: Path) -> None:
-    program = tmp_path / "twice"
-    program.write_text(TWICE.format(python=sys.executable))
-    program.chmod(0o755)
-    begin = Starter(python=str(program), framework="fake")
-    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
-    answer = answer_of(worker, None, LONG_S)
-    kill(worker)
-    assert isinstance(answer, Exit)
-    assert answer.invalid == "more than one"
+    assert (answer.exit_code, answer.invalid) == (None, invalid)
+    assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is kind
     assert not processes(bundle.path)
 
 
@@ -145,18 +117,6 @@ def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: 
         answer = measure(worker)
     assert isinstance(answer, Exit)
     assert answer.exit_code == -signal.SIGKILL
-
-
-def test_one_that_ends_before_anybody_listens_has_said_why(bundle: Bundle, tmp_path: Path) -> None:
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho too old >&2\nexit 1\n")
-    python.chmod(0o755)
-    worker = LocalWorker(starter(str(python)), bundle, LaunchId.parse("1.fake"))
-    assert wait_until(lambda: state(worker.pid) == "Z", LONG_S)
-    answer = answer_of(worker, None, LONG_S)
-    kill(worker)
-    assert isinstance(answer, Exit)
-    assert (answer.exit_code, answer.log) == (1, "too old")
 
 
 def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -> None:
@@ -198,13 +158,6 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
     assert environment_of(begin, os.environ)["NOISE"] == noise
 
 
-def test_a_member_has_its_index_and_the_addresses_of_all(bundle: Bundle) -> None:
-    members = LocalTransport(bundle).cluster_members(Cluster(processes=4))
-    assert [member.index for member in members] == [0, 1, 2, 3]
-    assert len({member.addresses for member in members}) == 1
-    assert len(set(members[2].addresses)) == 4
-
-
 def test_where_the_machine_cannot_be_locked_nothing_is_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -213,31 +166,39 @@ def test_where_the_machine_cannot_be_locked_nothing_is_measured(
         alone(0).__enter__()
 
 
+OOM = "terminate called: Out of memory"
+WORDS = ("std::bad_alloc", OOM, "ran out of memory", "Cannot allocate memory")
+KILLED_FOR_MEMORY = "the kernel killed the worker for memory"
+DIED = "the framework ran out of memory and died"
+
+
 def failed(exit_code: int | None, **fields: Any) -> Failure:
     ended = Exit(exit_code=exit_code, waited_s=1.5, **fields)
     return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "kind", "message"),
+    ("exit_code", "fields", "kind", "message"),
     [
-        (None, FailureKind.TIMEOUT, "the worker did not answer within 1.5 s"),
-        (-signal.SIGKILL, FailureKind.KILLED, "the worker was killed (SIGKILL)"),
-        (-signal.SIGSEGV, FailureKind.CRASHED, "the worker died of SIGSEGV"),
-        (-signal.SIGABRT, FailureKind.CRASHED, "the worker died of SIGABRT"),
-        (-123, FailureKind.CRASHED, "the worker died of signal 123"),
-        (3, FailureKind.CRASHED, "the worker ended with exit code 3"),
-        (0, FailureKind.CRASHED, "the worker ended with exit code 0"),
+        (None, {"log": OOM}, FailureKind.TIMEOUT, "the worker did not answer within 1.5 s"),
+        (-signal.SIGKILL, {}, FailureKind.KILLED, "the worker was killed (SIGKILL)"),
+        (-signal.SIGSEGV, {}, FailureKind.CRASHED, "the worker died of SIGSEGV"),
+        (-123, {}, FailureKind.CRASHED, "the worker died of signal 123"),
+        (3, {}, FailureKind.CRASHED, "the worker ended with exit code 3"),
+        (0, {"log": OOM}, FailureKind.CRASHED, "the worker ended with exit code 0"),
+        (-signal.SIGKILL, {"oom_kills": 1}, FailureKind.OUT_OF_MEMORY, KILLED_FOR_MEMORY),
+        *((-signal.SIGABRT, {"log": words}, FailureKind.OUT_OF_MEMORY, DIED) for words in WORDS),
     ],
 )
 def test_each_ending_has_its_kind_and_its_words(
-    exit_code: int | None, kind: FailureKind, message: str
+    exit_code: int | None, fields: dict[str, Any], kind: FailureKind, message: str
 ) -> None:
-    failure = failed(exit_code, log="last words")
+    failure = failed(exit_code, **fields)
     assert failure.kind is kind
     assert failure.message == f"{message} while measuring a case"
     assert (failure.launch.text, failure.exit_code) == ("2.fake", exit_code)
-    assert failure.log == "last words"
+    detected = {KILLED_FOR_MEMORY: Detection.KILLED, DIED: Detection.RAISED}
+    assert failure.detected is detected.get(message)
 
 
 def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> None:
@@ -248,26 +209,6 @@ def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> Non
     assert f"; pids.max (30 processes and threads) was reached: {reason}" in refused
     killed = failed(-signal.SIGKILL, reason=reason).message
     assert killed == "the worker was killed (SIGKILL) while measuring a case"
-
-
-def test_a_kill_while_the_kernel_counts_one_for_memory_is_out_of_memory() -> None:
-    failure = failed(-signal.SIGKILL, oom_kills=1)
-    assert failure.kind is FailureKind.OUT_OF_MEMORY
-    assert failure.detected is Detection.KILLED
-
-
-@pytest.mark.parametrize(
-    "words", ["std::bad_alloc", "Out of memory", "ran out of memory", "Cannot allocate memory"]
-)
-def test_a_crash_after_last_words_of_memory_is_out_of_memory(words: str) -> None:
-    failure = failed(-signal.SIGABRT, log=f"terminate called: {words}")
-    assert failure.kind is FailureKind.OUT_OF_MEMORY
-    assert failure.detected is Detection.RAISED
-
-
-def test_words_of_memory_do_not_turn_a_hang_or_a_clean_exit_into_out_of_memory() -> None:
-    assert failed(None, log="Out of memory").kind is FailureKind.TIMEOUT
-    assert failed(0, log="Out of memory").kind is FailureKind.CRASHED
 
 
 def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from busbw.driver.local import environment_of, free_ports, without_proxy
 from busbw.driver.transport import HostError
 from busbw.model.cluster import ClusterMember
-from tests.helpers.workers import can_unshare, starter
+from tests.helpers.workers import starter
 
 HOSTS = ("10.0.0.1", "fd00::1")
 LISTED = "10.0.0.1,fd00::1"
@@ -43,32 +41,6 @@ def test_a_member_has_no_proxy_to_other_members_and_a_single_process_keeps_its_o
     assert (single["NO_PROXY"], single.get("no_grpc_proxy")) == ("a", None)
 
 
-def test_free_ports_differ_and_are_above_the_reserved_ones() -> None:
-    ports = free_ports(20, "127.0.0.1", socket.AF_INET)
-    assert len(set(ports)) == 20
-    assert min(ports) >= 1024
-
-
 def test_an_address_that_the_host_does_not_have_is_refused() -> None:
     with pytest.raises(HostError, match=r"192\.0\.2\.1 .*no network interface of this host"):
         free_ports(1, "192.0.2.1", socket.AF_INET)
-
-
-@pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
-def test_without_a_loopback_a_port_is_refused_with_a_sentence() -> None:
-    code = (
-        "import socket\nfrom busbw.driver import local, transport\n"
-        "try: local.free_ports(2, '127.0.0.1', socket.AF_INET)\n"
-        "except transport.HostError as error: print(error)"
-    )
-    done = subprocess.run(
-        ["unshare", "--net", sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == (
-        "processes on this host cannot connect to each other at 127.0.0.1 (Network is "
-        "unreachable): this network namespace has no loopback interface that is up (ip link set "
-        "lo up)\n"
-    )
