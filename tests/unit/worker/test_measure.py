@@ -88,16 +88,6 @@ def test_by_the_host_s_clock_a_run_has_slopes_and_what_a_call_costs() -> None:
     assert run.values_checked == SURE * len(program.runs)
 
 
-def test_by_the_clock_dispatch_a_run_has_single_calls_and_no_cost_beside_them() -> None:
-    case = build.case(protocol="dispatch/chain2")
-    program = ScriptedProgram(lambda _: 1e-6, call_s=lambda _: 0.25)
-    run = _run_of(program, case=case)
-    assert (run.clock, run.iterations, run.dispatch_s) == ("dispatch", 1, None)
-    assert run.samples_s == pytest.approx((0.250001,) * 4)
-    assert run.clocks_s == pytest.approx({"dispatch": 0.250001})
-    assert set(program.calls) == {1}
-
-
 def test_a_run_has_the_time_of_each_phase() -> None:
     phases_s = _run_of(ScriptedProgram(lambda _: 1.0)).phases_s
     assert list(phases_s) == [
@@ -121,14 +111,6 @@ def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
     assert failure.message == "rank 1, element 7: 3.0, expected 4.0"
     assert (failure.launch.text, failure.detected) == ("2.1", None)
     assert backend.released
-
-
-def test_a_run_has_its_launch_framework_and_proof() -> None:
-    run = _run_of(ScriptedProgram(), key=build.key())
-    assert (run.launch.text, run.compile_s, run.clock) == ("2.1", 0.5, "host")
-    assert run.compiled_memory_bytes == 4242
-    assert (run.framework_path, run.versions) == ("/somewhere/scripted", build.VERSIONS)
-    assert build.proof() == run.proof
 
 
 def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
@@ -224,25 +206,6 @@ def test_no_case_is_refused_if_the_free_memory_is_unknown(
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"device_kind": "Intel"}, "4 ranks of Intel in 1 processes"),
-        ({"ranks": 3}, "3 ranks of AMD EPYC in 1 processes"),
-        ({"processes": 2}, "4 ranks of AMD EPYC in 2 processes"),
-    ],
-)
-def test_another_world_is_a_failure_that_names_both_before_anything_is_prepared(
-    changes: dict[str, Any], text: str
-) -> None:
-    backend = ScriptedBackend(ScriptedProgram(), world=replace(WORLD, **changes))
-    failure = _measured(backend, key=build.key())
-    assert isinstance(failure, Failure)
-    assert (failure.kind, failure.launch.text) == (FailureKind.WRONG_WORLD, "2.1")
-    assert failure.message == f"{text}, expected 4 of AMD EPYC in 1"
-    assert backend.prepared_cases == []
-
-
 def test_more_devices_than_ranks_are_no_other_world() -> None:
     backend = ScriptedBackend(ScriptedProgram(), world=replace(WORLD, ranks=8))
     assert isinstance(_measured(backend, key=build.key()), Run)
@@ -292,17 +255,6 @@ def test_interleaved_samples_give_the_same_run_as_measuring_at_once(
     assert _interleaved(interleaved, injection) == _is_run(measured)
 
 
-def test_each_sample_is_answered_with_whether_there_are_enough_and_more_may_be_taken() -> None:
-    session, backend = _session(ScriptedProgram(lambda _: 1.0))
-    session.open(_request(samples=2))
-    states = []
-    for _ in range(4):
-        states.append((session.take_sample(), backend.released))
-    assert states == [(False, False), *[(True, False)] * 3]
-    assert _is_run(session.close()).samples_s == (1.0,) * 4
-    assert backend.released
-
-
 def test_opening_a_case_while_another_is_open_releases_that_one() -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0))
     session.open(_request())
@@ -343,58 +295,6 @@ def test_an_injection_is_named_in_the_run_and_passed_to_the_back_end() -> None:
     assert (run.injected, plain.injected) == ("delay:25%", "")
     assert (run.injected_ratio, plain.injected_ratio) == (1.25, None)
     assert backend.injections == [QUARTER, None]
-
-
-@pytest.mark.parametrize(
-    ("delay", "more", "expected"),
-    [
-        (Injection(extra=Extra.DELAY, share=25.0), "1 s", "25 s more"),
-        (Injection(extra=Extra.DELAY, seconds=0.5), "1.1 s", "500 ms more"),
-    ],
-)
-def test_a_launch_that_the_delay_did_not_slow_down_is_a_failure(
-    delay: Injection, more: str, expected: str
-) -> None:
-    session, _ = _session(DelayedProgram(lambda _: float(more.split()[0])))
-    failure = session.measure(_request(injection=delay))
-    assert isinstance(failure, Failure)
-    assert failure.kind is FailureKind.UNAVAILABLE
-    assert failure.message.startswith(
-        f"the delay was not applied: with {delay.text} a collective took {more}, without it 1 s, "
-        f"expected {expected}; "
-    )
-
-
-def test_a_limit_of_memory_is_measured_by_no_further_chains() -> None:
-    session, _ = _session(ScriptedProgram(lambda _: 1.0))
-    limit = Injection(extra=Extra.MEMORY, limit_bytes=2**40)
-    assert _interleaved(session, limit).injected_ratio is None
-
-
-def test_an_injection_for_other_payloads_is_not_applied() -> None:
-    session, backend = _session(ScriptedProgram(lambda _: 1.0))
-    run = _interleaved(session, replace(DELAY, payloads=(1, 2)))
-    assert (run.injected, run.samples_s) == ("", (1.0,) * 4)
-    assert backend.injections == [None]
-
-
-def test_an_injected_memory_limit_refuses_what_would_fit_without_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def headroom(limit_bytes: int | None) -> Headroom:
-        room = limit_bytes or 10**9
-        return Headroom(available_bytes=room, capacity_bytes=room)
-
-    monkeypatch.setattr(memory, "headroom", headroom)
-    need = MemoryNeed(needed_bytes=101, is_taken=False)
-    limit = Injection(extra=Extra.MEMORY, limit_bytes=100)
-    session, backend = _session(ScriptedProgram(lambda _: 1.0), need)
-    assert _interleaved(session).injected == ""
-    failure = session.open(_request(injection=limit))
-    assert isinstance(failure, Failure)
-    assert (failure.kind, failure.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
-    assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
-    assert len(backend.prepared_cases) == 1
 
 
 ON_DEVICE = build.case(protocol="device/chain2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from busbw.model.launch import Pace
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError
 from busbw.worker.sampling import Phases, Samples, launch_time_s
 from tests.unit.worker.scripted import BESIDE_S, ScriptedProgram, make_sampler, take_samples
-
-Seconds = Callable[[int], float]
 
 
 def _slopes(program: ScriptedProgram, **plan: Any) -> Samples:
@@ -35,13 +30,6 @@ def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
     for three in threes:
         assert [name for name, _ in three] == ["initialize", "run", "check"]
         assert three[1][1] == three[2][1]
-
-
-def test_a_sample_is_an_empty_call_and_then_a_chain_from_the_same_values() -> None:
-    program = ScriptedProgram(lambda _: 2**-10)
-    _slopes(program)
-    assert program.events[-4:] == [("initialize", 0), ("run", 0), ("run", 12), ("check", 12)]
-    assert program.calls.count(0) == 3 + 4
 
 
 PACE = Pace(iterations=12, time_s=2**-10, dispatch_s=0.25)
@@ -140,29 +128,11 @@ def test_chains_that_the_clock_cannot_distinguish_become_longer_once() -> None:
     assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
 
 
-def test_a_single_chain_as_short_as_an_empty_call_gives_no_time() -> None:
-    program = ScriptedProgram(lambda turn: float(turn not in (5, 9)), call_s=lambda _: 0.5, most=1)
-    with pytest.raises(MeasuringError, match=r"a chain of 1 took 0\.5 s, one of 0 up to 0\.5 s"):
-        _slopes(program)
-
-
-def test_a_clock_that_does_not_move_gives_no_time() -> None:
-    with pytest.raises(MeasuringError, match="a chain of 1000 took 0 s"):
-        _slopes(ScriptedProgram(lambda _: 0.0))
-
-
 def test_a_single_call_is_timed_with_its_overhead() -> None:
     program = ScriptedProgram(lambda _: 0.75, call_s=lambda _: 0.25)
     samples = take_samples(make_sampler(program), single=True)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (1, (1.0,) * 4, None)
     assert set(program.calls) == {1}
-
-
-def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> None:
-    program = ScriptedProgram(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
-    samples = take_samples(make_sampler(program, min_sample_s=100.0), single=True)
-    assert samples.samples_s == (1.0,) * 4
-    assert program.calls == [1] * 8
 
 
 def test_warming_up_comes_first_then_calibrating_then_samples_of_one_length() -> None:
@@ -186,22 +156,11 @@ def test_warming_up_ends_with_the_budget() -> None:
     assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
-def test_no_sample_is_taken_from_warming_up_or_calibrating() -> None:
-    program = ScriptedProgram(lambda turn: 1e-3 if turn < 5 else 1.0 + turn)
-    assert _slopes(program).samples_s == (6.0, 7.0, 8.0, 9.0)
-
-
 @pytest.mark.parametrize(("single", "before"), [(False, 3), (True, 2)])
 def test_samples_are_kept_in_order_and_none_is_dropped(single: bool, before: int) -> None:
     times_s = [1.0] * before + [5.0, 1.0, 900.0, 2.0]
     samples = take_samples(make_sampler(ScriptedProgram(lambda turn: times_s[turn])), single=single)
     assert samples.samples_s == (5.0, 1.0, 900.0, 2.0)
-
-
-def test_a_case_that_takes_long_is_not_repeated_within_a_sample() -> None:
-    program = ScriptedProgram(lambda _: 0.02)
-    assert _slopes(program).iterations == 1
-    assert program.runs == [1] * (2 + 1 + 4)
 
 
 @pytest.mark.parametrize("one_s", [1e-6, 1e-4, 1.1e-3, 9.9e-3])
@@ -292,47 +251,14 @@ def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
     )
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def wait(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 def test_time_in_an_inner_phase_does_not_count_for_the_outer_phase() -> None:
-    clock = _Clock()
-    phases = Phases(clock)
-    clock.wait(100)
-    with phases.enter("compiling"):
-        clock.wait(1)
-        with phases.enter("sampling"):
-            clock.wait(2)
-            with phases.enter("checking"):
-                clock.wait(4)
-            clock.wait(8)
-        clock.wait(16)
-    clock.wait(100)
-    with phases.enter("checking"):
-        clock.wait(32)
-    with phases.enter("laying_out"):
+    # The clock is read as a phase begins and as it ends.
+    phases = Phases(iter([100.0, 101.0, 103.0, 119.0, 200.0, 232.0]).__next__)
+    with phases.enter("compiling"), phases.enter("sampling"):
         pass
-    expected = {"compiling": 17, "sampling": 10, "checking": 36, "laying_out": 0}
-    assert phases.spent_s == expected
-
-
-def test_a_phase_that_ends_with_an_error_is_counted_and_over() -> None:
-    clock = _Clock()
-    phases = Phases(clock)
-    with phases.enter("outer"):
-        with pytest.raises(ZeroDivisionError), phases.enter("inner"):
-            clock.wait(3)
-            raise ZeroDivisionError
-        clock.wait(4)
-    assert phases.spent_s == {"inner": 3, "outer": 4}
+    with pytest.raises(ZeroDivisionError), phases.enter("compiling"):
+        raise ZeroDivisionError
+    assert phases.spent_s == {"compiling": 1 + 16 + 32, "sampling": 2}
 
 
 _WAIT_S = 20.0
@@ -370,20 +296,24 @@ def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
         return list(pool.map(run, range(len(programs))))
 
 
-def test_all_processes_run_the_same_calls_and_have_the_same_samples() -> None:
-    programs = [
-        ScriptedProgram(lambda turn: 1e-3),
-        ScriptedProgram(lambda turn: 2e-3 if turn % 2 else 1e-4),
-    ]
-    first, second = together(programs)
+@pytest.mark.parametrize(
+    ("quick", "slow", "plan"),
+    [
+        # The slower of two calls counts, whichever process makes it.
+        (lambda turn: 1e-3, lambda turn: 4e-3, {}),
+        (lambda turn: 1e-3, lambda turn: 2e-3 if turn % 2 else 1e-4, {}),
+        # Each run takes a tenth of the last: one process warms up until its budget is spent.
+        (lambda turn: 1e-3 * 0.1**turn, lambda turn: 0.1**turn, {"samples": 2, "budget_s": 400.5}),
+    ],
+)
+def test_all_processes_run_the_same_calls_and_have_the_samples_of_the_slowest_process(
+    quick: Callable[[int], float], slow: Callable[[int], float], plan: dict[str, Any]
+) -> None:
+    programs = [ScriptedProgram(quick), ScriptedProgram(slow)]
+    first, second = together(programs, **plan)
     assert programs[0].calls == programs[1].calls
     assert (first.iterations, first.samples_s) == (second.iterations, second.samples_s)
-
-
-def test_a_call_takes_as_long_as_in_the_slowest_process() -> None:
-    first, second = together([ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 4e-3)])
-    assert first.samples_s == pytest.approx((4e-3,) * 4)
-    assert second.samples_s == first.samples_s
+    assert plan or max(first.samples_s) >= 2e-3 - 1e-9
 
 
 def test_sampling_ends_in_all_processes_at_once() -> None:
@@ -391,17 +321,6 @@ def test_sampling_ends_in_all_processes_at_once() -> None:
     programs = [ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 1.0)]
     first, second = together(programs, samples=50, budget_s=3000.0)
     assert len(first.samples_s) == len(second.samples_s) < 50
-
-
-def test_warming_up_ends_in_all_processes_at_once() -> None:
-    # Each run takes a tenth of the last: it goes on until the budget of the one is spent.
-    programs = [
-        ScriptedProgram(lambda turn: 1e-3 * 0.1**turn),
-        ScriptedProgram(lambda turn: 0.1**turn),
-    ]
-    first, second = together(programs, budget_s=4 * BESIDE_S + 0.5, samples=2)
-    assert len(first.samples_s) == len(second.samples_s)
-    assert programs[0].calls == programs[1].calls
 
 
 @pytest.mark.parametrize(
@@ -438,9 +357,3 @@ def test_the_time_of_a_launch_is_the_p25_of_its_samples(
     samples_s: tuple[float, ...], time_s: float
 ) -> None:
     assert launch_time_s(samples_s) == time_s
-
-
-@given(st.lists(st.floats(min_value=1e-9, max_value=1e3), min_size=2, max_size=30))
-def test_the_time_of_a_launch_lies_between_its_best_and_its_median(samples_s: list[float]) -> None:
-    assert min(samples_s) <= launch_time_s(samples_s) * (1 + 1e-12)
-    assert launch_time_s(samples_s) <= statistics.median(samples_s) * (1 + 1e-12)

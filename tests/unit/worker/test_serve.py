@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model.launch import Failure, Injection, LaunchId, Run
+from busbw.model.launch import LaunchId, Run
 from busbw.model.machine import Probe
-from busbw.model.words import Extra, FailureKind
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import Channel, serve
 from tests.helpers import build
@@ -46,20 +45,11 @@ def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) 
     return [(reply["reply"], reply["value"]) for reply in replies]
 
 
-def test_a_worker_reports_that_it_is_ready_before_the_first_request() -> None:
-    assert _replies() == [("NoneType", None)]
-
-
-def test_a_probe_is_answered_with_the_devices() -> None:
-    _, (name, value) = _replies({"request": "probe"})
-    assert name == "Probe"
-    probe = wire.from_json(Probe, value)
-    assert replace(probe, least_memory_bytes=None) == build.probe(build.device_set())
-
-
-def test_a_probe_has_the_memory_that_the_process_takes_without_a_case() -> None:
+def test_a_probe_has_the_devices_and_the_memory_that_the_process_takes_without_a_case() -> None:
     _, (_, value) = _replies({"request": "probe"})
-    assert 2**20 < (wire.from_json(Probe, value).least_memory_bytes or 0) < 2**33
+    probe = wire.from_json(Probe, value)
+    assert 2**20 < (probe.least_memory_bytes or 0) < 2**33
+    assert replace(probe, least_memory_bytes=None) == build.probe(build.device_set())
 
 
 def test_measuring_is_answered_with_a_run() -> None:
@@ -67,26 +57,6 @@ def test_measuring_is_answered_with_a_run() -> None:
     assert name == "Run"
     run = wire.from_json(Run, value)
     assert (run.launch.text, run.samples_s) == ("2.1", (1.0, 1.0))
-
-
-def test_a_case_without_a_run_is_answered_with_a_failure() -> None:
-    replies = _replies(_request("measure"), program=ScriptedProgram(wrong_at=0))
-    assert [name for name, _ in replies] == ["NoneType", "Failure"]
-    assert wire.from_json(Failure, replies[1][1]).kind is FailureKind.WRONG_RESULT
-
-
-def test_each_sample_of_an_open_case_is_answered_with_whether_there_are_enough() -> None:
-    replies = _replies(_request("open"), TURN, TURN, TURN, CLOSE)
-    assert replies[:-1] == [
-        ("NoneType", None),
-        ("bool", False),
-        ("bool", False),
-        ("bool", True),
-        ("bool", True),
-    ]
-    name, value = replies[-1]
-    assert name == "Run"
-    assert wire.from_json(Run, value).samples_s == (1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -109,25 +79,6 @@ def test_after_the_failure_of_a_case_the_next_case_can_be_opened(
 
 def test_releasing_memory_is_answered_also_if_there_is_none() -> None:
     assert _replies(RELEASE, _request("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
-
-
-@pytest.mark.parametrize(("first", "then"), [("measure", []), ("open", [TURN, CLOSE])])
-def test_an_injection_is_a_value_of_the_request(first: str, then: list[dict[str, Any]]) -> None:
-    delay = Injection(extra=Extra.DELAY, share=0.1)
-    name, value = _replies(_request(first, injection=delay), *then)[-1]
-    # The scripted program takes no longer for it.
-    assert name == "Failure" and "not applied: with delay:10% a collective" in value["message"]
-
-
-def test_a_request_without_an_injection_injects_nothing() -> None:
-    request = _request("measure")
-    del request["injection"]
-    assert _replies(request)[1][1]["injected"] == ""
-
-
-def test_a_case_that_was_resolved_on_other_devices_is_a_failure() -> None:
-    _, (name, value) = _replies(_request("open", key=build.key(device_kind="Intel")))
-    assert (name, value["kind"]) == ("Failure", "WRONG_WORLD")
 
 
 def test_an_invalid_request_ends_the_worker() -> None:
