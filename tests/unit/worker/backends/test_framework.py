@@ -13,11 +13,11 @@ import pytest
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, Device, FailureKind
-from busbw.worker.backends import framework, load, part
+from busbw.model.words import Device, FailureKind
+from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.backends.chain import Chain
-from busbw.worker.backends.framework import FrameworkBackend, clocks
+from busbw.worker.backends.framework import FrameworkBackend
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory
 from busbw.worker.backends.values import Values
 from tests.helpers import build
@@ -149,24 +149,13 @@ def test_other_errors_are_not_translated() -> None:
     assert backend.released == 1
 
 
-def test_the_device_clock_is_offered_only_if_the_profiler_can_be_read() -> None:
-    assert clocks(Device.GPU, is_recorded=True) == (Clock.DEVICE, Clock.HOST, Clock.DISPATCH)
-    assert clocks(Device.CPU, is_recorded=True) == (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
-    assert clocks(Device.TPU, is_recorded=False) == (Clock.HOST, Clock.DISPATCH)
-
-
-def test_a_missing_back_end_is_an_error_and_a_missing_operation_is_none() -> None:
-    with pytest.raises(ValueError, match="offer no 'nothing'"):
-        load("nothing", Device.CPU, 2)
-    assert part("tensorflow", "versions") is None
-
-
 GIB = 2**30
 
 
 @pytest.mark.parametrize(
     ("words", "needed_bytes", "available_bytes"),
     [
+        ("std::bad_alloc", None, None),
         ("RESOURCE_EXHAUSTED: Out of memory allocating 42949672960 bytes.", 40 * GIB, None),
         (
             "INTERNAL: Error dispatching computation: Out of memory allocating 1073741824 bytes.",
@@ -199,18 +188,12 @@ GIB = 2**30
     ],
 )
 def test_figures_are_read_from_the_framework_s_own_words(
-    words: str, needed_bytes: int, available_bytes: int | None
+    words: str, needed_bytes: int | None, available_bytes: int | None
 ) -> None:
     error = out_of_memory(RuntimeError(words))
     assert is_out_of_memory(RuntimeError(words))
     assert error.kind is FailureKind.OUT_OF_MEMORY
     assert (needed_bytes, available_bytes) == (error.needed_bytes, error.available_bytes)
-
-
-def test_a_bad_alloc_and_a_memory_error_are_out_of_memory_without_figures() -> None:
-    assert is_out_of_memory(RuntimeError("std::bad_alloc"))
-    assert is_out_of_memory(MemoryError())
-    assert out_of_memory(MemoryError()).needed_bytes is None
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,12 @@ Each is added to a copy of the package and measured there, in real sessions.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,91 +24,22 @@ ROOT = Path(__file__).parents[4]
 NEW = Path(__file__).with_name("seams")
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of the package, with the promises beside it, and what is new in it."""
-
-    path: Path
-    added: tuple[str, ...]
-    before: dict[str, str]
-
-    def untouched(self) -> bool:
-        """Return whether no file but the added ones differs."""
-        now = _digests(self.path / "busbw")
-        others = {name: digest for name, digest in now.items() if name not in self.added}
-        return others == self.before
-
-    def outcomes(self, *options: str, exit_codes: tuple[int, ...] = (0,)) -> dict[str, str]:
-        """Run a session, and return its outcomes by framework."""
-        results = self.path / "results.json"
-        ran = _pytest(self.path, "perf", "--payloads=64K", f"--results={results}", *options)
-        assert ran.returncode in exit_codes, ran.stdout + ran.stderr
-        cases: list[dict[str, Any]] = json.loads(results.read_text())["cases"]
-        return {case["case"]["framework"]: case["outcome"] for case in cases}
-
-
 # A session in here must not take itself for a part of the session that runs this test.
 _OF_OUTSIDE = ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in folder.rglob("*.py")
-    }
-
-
-def _copied(folder: Path, new: str) -> Copy:
+def _copied(folder: Path, new: str) -> None:
     """Copy the package, and add the files of ``seams/<new>``, which it does not have."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "conftest.py", folder)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
-    before = _digests(folder / "busbw")
-    added = tuple(
-        path.relative_to(NEW / new).as_posix().removesuffix(".txt")
-        for path in sorted((NEW / new).rglob("*.txt"))
-    )
-    for name in added:
-        assert name not in before
-        (folder / "busbw" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(NEW / new / f"{name}.txt", folder / "busbw" / name)
-    return Copy(folder, added, before)
-
-
-MEASURED = ("--device=cpu", "--launches=1")
-
-
-@pytest.mark.exhaustive
-@needs("jax")
-def test_a_collective_is_one_file_and_one_lowering(tmp_path: Path) -> None:
-    copy = _copied(tmp_path, "collective")
-    assert copy.added == (
-        "collectives/double_permute.py",
-        "worker/backends/jax/lowerings/double_permute.py",
-    )
-    arguments = ("--ranks=4", "--frameworks=fake,jax", "--collectives=double_permute")
-    assert copy.outcomes(*MEASURED, *arguments) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
-    assert copy.untouched()
-
-
-@needs("jax")
-@pytest.mark.exhaustive
-def test_a_rooted_collective_is_two_files_and_passes_the_tests_of_all_collectives(
-    tmp_path: Path,
-) -> None:
-    copy = _copied(tmp_path, "rooted")
-    arguments = (*MEASURED, "--ranks=4", "--frameworks=fake,jax", "--collectives=broadcast")
-    assert copy.outcomes(*arguments) == {"fake": "NO_BASELINE", "jax": "NO_BASELINE"}
-    assert copy.untouched()
-    tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
-    shutil.copytree(ROOT / "tests", tests, ignore=others)
-    options = ("tests/unit/collectives", "-q", "-o", "markers=exhaustive")
-    name = "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere"
-    assert name in _pytest(tmp_path, *options).stdout
-    shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "unit/collectives/known/broadcast.py")
-    assert _pytest(tmp_path, *options).returncode == 0
+    for source in (NEW / new).rglob("*.txt"):
+        target = folder / "busbw" / source.relative_to(NEW / new).with_suffix("")
+        assert not target.exists()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
 
 
 def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -132,21 +60,42 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.exhaustive
-def test_a_new_collective_is_compiled_and_proved_by_the_fake(tmp_path: Path) -> None:
-    copy = _copied(tmp_path, "collective")
-    arguments = ("--topology=v5e:2x4", "--compile-cache=none", "--collectives=double_permute")
-    assert copy.outcomes(*arguments, "--frameworks=fake") == {"fake": "NO_BASELINE"}
-    assert copy.untouched()
+DOUBLE = ("--collectives=double_permute",)
+ON_FOUR = ("--device=cpu", "--launches=1", "--ranks=4", "--frameworks=fake,jax")
+COMPILED = ("--topology=v5e:2x4", "--compile-cache=none", "--frameworks=fake")
 
 
 @pytest.mark.exhaustive
-def test_a_framework_is_a_descriptor_and_a_folder_and_is_judged(tmp_path: Path) -> None:
-    copy = _copied(tmp_path, "framework")
-    assert copy.added == ("frameworks/numpy.py", "worker/backends/numpy/__init__.py")
-    arguments = (*MEASURED, "--ranks=2", "--frameworks=numpy")
-    assert copy.outcomes(*arguments, "--update-baselines") == {"numpy": "NO_BASELINE"}
-    # The machine may have been slower in either session: held against each other they are.
-    judged = copy.outcomes(*arguments, exit_codes=(0, 1))
-    assert judged["numpy"] in ("PASS", "IMPROVED", "REGRESSED", "NOISY")
-    assert copy.untouched()
+@pytest.mark.parametrize(
+    ("new", "options", "frameworks"),
+    [
+        pytest.param("collective", (*ON_FOUR, *DOUBLE), ["fake", "jax"], marks=needs("jax")),
+        pytest.param(
+            "rooted", (*ON_FOUR, "--collectives=broadcast"), ["fake", "jax"], marks=needs("jax")
+        ),
+        ("collective", (*COMPILED, *DOUBLE), ["fake"]),
+        ("framework", ("--device=cpu", "--ranks=2", "--frameworks=numpy"), ["numpy"]),
+    ],
+)
+def test_a_collective_or_a_framework_is_added_by_new_files_alone(
+    tmp_path: Path, new: str, options: tuple[str, ...], frameworks: list[str]
+) -> None:
+    _copied(tmp_path, new)
+    results = tmp_path / "results.json"
+    ran = _pytest(tmp_path, "perf", "--payloads=64K", f"--results={results}", *options)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    cases = json.loads(results.read_text())["cases"]
+    assert [case["case"]["framework"] for case in cases] == frameworks
+    assert {case["outcome"] for case in cases} == {"NO_BASELINE"}
+
+
+@pytest.mark.exhaustive
+def test_a_new_collective_must_be_known_to_the_tests_of_all_collectives(tmp_path: Path) -> None:
+    _copied(tmp_path, "rooted")
+    tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
+    shutil.copytree(ROOT / "tests", tests, ignore=others)
+    options = ("tests/unit/collectives", "-q", "-o", "markers=exhaustive")
+    name = "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere"
+    assert name in _pytest(tmp_path, *options).stdout
+    shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "unit/collectives/known/broadcast.py")
+    assert _pytest(tmp_path, *options).returncode == 0

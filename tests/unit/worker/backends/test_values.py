@@ -13,7 +13,7 @@ from busbw.model.case import Case
 from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.values import Values, tiled
+from busbw.worker.backends.values import Values
 from tests.helpers import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -144,12 +144,6 @@ def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_b
     assert values.check(1, 0, 1, _right(values, 1)) == COUNT
 
 
-def test_nan_is_a_wrong_element() -> None:
-    wrong = _right(_values(), 0)
-    wrong[7] = np.nan
-    assert _refused(_values(), 0, wrong).startswith("rank 0, element 7: nan, expected ")
-
-
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("change", [-4, -1, 1, 4])
 def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
@@ -160,27 +154,6 @@ def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
     got = np.resize(values.after(0, 0, 1)[0], count + change)
     message = _refused(values, 0, got)
     assert message == f"rank 0 holds {count + change} elements, expected {count}"
-
-
-def test_the_result_of_the_draw_before_is_wrong() -> None:
-    values = _values()
-    for number in range(4):
-        stale = _right(values, 1, (number - 1) % 4)
-        assert "rank 1, element" in _refused(values, 1, stale, number)
-
-
-def test_a_round_too_few_or_too_many_is_wrong() -> None:
-    values = _values()
-    for rounds in (4, 6):
-        assert "rank 0, element 0" in _refused(values, 0, _right(values, 0, 0, rounds), 0, 5)
-
-
-def test_what_is_compared_at_once_is_whole_periods_and_no_more_than_needed() -> None:
-    period = np.arange(12.0)
-    assert tiled(period, 5).shape == (12,)
-    assert tiled(period, 25).shape == (36,)
-    assert tiled(period, 10**9).shape[0] <= held._STRETCH + 12
-    np.testing.assert_array_equal(tiled(period, 25), np.resize(period, 36))
 
 
 @pytest.mark.parametrize("threads", [False, True])

@@ -42,30 +42,6 @@ def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
     return [one.op for one in found if one.op in wanted]
 
 
-def test_a_module_has_its_computations_by_name_and_knows_its_entry() -> None:
-    module = hlo.read(programs.CPU_CHAIN)
-    assert list(module.computations) == [
-        "region_1.0",
-        "wrapped_add_computation",
-        "region_0.0_spmd",
-        "main.0_spmd",
-    ]
-    assert module.entry == "main.0_spmd"
-    assert [one.op for one in module.computations["region_1.0"]] == ["parameter"] * 2 + ["add"]
-
-
-def test_every_collective_of_a_program_is_found_in_order() -> None:
-    found = hlo.read(programs.CPU_CHAIN).collectives()
-    assert [one.op for one in found] == ["all-reduce", "all-reduce"]
-    assert [one.result_bytes for one in found] == [4096, 4096]
-    assert found[1].text.startswith("%psum_invariant.13 = f32[1024]{0} all-reduce(")
-
-
-def test_a_program_without_collectives_has_none() -> None:
-    assert hlo.read("").collectives() == ()
-    assert _only("  %add.1 = f32[4]{0} add(%p.0, %p.1)").collective == ""
-
-
 def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
     module = hlo.read(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
@@ -82,20 +58,6 @@ def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
     assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
     assert len(_ops(module.reached(BODY), "all-reduce")) == 2
     assert _ops(module.reached(module.entry), "all-reduce") == []
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "%call.1 = f32[1024]{0} call(%p), to_apply=%called",
-        "%fusion.1 = f32[1024]{0} fusion(%p), kind=kCustom, calls=%called",
-        "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%p), calls=%called",
-        "%a.1 = f32[1024]{0} custom-call(%p), called_computations={%called}",
-    ],
-)
-def test_what_a_computation_calls_is_reached_with_it(call: str) -> None:
-    module = hlo.read(programs.cpu(call, computations=CALLED))
-    assert len(_ops(module.reached(BODY), "all-reduce")) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,12 +130,6 @@ def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
     one = _only(_line(shape, op))
     assert (one.collective, one.result_bytes) == (kind, result_bytes)
     assert _only(_line(shape, op.replace("-start", "-done"))).collective == ""
-
-
-@pytest.mark.parametrize("op", hlo.COLLECTIVES)
-def test_collectives_are_told_apart(op: str) -> None:
-    line = _line("f32[8]{0}", op)
-    assert _only(line).collective == _only(line.replace("%x.1", "ROOT %x.1")).collective == op
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,3 @@ def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results,
 def test_a_launch_whose_program_lost_the_delay_is_no_run(delayed: Results) -> None:
     text = "the delay was not applied: with delay:300% a collective took "
     real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, text)
-
-
-def test_a_delay_of_single_calls_is_unavailable_and_no_number(delayed: Results) -> None:
-    text = "a delay is for chains, not single calls"
-    real.refused(delayed["delay of single calls"], FailureKind.UNAVAILABLE, text)
-
-
-def test_a_delay_that_the_clock_does_not_time_is_unavailable(delayed: Results) -> None:
-    text = "a delay runs between collectives, which the device's clock does not time; measure it"
-    real.refused(delayed["delay by the device's clock"], FailureKind.UNAVAILABLE, text)
