@@ -11,7 +11,7 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.grid import Target
 from busbw.model.case import GridError, GridOptions, Spec
-from busbw.model.machine import EnvironmentKey, Probe
+from busbw.model.machine import Probe
 from busbw.model.words import Clock, Device
 from tests.helpers import build
 
@@ -79,6 +79,7 @@ _SUM = "jax-default-float32-1K"
             ["jax-out_of_place-default-float32-1K", _SUM, _GATHER],
         ),
         ({"placements": ("default", "in_place")}, [_SUM]),
+        ({"payloads": (1026,), "dtypes": ("float16",)}, ["jax-default-float16-1026"]),
         # Strategies are those of the all-reduce.
         (
             {"collectives": ("all_reduce", "permute"), "strategies": ("psum", "default")},
@@ -110,39 +111,6 @@ def test_every_id_of_the_whole_grid_is_unique() -> None:
     )
     assert len(grid) == len({spec.id for spec in grid})
     assert {spec.collective for spec in grid} == set(COLLECTIVES)
-
-
-@pytest.mark.parametrize(
-    ("collective", "placement", "reduce_op"),
-    [
-        ("all_reduce", "in_place", "sum"),
-        ("all_gather", "out_of_place", "none"),
-        ("reduce_scatter", "out_of_place", "sum"),
-        ("all_to_all", "out_of_place", "none"),
-        ("permute", "out_of_place", "none"),
-    ],
-)
-def test_by_default_a_collective_is_in_place_where_it_can_be(
-    collective: str, placement: str, reduce_op: str
-) -> None:
-    (spec,) = _grid(collectives=(collective,))
-    assert (spec.collective, spec.placement, spec.reduce_op) == (collective, placement, reduce_op)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"collectives": ("all_gather",)}, {"reduce_ops": ("max",)}, {"mesh": "2x2"}]
-)
-def test_tensorflow_is_left_out_of_what_it_lacks_where_it_was_not_named(
-    changes: dict[str, Any],
-) -> None:
-    grid = _grid(frameworks=("tensorflow", "jax"), named=False, **changes)
-    assert [spec.framework for spec in grid] == ["jax"]
-
-
-def test_ranks_mesh_axes_and_clock_are_in_every_spec() -> None:
-    layout = {"ranks": 8, "mesh": "2x4", "axes": "y", "clock": "device"}
-    for spec in _grid(**layout, collectives=("all_reduce", "all_gather")):
-        assert {name: getattr(spec, name) for name in layout} == layout
 
 
 BOTH = {"frameworks": ("jax", "tensorflow")}
@@ -194,10 +162,6 @@ def test_options_that_give_no_spec_are_an_error_that_names_the_valid_ones(
         _grid(**changes)
 
 
-def test_a_payload_is_a_whole_number_of_elements_of_its_dtype() -> None:
-    assert len(_grid(payloads=(1026,), dtypes=("float16",))) == 1
-
-
 def _target(
     *probes: Probe,
     device: Device | None = None,
@@ -215,22 +179,6 @@ def test_by_default_a_tpu_is_taken_before_a_gpu_before_a_cpu() -> None:
     assert Device.TPU is _target(build.probe(*every)).device
     without_tpu = [device_set for device_set in every if device_set.device is not Device.TPU]
     assert Device.GPU is _target(build.probe(*without_tpu)).device
-
-
-def test_without_an_accelerator_the_cpu_is_taken_and_the_reason_is_given() -> None:
-    target = _target(CPU)
-    assert Device.CPU is target.device
-    assert target.reason == "using CPU: no TPU or GPU found"
-    assert target.not_found == (
-        "no TPU to measure on (jax: no libtpu)",
-        "no GPU to measure on (jax: no CUDA)",
-    )
-
-
-def test_a_single_device_is_no_collective_and_is_passed_over_aloud() -> None:
-    target = _target(build.probe(build.device_set(Device.GPU, ranks=1), build.device_set()))
-    assert Device.CPU is target.device
-    assert "1 rank (GPU), two are needed" in target.reason
 
 
 TPU = build.probe(build.device_set(Device.TPU))
@@ -274,28 +222,6 @@ def test_a_slice_keeps_its_shape_however_ranks_are_laid_out_on_it(
     assert target.key(spec).ranks == target.slice_key(spec).ranks
 
 
-def test_a_framework_that_does_not_reach_the_device_is_listed_with_its_words() -> None:
-    target = _target(TPU, UNREACHED)
-    assert target.unreached == {"tensorflow": "not built for it"}
-    assert {"jax"} == set(target.sets)
-
-
-def test_the_key_of_a_target_says_where_a_time_holds() -> None:
-    assert build.key() == _target(CPU).key(build.spec())
-    assert build.key(ranks=8) == _target(CPU, ranks=8).key(build.spec(ranks=8))
-
-
-@pytest.mark.parametrize(("ranks", "mesh"), [(None, "2x2"), (4, "2x2"), (2, "")])
-def test_the_mesh_is_in_the_key_where_all_devices_take_part(ranks: int | None, mesh: str) -> None:
-    target = _target(build.probe(build.device_set(Device.TPU, mesh="2x2")), ranks=ranks)
-    expected = EnvironmentKey(device_kind="TPU", ranks=ranks or 4, mesh=mesh)
-    assert target.key(build.spec(ranks=ranks)) == expected
-
-
-def test_a_spec_is_resolved_to_true_ranks_and_the_true_strategy() -> None:
-    assert build.case() == grid.resolve(build.spec(), _target(CPU))
-
-
 TWO_CLOCKS = build.probe(build.device_set(clocks=(Clock.HOST, Clock.DISPATCH)))
 
 
@@ -323,30 +249,6 @@ def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_what_it_ca
 ) -> None:
     with pytest.raises(GridError, match=message):
         grid.resolve(build.spec(**changes), _target(TWO_CLOCKS, UNREACHED))
-
-
-ALL_CLOCKS = (Clock.HOST, Clock.DISPATCH, Clock.DEVICE)
-
-
-def test_the_protocol_begins_with_the_device_s_first_clock_where_nobody_chose_one() -> None:
-    clocks = (Clock.DEVICE, Clock.HOST)
-    target = _target(build.probe(build.device_set(Device.TPU, clocks=clocks)))
-    assert str(grid.resolve(build.spec(), target).protocol) == "device/chain2"
-
-
-@pytest.mark.parametrize("clock", ALL_CLOCKS)
-def test_a_named_clock_is_in_the_protocol(clock: Clock) -> None:
-    target = _target(build.probe(build.device_set(clocks=ALL_CLOCKS)))
-    case = grid.resolve(build.spec(clock=clock.value), target)
-    assert (str(case.protocol), case.clock) == (f"{clock.value}/chain2", clock)
-
-
-def test_a_mesh_and_its_axes_are_in_the_case_and_the_mesh_in_the_key() -> None:
-    target = _target(CPU, ranks=8)
-    spec = build.spec(ranks=8, mesh="2x4", axes="y")
-    case = grid.resolve(spec, target)
-    assert (case.mesh, case.axes, case.ranks, case.group_size) == ("2x4", "y", 8, 4)
-    assert target.key(spec) == build.key(ranks=8, mesh="2x4")
 
 
 @pytest.mark.parametrize(

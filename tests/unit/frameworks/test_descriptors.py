@@ -8,11 +8,8 @@ import pytest
 
 from busbw import frameworks, grid
 from busbw.frameworks import FRAMEWORKS, USUAL
-from busbw.model.case import GridError, GridOptions
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Device
 from busbw.model.workload import Framework
-from tests.helpers import build
 
 
 def test_installed_frameworks_come_before_the_fake_framework() -> None:
@@ -31,19 +28,6 @@ def test_every_file_of_the_package_is_a_framework() -> None:
 def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(framework: Framework) -> None:
     assert framework.strategies[0] == "default"
     assert framework.ring in framework.strategies
-
-
-def test_nccl_by_tensorflow_s_own_collectives_is_a_strategy_where_a_device_has_it() -> None:
-    options = GridOptions(
-        frameworks=("tensorflow",), named=True, strategies=("collective_nccl",), payloads=(4096,)
-    )
-    (spec,) = grid.specs(options)
-    strategies = {"default": "collective_nccl", "collective_nccl": "collective_nccl"}
-    gpus = build.device_set(Device.GPU, strategies=strategies)
-    case, _ = grid.case_on(spec, _target(gpus))
-    assert case.strategy == "collective_nccl"
-    with pytest.raises(GridError, match="tensorflow has no strategy collective_nccl for"):
-        grid.case_on(spec, _target(build.device_set(strategies={"default": "ring"})))
 
 
 def _target(devices: DeviceSet) -> grid.Target:

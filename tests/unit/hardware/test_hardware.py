@@ -166,22 +166,6 @@ def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
     assert ceiling_of(shared, case) is bound_of(shared, case) is None
 
 
-def test_a_switch_that_adds_up_allows_twice_as_much() -> None:
-    ceiling = _ceiling(_key("NVIDIA H100 80GB HBM3", 8))
-    assert ceiling.bytes_per_s == pytest.approx(450e9)
-    assert ceiling.most_bytes_per_s == pytest.approx(2 * 7 / 8 * 450e9)
-    assert ceiling.in_switch
-
-
-@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter"])
-def test_adding_up_in_the_switch_saves_nothing_where_each_rank_still_moves_all(
-    collective: str,
-) -> None:
-    ceiling = _ceiling(_key("NVIDIA H100 80GB HBM3", 8), collective=collective)
-    assert ceiling.bytes_per_s == ceiling.most_bytes_per_s == pytest.approx(450e9)
-    assert not ceiling.in_switch
-
-
 def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
