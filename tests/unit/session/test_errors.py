@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
-import shutil
-from pathlib import Path
 
 import pytest
 
-import busbw
-from busbw.driver.bundle import Bundle
 from busbw.session.errors import UsageError, explain_limits
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
@@ -74,26 +69,3 @@ def test_the_error_is_said_with_its_file_and_what_helps(number: int) -> None:
 def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
     with pytest.raises(FileNotFoundError), explain_limits(UsageError):
         raise FileNotFoundError(errno.ENOENT, "there is no such file")
-
-
-@pytest.mark.parametrize("limit", [1, 60_000])
-def test_a_bundle_that_cannot_be_written_leaves_nothing(
-    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the folder `model`, which is copied as a whole, has a file above the larger limit."""
-    source, target = tmp_path / "busbw", tmp_path / "temporary"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(busbw.__file__).parent, source, ignore=ignored)
-    (source / "model" / "large.py").write_text(f"# {'x' * 70_000}\n")
-    target.mkdir()
-    monkeypatch.setattr("busbw.__file__", str(source / "__init__.py"))
-    monkeypatch.setattr("tempfile.tempdir", str(target))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        with pytest.raises(OSError) as error:
-            Bundle()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert error.value.errno == errno.EFBIG
-    assert not list(target.iterdir())

@@ -115,21 +115,6 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
 
 
-def test_published_figures_are_nobody_s_levels(tmp_path: Path) -> None:
-    root = tmp_path / "baselines"
-    _stored(root, build.case())
-    (path,) = root.rglob("*.json")
-    path.with_name("published.all_reduce.paper.json").write_text("{}")
-    assert list(_levels(_options(tmp_path))) == [KEY]
-
-
-def test_where_there_is_no_history_the_baselines_alone_are_the_levels(tmp_path: Path) -> None:
-    _stored(tmp_path / "baselines", build.case())
-    options = _options(tmp_path, history=None)
-    (found,) = _levels(options).values()
-    assert len(found.sessions) == 1
-
-
 AT = "2026-01-02T03:00:00Z"
 
 
@@ -249,21 +234,6 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 
-def test_cases_of_one_framework_share_a_shift_and_those_of_another_have_their_own(
-    tmp_path: Path,
-) -> None:
-    ours, theirs = _cases(8), _cases(7, framework="tensorflow")
-    _stored(tmp_path / "baselines", *ours, *theirs)
-    measured = _measured(tmp_path, [*_each(ours, 1.5e-3), *_each(theirs)])
-    limits = assess(measured)
-    assert {name: one.shift for name, one in limits[KEY].shared.items()} == {
-        "jax": pytest.approx(0.405465),
-        "tensorflow": pytest.approx(0.0, abs=1e-9),
-    }
-    parts = [limits[KEY].limits[job.case].common_shift for job in measured.jobs.values()]
-    assert parts == pytest.approx([0.405465] * 8 + [0.0] * 7, abs=1e-6)
-
-
 def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", *_cases(7))
     measured = _measured(
@@ -286,10 +256,3 @@ def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
     found = judge(replace(whole, lost="b is gone")).session
     assert SessionOutcome.NO_VERDICT in found.outcomes
     assert "b is gone" in found.text
-
-
-def test_a_history_that_is_not_appended_to_is_an_error(tmp_path: Path) -> None:
-    found = _judged(_measured(tmp_path, [build.measurement(1e-3)]))
-    (tmp_path / "history").write_text("")
-    (error,) = append_history(found).errors
-    assert error.startswith("the history was not appended to: ")
