@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from busbw.extensions.compiled.judge import (
     CompileTerms,
     judge_compiled,
-    judge_compiled_session,
 )
 from busbw.extensions.compiled.worker_values import Compiled, CompiledBaseline, CompiledVerdict
 from busbw.model.launch import Failure
-from busbw.model.words import MIB, Detection, FailureKind, Outcome, SessionOutcome
+from busbw.model.words import MIB, Detection, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers import compiled as made
 
@@ -60,26 +58,3 @@ def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
 def test_another_program_is_not_comparable() -> None:
     before = made.baseline(made.compiled(), case=build.case(protocol="device/chain1"))
     assert judged(made.compiled(), before).outcome is Outcome.INCOMPARABLE
-
-
-def test_a_session_is_fine_when_something_was_compiled_and_nothing_was_to_be_skipped() -> None:
-    verdicts = [judged(made.compiled()), judged(OOM, None, accept_new=True)]
-    result = judge_compiled_session(verdicts)
-    assert result.outcome is SessionOutcome.PASS
-    assert result.headline() == "PASS: 2 cases for 1 topology compiled by new"
-    assert judge_compiled_session([]).outcome is SessionOutcome.NO_VERDICT
-    skipped = judge_compiled_session(verdicts, asked_to_skip="--benchmark-skip")
-    assert skipped.outcome is SessionOutcome.NO_VERDICT
-
-
-def test_skipped_cases_are_counted_apart_from_compiled_cases() -> None:
-    skipped = CompiledVerdict(
-        spec=replace(SPEC, topology="h100:8"), outcome=Outcome.SKIPPED, failed=False, text="gone"
-    )
-    result = judge_compiled_session([judged(made.compiled()), skipped])
-    assert result.headline() == "PASS: 1 case for 1 topology compiled by new; 1 case skipped"
-    assert judge_compiled_session([skipped]).text == "nothing was compiled"
-    result = judge_compiled_session([judged(made.compiled()), skipped], missing=["h100:8: gone"])
-    assert result.headline() == (
-        "NO_VERDICT: topologies that have a baseline were not compiled: h100:8: gone"
-    )

@@ -14,9 +14,7 @@ from busbw.extensions.compiled.parallel import Job, Parallel
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import Compiled
 from busbw.model.case import Case
-from busbw.model.launch import Failure
 from busbw.model.machine import Protocol
-from busbw.model.words import FailureKind
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import KEY, Watched, case, executor, processes, starter
 
@@ -50,24 +48,6 @@ def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: in
     assert all(isinstance(result, Compiled) for result in running.results.values())
     counts = [line.split()[2] for line in lines]
     assert counts == [f"{number}/5:" for number in range(1, 6)]
-
-
-def test_a_compiler_is_described_for_each_topology(bundle: Bundle) -> None:
-    running = compiling(bundle)
-    compilers = running.describe("", [V5E, topology_of("h100:8")])
-    assert [compiler.topology for compiler in compilers] == ["v5e:2x4", "h100:8"]
-    assert {compiler.release for compiler in compilers} == {"fake 1"}
-    assert [compiler.devices.ranks for compiler in compilers if compiler.devices] == [8, 8]
-    assert not processes(bundle.path)
-
-
-def test_a_worker_that_cannot_start_is_a_failure_of_its_cases(bundle: Bundle) -> None:
-    running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
-    running.run(jobs(2))
-    kinds = [result.kind for result in running.results.values() if isinstance(result, Failure)]
-    assert kinds == [FailureKind.CRASHED] * 2
-    (described,) = running.describe("", [V5E])
-    assert "exit code 1" in described.missing
 
 
 def interrupted(bundle: Bundle, event: str) -> Parallel:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_programs import CompileError, Lowered, Optimized
@@ -138,35 +137,3 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     assert (result.needed_bytes, result.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
     assert isinstance(compiled(Counting(), to=enough), Compiled)
-
-
-def _case(name: str, clock: str, **changes: str) -> Case:
-    collective = COLLECTIVES[name]
-    return build.case(
-        ranks=8,
-        framework="fake",
-        strategy="fake",
-        protocol=f"{clock}/fake",
-        collective=name,
-        placement=collective.placements[0],
-        reduce_op="sum" if collective.reduce_ops else "none",
-        **changes,
-    )
-
-
-@pytest.mark.parametrize("name", COLLECTIVES)
-@pytest.mark.parametrize("clock", ["device", "dispatch"])
-@pytest.mark.parametrize("topology", [V5E, H100], ids=["v5e", "h100"])
-def test_every_collective_is_written_so_that_it_can_be_proved(
-    name: str, clock: str, topology: Topology
-) -> None:
-    result = compiled(case=_case(name, clock), to=topology)
-    assert isinstance(result, Compiled), result
-    assert result.collectives == {COLLECTIVES[name].hlo: 1}
-
-
-@pytest.mark.parametrize("name", COLLECTIVES)
-def test_along_an_axis_the_groups_are_the_axis_s(name: str) -> None:
-    result = compiled(case=_case(name, "device", mesh="2x4", axes="y"))
-    assert isinstance(result, Compiled), result
-    assert result.groups == "2x4"

@@ -63,6 +63,34 @@ ON_GPUS: Mapping[str, real.Wanted] = {
 }
 
 
+CHAINS = [f"{chip} {size}" for chip in ("v5e", "v6e") for size in SIZES]
+ONE = {"collectives": {"all-reduce": 1}}
+ALONE: Mapping[str, object] = {"around": {}, "around_loop": {}}
+IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **ALONE}
+SHOTS = {name: {"strategy": f"TRITON_{name}_SHOT"} for name in ("ONE", "TWO")}
+
+# Of compiled programs, some attributes.
+OF_TPUS: Mapping[str, Mapping[str, object]] = {
+    **{name: {**ONE, "groups": "1x8", "temporary_bytes": 0} for name in (*CHAINS, "v2")},
+    "v5e along y": {"groups": "2x4"},
+    "v5e gather": {"collectives": {"all-gather": 1}},
+    "v5e along hosts": ONE,
+    "v5e along devices": ONE,
+}
+OF_GPUS: Mapping[str, Mapping[str, object]] = {
+    **dict.fromkeys(CHIPS, IN_PLACE),
+    "h100:8": {**IN_PLACE, "algorithm": SHOTS["TWO"], "starts": True},
+    # It has no kernels of the compiler, and waits at once.
+    "a100:8": {**IN_PLACE, "algorithm": {}, "starts": False},
+    "small": {"algorithm": SHOTS["ONE"]},
+    "large": {**ONE, "algorithm": {}},
+    "two hosts": {"groups": "1x16"},
+    "along y": {"groups": "2x4"},
+    "out of place": {**ONE, "around": {"copy": 1}},
+    **{name: {"collectives": {hlo: 1}, **ALONE} for name, (hlo, _) in OTHERS.items()},
+}
+
+
 class Programs:
     """What the compiler is for each topology, and what became of each that is wanted."""
 
@@ -112,21 +140,34 @@ def test_a_topology_is_what_jax_would_see_on_it(tpus: Programs) -> None:
     assert all("Built on" in compiler.build for compiler in tpus.compilers.values())
 
 
-@needs_libtpu
-@pytest.mark.parametrize("name", [*(f"v5e {s}" for s in SIZES), *(f"v6e {s}" for s in SIZES), "v2"])
-def test_a_chain_is_one_all_reduce_a_turn_and_its_algorithm_is_published(
-    tpus: Programs, name: str
-) -> None:
-    result = tpus.compiled(name)
-    assert result.collectives == {"all-reduce": 1}
-    assert result.groups == "1x8"
-    assert result.algorithm["emitter"].endswith("Emitter")
-    assert result.temporary_bytes == 0
+def _check(programs: Programs, name: str, attributes: Mapping[str, object]) -> None:
+    result = programs.compiled(name)
+    assert {attribute: getattr(result, attribute) for attribute in attributes} == attributes
 
 
 @needs_libtpu
-def test_the_algorithm_depends_on_the_payload(tpus: Programs) -> None:
-    assert len({tpus.compiled(f"v5e {size}").algorithm["emitter"] for size in SIZES}) > 1
+@pytest.mark.parametrize("name", OF_TPUS)
+def test_a_program_for_tpus_is_compiled_as_it_is_measured(tpus: Programs, name: str) -> None:
+    _check(tpus, name, OF_TPUS[name])
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", OF_GPUS)
+def test_a_program_for_gpus_is_compiled_as_it_is_measured(gpus: Programs, name: str) -> None:
+    _check(gpus, name, OF_GPUS[name])
+
+
+@needs_libtpu
+def test_a_mesh_of_other_hosts_than_the_topology_has_is_refused(tpus: Programs) -> None:
+    message = "2 processes are not 4 equal parts of the mesh"
+    real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, message)
+
+
+@needs_libtpu
+def test_the_algorithm_is_published_and_depends_on_the_payload(tpus: Programs) -> None:
+    emitters = {name: tpus.compiled(name).algorithm["emitter"] for name in CHAINS}
+    assert all(emitter.endswith("Emitter") for emitter in emitters.values())
+    assert len({emitters[f"v5e {size}"] for size in SIZES}) > 1
 
 
 @needs_libtpu
@@ -148,20 +189,6 @@ def test_a_program_that_does_not_fit_is_out_of_memory_with_the_compiler_s_figure
         assert (result.needed_bytes, result.available_bytes) == (needed * GIB, int(15.75 * GIB))
 
 
-@needs_libtpu
-def test_groups_and_other_collectives_are_compiled_as_they_are_measured(tpus: Programs) -> None:
-    assert tpus.compiled("v5e along y").groups == "2x4"
-    assert tpus.compiled("v5e gather").collectives == {"all-gather": 1}
-
-
-@needs_libtpu
-def test_all_reduce_along_hosts_and_along_devices_is_compiled_by_itself(tpus: Programs) -> None:
-    for name in ("v5e along hosts", "v5e along devices"):
-        assert tpus.compiled(name).collectives == {"all-reduce": 1}
-    message = "2 processes are not 4 equal parts of the mesh"
-    real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, message)
-
-
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_gpu_is_what_jax_would_see_of_it(gpus: Programs, chip: str) -> None:
@@ -181,59 +208,10 @@ def test_two_hosts_are_two_processes(gpus: Programs) -> None:
 
 
 @needs_cuda
-@pytest.mark.parametrize("chip", CHIPS)
-def test_a_small_chain_is_two_all_reduces_a_turn_in_place_with_nothing_beside_them(
-    gpus: Programs, chip: str
-) -> None:
-    result = gpus.compiled(chip)
-    assert (result.collectives, result.groups) == ({"all-reduce": 2}, "1x8")
-    assert (result.around, result.around_loop) == ({}, {})
-    assert result.alias_bytes == 2**20
-    assert result.temporary_bytes < 4096
-
-
-@needs_cuda
-def test_a_large_chain_on_gpus_has_one_all_reduce_in_each_turn(gpus: Programs) -> None:
-    assert gpus.compiled("large").collectives == {"all-reduce": 1}
-
-
-@needs_cuda
-def test_the_compiler_s_own_kernels_are_published_and_depend_on_the_payload(
-    gpus: Programs,
-) -> None:
-    published = [gpus.compiled(name).algorithm for name in ("small", "h100:8", "large")]
-    assert published == [{"strategy": "TRITON_ONE_SHOT"}, {"strategy": "TRITON_TWO_SHOT"}, {}]
-
-
-@needs_cuda
-def test_an_a100_has_no_kernels_of_the_compiler_and_waits_at_once(gpus: Programs) -> None:
-    result = gpus.compiled("a100:8")
-    assert (result.algorithm, result.starts) == ({}, False)
-    assert gpus.compiled("h100:8").starts
-
-
-@needs_cuda
-def test_groups_on_gpus_and_copies_out_of_place_are_compiled_as_they_are_measured(
-    gpus: Programs,
-) -> None:
-    assert gpus.compiled("two hosts").groups == "1x16"
-    assert gpus.compiled("along y").groups == "2x4"
-    result = gpus.compiled("out of place")
-    assert (result.collectives, result.around) == ({"all-reduce": 1}, {"copy": 1})
-
-
-@needs_cuda
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_other_collectives_are_themselves_without_a_copy(gpus: Programs, name: str) -> None:
-    result = gpus.compiled(name)
-    assert result.collectives == {OTHERS[name][0]: 1}
-    assert (result.around, result.around_loop) == ({}, {})
-
-
-@needs_cuda
 def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
     gpus: Programs,
 ) -> None:
+    assert all(gpus.compiled(chip).temporary_bytes < 4096 for chip in CHIPS)
     assert gpus.compiled("fits").peak_bytes >= 64 * GIB
     assert gpus.compiled("fits a larger one").peak_bytes >= 128 * GIB
     for name in ("too large", "too large out of place"):

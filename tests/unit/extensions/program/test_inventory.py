@@ -192,13 +192,6 @@ def test_groups_have_the_names_of_the_mesh_s_axes(groups: str, axes: str, ranks:
     assert (use.axes, use.ranks) == (axes, ranks)
 
 
-def test_groups_that_no_axes_make_up_are_said_by_their_size() -> None:
-    (use,) = _read(
-        "%x = f32[1024]{0} all-reduce(%p), replica_groups={{0,3},{1,2},{4,7},{5,6}}, to_apply=%add"
-    )
-    assert use.name == "all-reduce of float32 4K in groups of 2"
-
-
 @pytest.mark.parametrize(
     ("pairs", "axes", "ranks"),
     [
@@ -225,23 +218,6 @@ LOOP = """\
 }
 
 """.replace("GROUPS", GROUPS).replace("KNOWN3", 'backend_config={"known_trip_count":{"n":"3"}}')
-
-
-def test_what_nested_loops_run_is_multiplied_out() -> None:
-    config = 'backend_config={"known_trip_count":{"n":"4"}}'
-    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%c, body=%outer, {config}"
-    gathered, summed = _read(loop, before=LOOP)
-    assert (gathered.kind, gathered.times, summed.kind, summed.times) == (
-        *("all_gather", 4),
-        *("all_reduce", 12),
-    )
-
-
-def test_a_loop_whose_count_depends_on_data_counts_an_iteration() -> None:
-    loop = "%w = (s32[], f32[1024]{0}) while(%t), condition=%c, body=%outer"
-    gathered, summed = _read(loop, before=LOOP)
-    assert gathered.times_text(gathered.times) == "1 per iteration"
-    assert summed.times_text(summed.times) == "3 per iteration"
 
 
 @pytest.mark.parametrize(
@@ -364,12 +340,6 @@ def test_a_text_that_is_no_program_or_is_cut_is_refused(lines: int) -> None:
         uses_of("\n".join(CUT.splitlines()[:lines]))
 
 
-def test_a_computation_that_calls_itself_is_refused() -> None:
-    calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
-    with pytest.raises(ProgramError, match="it cannot be read: maximum recursion depth"):
-        _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
-
-
 @pytest.mark.parametrize(
     ("text", "mesh"),
     [
@@ -380,20 +350,6 @@ def test_a_computation_that_calls_itself_is_refused() -> None:
 )
 def test_the_mesh_is_what_the_program_was_lowered_for(text: str, mesh: dict[str, int]) -> None:
     assert mesh_in(text) == mesh
-
-
-@pytest.mark.parametrize(
-    ("groups", "where"),
-    [
-        ("{{0,1,2,3},{4,5,6,7}}", "in consecutive groups of 4"),
-        ("[4,2]<=[2,4]T(1,0)", "in strided groups of 2"),
-        ("{{0,1,2,3,4,5,6,7}}", "in groups of 8"),
-    ],
-)
-def test_without_a_mesh_groups_are_called_by_how_they_lie(groups: str, where: str) -> None:
-    line = f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add"
-    (use,) = uses_of(_module(line))
-    assert use.where == where
 
 
 def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
@@ -458,11 +414,3 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
 """
     (use,) = uses_of(text)
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
-
-
-def test_a_start_that_has_what_it_takes_moves_what_it_gives() -> None:
-    (use,) = _read(
-        f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
-        "%d = f32[1024]{0} all-reduce-done(%s)",
-    )
-    assert (use.payload_bytes, use.parts) == (4096, ())

@@ -1,8 +1,8 @@
 """Collectives beside and inside loops, of which compilers split one over several computations.
 
-`EXPECTED` is what the programs of `loops` must hold on every chip, counted by hand from their
-source. `looped` has some of them as libtpu 0.0.42.1 and jax-cuda13-pjrt 0.10.2 compiled them for 8
-ranks; with ``flags`` in their names, more collectives are asynchronous than by default
+The folder `looped` has programs as libtpu 0.0.42.1 and jax-cuda13-pjrt 0.10.2 compiled them for 8
+ranks. `EXPECTED` is what each program holds on every chip, counted by hand from its source. With
+``flags`` in their names, more collectives are asynchronous than by default
 (``--xla_tpu_enable_async_collective_fusion`` and its like), or loops are pipelined
 (``--xla_gpu_enable_while_loop_double_buffering``, ``--xla_gpu_enable_pipelined_p2p`` and its like).
 """
@@ -50,17 +50,15 @@ EXPECTED: dict[str, set[Row]] = {
     },
     "sum_beside_scan": {("all_reduce", 2 * MIB, "1 per step")},
 }
-# Where a compiler makes something else of a program: libtpu for v4 and v5p scatters by a sum of
-# which each rank takes its part, and XLA for GPUs cuts a ring into two halves that it sends.
+# Where a compiler makes something else of a program: libtpu for v5p scatters by a sum of which each
+# rank takes its part, and XLA for GPUs cuts a ring into two halves that it sends.
 DEPARTS: dict[str, set[Row]] = {
-    "scatter_in_the_transpose.v4": {
+    "scatter_in_the_transpose.v5p_2x2x2.flags": {
         ("all_gather", 2 * MIB, "6 per step"),
         ("all_reduce", 2 * MIB, "7 per step"),
     },
     "ring_in_a_loop.h100_8.flags": {("send", 256 * KIB, "16 per step")},
 }
-DEPARTS["scatter_in_the_transpose.v5p"] = DEPARTS["scatter_in_the_transpose.v4"]
-DEPARTS["scatter_in_the_transpose.v5p_2x2x2.flags"] = DEPARTS["scatter_in_the_transpose.v4"]
 
 # How many operations run beside the collective of each payload that has the fewest: those between
 # its start and its end in the text, a loop as one operation.
