@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.bisect.criterion import SessionResult
-from busbw.extensions.bisect.flags import FlagEffect, read_flags, try_flags
+from busbw.extensions.bisect.flags import read_flags, try_flags
 from busbw.extensions.bisect.sessions import SessionError, Sessions
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
-from busbw.session.errors import UsageError
 
 
 class Scripted(Sessions):
@@ -31,18 +30,6 @@ class Scripted(Sessions):
         spec = Spec(framework="fake", payload_bytes=1024)
         verdict = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return SessionResult(verdicts={spec.id: verdict})
-
-
-def test_each_flag_is_tried_by_itself_after_all_of_them() -> None:
-    sessions = Scripted(
-        {"--a=1 --b": Outcome.REGRESSED, "--a=1": Outcome.REGRESSED, "--c": "Unknown flag: --c"}
-    )
-    assert list(try_flags(sessions, ["--a=1", "--b", "--c"])) == [
-        FlagEffect(flags="--a=1 --b --c", effect="nothing"),
-        FlagEffect(flags="--a=1", effect="changes", details="REGRESSED: so"),
-        FlagEffect(flags="--b", effect="nothing"),
-        FlagEffect(flags="--c", effect="refused", details="Unknown flag: --c"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +69,3 @@ def test_a_file_has_a_flag_in_each_line_or_several(tmp_path: Path) -> None:
     path = tmp_path / "flags"
     path.write_text("# ours\n--a=1 --b\n\n--a=1  # again\n--c=x,y\n")
     assert read_flags(path) == ("--a=1", "--b", "--c=x,y")
-
-
-@pytest.mark.parametrize("text", ["", "# nothing\n", "--a\nxla_b=2\n"])
-def test_a_file_without_flags_is_a_usage_error(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "flags"
-    path.write_text(text)
-    with pytest.raises(UsageError, match="expected flags such as"):
-        read_flags(path)

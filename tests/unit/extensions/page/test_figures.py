@@ -13,7 +13,6 @@ from busbw.extensions.page import curves, drawing
 from busbw.extensions.page.curves import bandwidth, curves_of
 from busbw.extensions.page.figures import DARK, Curves
 from busbw.extensions.page.history import case_history, heat_map
-from busbw.model.words import Outcome
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
 
@@ -89,14 +88,6 @@ def test_more_curves_than_a_reader_can_follow_are_refused() -> None:
     assert counts == [4, 4, 4, 4, 2]
 
 
-def test_ratios_have_limits() -> None:
-    slow = session(verdict(4096, 6.0, **made.SLOW, ratio_interval=(1.4, 1.6)))
-    (ratios,) = curves.comparison(curves_of(slow))
-    assert [(row["y"], row["reference"], row["low"], row["high"]) for row in ratios.rows] == [
-        (1.5, 1.2, 1.4, 1.6)
-    ]
-
-
 def test_a_history_has_levels_changes_and_gaps() -> None:
     machine = made.changed()
     figure = case_history(machine, machine.cases[0])
@@ -129,15 +120,3 @@ def test_what_cannot_be_drawn_is_an_error_with_its_reason(
     monkeypatch.setitem(sys.modules, "vl_convert", SimpleNamespace(vegalite_to_svg=fail))
     with pytest.raises(drawing.DrawingError, match="this figure cannot be drawn: no such scale"):
         drawing.svg(_bandwidth(verdict(4096, 6.0)))
-
-
-def test_nothing_compared_and_nothing_lost_have_no_figure() -> None:
-    assert list(curves.comparison(curves_of(session(verdict(4096, 6.0))))) == []
-    assert Outcome.PASS.value not in drawing.svg(_bandwidth(verdict(4096, 6.0)))
-
-
-@pytest.mark.slow
-def test_a_year_takes_less_than_50_kb_a_figure() -> None:
-    machine = made.machine_of_a_year()
-    assert len(drawing.svg(heat_map(machine))) < 50_000
-    assert len(drawing.svg(case_history(machine, machine.cases[0]))) < 50_000

@@ -95,20 +95,3 @@ def test_problems_are_named(
     answer = examine({**GPU, **script}, *names)
     assert answer.code == 1
     assert text in answer.out.splitlines()[-2], answer.out
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        (["--device=tpux"], "argument --device: invalid choice: 'tpux'"),
-        (["--frameworks=jaks"], "--frameworks: expected one of jax"),
-        (["-o", "other.json"], "--output: "),
-    ],
-)
-def test_invalid_options_are_usage_errors(
-    options: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "other.json").write_text("{}")
-    asked_here("doctor", "--frameworks=fake", *options).refuses(text)
-    assert (tmp_path / "other.json").read_text() == "{}"

@@ -23,57 +23,12 @@ from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.values import Values, memory_at
+from busbw.worker.backends.values import memory_at
 from busbw.worker.measure import MeasureSession
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
 Planted = tuple[int, "int | None", "int | None"]
-
-
-class Faults:
-    """Changes the words of each rank's result; `before` are the words of the iteration before."""
-
-    def __init__(self, values: Values, draw: int, before: Memories, chance: random.Random) -> None:
-        self._values, self._draw, self._before, self._chance = values, draw, before, chance
-
-    def flip(self, memories: Memories) -> Planted:
-        """Flip a bit of a rank's result."""
-        rank = self._chance.choice(sorted(memories))
-        element, bit = self._chance.randrange(memories[rank].size), self._chance.randrange(32)
-        memories[rank][element] ^= np.uint32(1 << bit)
-        return rank, element, bit
-
-    def stale(self, memories: Memories) -> Planted:
-        """Keep a chunk of the result before."""
-        rank = self._chance.choice(sorted(memories))
-        count = memories[rank].size // 4
-        begin = self._chance.randrange(memories[rank].size - count)
-        memories[rank][begin : begin + count] = self._before[rank][begin : begin + count]
-        return rank, None, None
-
-    def swap(self, memories: Memories) -> Planted:
-        """Exchange the results of two ranks."""
-        rank, other = sorted(self._chance.sample(sorted(memories), 2))
-        copy = memories[rank].copy()
-        memories[rank][:], memories[other][:] = memories[other], copy
-        return rank, None, None
-
-    def miss(self, memories: Memories) -> Planted:
-        """Leave the input of one rank out of the sum of another."""
-        rank, other = self._chance.sample(sorted(memories), 2)
-        sums = memories[rank].view(np.float32)
-        missing = np.resize(self._values.start(other, self._draw)[0], sums.size)
-        sums[:] = sums.astype(np.float64) - missing
-        return rank, None, None
-
-    def early(self, memories: Memories) -> Planted:
-        """Leave zeros at the end; the first wrong word is the first that is not zero anyway."""
-        rank = self._chance.choice(sorted(memories))
-        begin = self._chance.randrange(memories[rank].size - 16)
-        first = begin + int(np.flatnonzero(memories[rank][begin:])[0])
-        memories[rank][begin:] = 0
-        return rank, first, None
 
 
 def _memories_of(chain: Any) -> Memories:
@@ -85,7 +40,10 @@ def _memories_of(chain: Any) -> Memories:
 
 
 def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[ChainProgram], None]:
-    """Return a `ChainProgram.run` that plants a fault in iteration `number`."""
+    """Return a `ChainProgram.run` with a fault in the result of a rank in iteration `number`.
+
+    The fault ``flip`` changes a bit; ``stale`` keeps a part of the result before.
+    """
     run, iterations = ChainProgram.run, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
@@ -94,8 +52,15 @@ def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[Chain
         run(program)
         memories, iteration = _memories_of(program.chain), next(iterations)
         if iteration == number:
-            faults = Faults(program.chain.values, program.draw, before, chance)
-            planted.append(getattr(faults, fault)(memories))
+            rank = chance.choice(sorted(memories))
+            words, element, bit = memories[rank], None, None
+            if fault == "flip":
+                element, bit = chance.randrange(words.size), chance.randrange(32)
+                words[element] ^= np.uint32(1 << bit)
+            else:
+                part = slice(0, words.size // 4)
+                words[part] = before[rank][part]
+            planted.append((rank, element, bit))
         elif iteration == number - 1:
             before.update({rank: words.copy() for rank, words in memories.items()})
 

@@ -30,16 +30,6 @@ def test_the_same_signature_and_an_unknown_one_are_no_change(
     assert _text(*signatures, before=before) == ""
 
 
-def test_after_an_upgrade_the_text_has_both_versions() -> None:
-    text = f"another order of additions (jax 0.10.1 -> 0.10.2): {RING} -> {DOUBLED}"
-    assert _text(DOUBLED, DOUBLED) == text
-
-
-def test_on_the_same_stack_another_order_is_called_a_fault_or_chance() -> None:
-    text = _text(DOUBLED, DOUBLED, since=())
-    assert "(the same stack: a fault, or an order that is chosen by chance)" in text
-
-
 def test_launches_that_differ_have_no_signature() -> None:
     text = f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
     assert _text(RING, DOUBLED, before="") == text

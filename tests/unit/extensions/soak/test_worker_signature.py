@@ -12,7 +12,7 @@ import pytest
 
 from busbw import wire
 from busbw.extensions.soak import worker_signature as signature
-from busbw.extensions.soak.worker_orders import ANY_ORDER, ORDERS, Signature, check_signature
+from busbw.extensions.soak.worker_orders import ANY_ORDER, Signature
 from busbw.extensions.soak.worker_signature import inexact
 from busbw.worker.backends.values import Array
 
@@ -157,11 +157,6 @@ def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
     many = inexact((4096,), (0, 0), np.float32)
     assert 1 <= many.min() < many.max() <= 2
     assert {int(word) & 1 for word in many.view(np.uint32)} == {0, 1}
-
-
-def test_whatever_orders_fit_its_text_is_one_that_files_accept() -> None:
-    for mask in range(1 << len(ORDERS)):
-        check_signature(signature.text_of(0x5E1C09AF, mask))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging import pylock
 
 from busbw.extensions.stacks import reference, uv
 from busbw.extensions.stacks.uv import StackError
@@ -36,9 +34,12 @@ def _core(stack: str) -> Path:
 def test_a_stack_is_locked_and_built_again_offline_from_the_cache_of_uv(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    flag = '--a="b\\" \N{SNOWMAN}'
+    monkeypatch.setenv("XLA_FLAGS", flag)
     note = machine.lock()
     assert note == f"fake: its stack is the reference now, 2 packages in {machine.path}"
     first = machine.build()
+    assert first.flags == {"XLA_FLAGS": flag}
     assert _versions(first.python) == "1.0 2.1"
     shutil.rmtree(machine.cache)
     for path in machine.index.iterdir():
@@ -46,20 +47,6 @@ def test_a_stack_is_locked_and_built_again_offline_from_the_cache_of_uv(
     monkeypatch.setenv("UV_OFFLINE", "1")
     assert machine.build() == first
     assert _versions(first.python) == "1.0 2.1"
-
-
-def test_the_lock_is_a_file_of_pep_751_with_python_date_and_flags(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flag = '--a="b\\" \N{SNOWMAN}'
-    monkeypatch.setenv("XLA_FLAGS", flag)
-    machine.lock()
-    document = pylock.Pylock.from_dict(tomllib.loads(machine.path.read_text()))
-    assert [package.name for package in document.packages] == ["busbw-fake", "core"]
-    assert pylock.is_valid_pylock_path(machine.path)
-    stack = reference.read(machine.path)
-    assert (stack.date, stack.flags) == ("2026-01-31", {"XLA_FLAGS": flag})
-    assert machine.build().flags == {"XLA_FLAGS": flag}
 
 
 def test_a_lock_changes_only_with_its_stack_and_where_it_may_be_replaced(machine: Machine) -> None:
@@ -86,15 +73,6 @@ def test_an_edited_file_of_the_built_stack_is_refused(machine: Machine) -> None:
         machine.build()
 
 
-def test_an_edit_in_another_environment_of_uv_does_not_change_the_stack(machine: Machine) -> None:
-    machine.lock()
-    core = _core(machine.build().python)
-    other = machine.cache / "other"
-    uv.install(other, machine.path.read_text(), machine.python)
-    _core(f"{other}/bin/python").write_text("VERSION = '6.6'\n")
-    assert "2.1" in core.read_text()
-
-
 @pytest.mark.parametrize("built", [False, True])
 def test_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> None:
     machine.lock()
@@ -105,13 +83,6 @@ def test_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> No
     sha256 = text.rpartition('sha256 = "')[2][:64]
     machine.path.write_text(text.replace(sha256, "0" * 64))
     with pytest.raises(StackError, match=rf"Hash mismatch for `core==2\.1`.*{'0' * 64}"):
-        machine.build()
-
-
-def test_a_wheel_with_other_files_than_were_measured_is_refused(machine: Machine) -> None:
-    wheel(machine.index, "core", "2.1", files={"core.py": "VERSION = '6.6'\n"})
-    machine.lock()
-    with pytest.raises(StackError, match=r"^core has other files than those that were measured; "):
         machine.build()
 
 
@@ -155,27 +126,6 @@ def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
     assert machine.lock() == f"{message}{machine.path} Is a directory"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "Invalid statement"),
-        ("", "tool.busbw.python: missing"),
-        ('[tool.busbw]\npython = "3.12.4"\ndate = "yesterday"', "tool.busbw"),
-        (None, "No such file"),
-    ],
-)
-def test_an_invalid_lock_is_refused_with_its_path(
-    text: str | None, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "pylock.fake.toml"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(StackError, match=rf"^{path}: .*; --update-baselines locks the stack"):
-        reference.read(path)
-    with pytest.raises(StackError, match=message):
-        reference.read(path)
-
-
 def test_without_uv_the_command_that_installs_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,3 +135,12 @@ def test_without_uv_the_command_that_installs_it_is_named(
         StackError, match=r"^uv is not installed; .* `pip install 'busbw\[stack\]'`"
     ):
         uv.uv("--version")
+
+
+def test_an_edit_in_another_environment_of_uv_does_not_change_the_stack(machine: Machine) -> None:
+    machine.lock()
+    core = _core(machine.build().python)
+    other = machine.cache / "other"
+    uv.install(other, machine.path.read_text(), machine.python)
+    _core(f"{other}/bin/python").write_text("VERSION = '6.6'\n")
+    assert "2.1" in core.read_text()
