@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,42 +59,30 @@ def test_an_attack_is_not_green_and_loses_nothing(folder: Folder, name: str) -> 
     assert all(line.strip(b"\r") in after for line in before.splitlines())
 
 
-def _empty(path: Path) -> None:
-    path.mkdir()
-
-
-def _junk(path: Path) -> None:
-    path.mkdir()
-    (path / "host.xplane.pb").write_bytes(b"\xff" * 4096)
-
-
-def _torn(path: Path) -> None:
-    path.mkdir()
-    (path / "host.trace.json.gz").write_bytes(b"\x1f\x8b\x08\x00torn")
-
-
-def _deep(path: Path) -> None:
-    path.mkdir()
-    (path / "host.trace.json").write_text("[" * 200_000)
-
-
-def _device(path: Path) -> None:
-    path.mkdir()
-    (path / "host.xplane.pb").symlink_to("/dev/zero")
-
-
-def _nowhere(path: Path) -> None:
-    assert not path.exists()
-
-
 # JAX reads the recordings where it is installed.
 @pytest.mark.framework()
-@pytest.mark.parametrize("made", [_empty, _junk, _torn, _deep, _device, _nowhere])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("host.xplane.pb", b"\xff" * 4096),
+        ("host.trace.json.gz", b"\x1f\x8b\x08\x00torn"),
+        ("host.trace.json", b"[" * 200_000),
+        ("host.xplane.pb", Path("/dev/zero")),
+        # A folder without a recording, and no folder.
+        ("host", b""),
+        ("", b""),
+    ],
+)
 def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
-    tmp_path: Path, made: Callable[[Path], None]
+    tmp_path: Path, name: str, content: bytes | Path
 ) -> None:
     path = tmp_path / "evil\x1b[31m"
-    made(path)
+    if name:
+        path.mkdir()
+    if isinstance(content, Path):
+        (path / name).symlink_to(content)
+    elif name:
+        (path / name).write_bytes(content)
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "trace", str(path)],
         capture_output=True,

@@ -90,11 +90,6 @@ def test_lines_of_a_program_in_any_order_are_read_or_refused(
     _read("\n".join(lines), {"data": 8})
 
 
-@pytest.mark.parametrize("name", ["fsdp.v5e_2x4", "experts.cpu"])
-def test_an_undamaged_program_has_collectives(name: str) -> None:
-    assert len(_read(dump(name), {"data": 8})) > 2
-
-
 _NESTED = "\n".join(
     f"%c{at} (p: f32[8]) -> f32[8] {{\n  %x = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n"
     f"  %y = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n}}\n"

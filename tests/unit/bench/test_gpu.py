@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from bench.gpu.parts import Bench
 from bench.processes import BenchError
 from busbw.model.words import Device
 from tests.helpers.frameworks import needs
-from tests.helpers.recordings import complete, packed, process
 
 ROOT = Path(__file__).parents[3]
 LOG = """
@@ -70,19 +68,6 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
     assert not again["parts"]["wrong"]["problem"]
 
 
-def test_the_page_has_all_counters_and_their_changes(tmp_path: Path) -> None:
-    document = command.run(Bench(device=Device.CPU, out=tmp_path), {"wrong": lambda bench: {}})
-    document["health"] = {"before": ["Errors: 0", "Clock: 1"], "after": ["Errors: 0", "Clock: 2"]}
-    assert " Errors: 0\n-Clock: 1\n+Clock: 2\n" in command.page(document)
-
-
-def test_no_part_begins_when_the_time_is_over(tmp_path: Path) -> None:
-    bench = Bench(device=Device.CPU, out=tmp_path, end_s=time.monotonic() - 1)
-    result = command.run(bench, parts.PARTS)
-    problems = {part["problem"] for part in result["parts"].values()}
-    assert problems == {"BenchError: the time is over; name the part in --parts to run it alone"}
-
-
 def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -> None:
     texts = ("import time; time.sleep(600)", "raise SystemExit('no device')")
     commands = [[sys.executable, "-c", text] for text in texts]
@@ -90,16 +75,6 @@ def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -
         processes.run(commands, tmp_path, "pair", 60.0, os.environ)
     with pytest.raises(BenchError, match=r"^pair-0 did not end in 0 s: it wrote nothing$"):
         processes.run(commands[:1], tmp_path, "pair", 0.2, os.environ)
-
-
-def test_the_kernels_of_a_recording_are_listed_with_what_they_are_known_as(tmp_path: Path) -> None:
-    names = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nccl_new_thing")
-    rows = process(1, "/device:GPU:0", {1: "Stream #1"})
-    rows += [complete(name, pid=1, tid=1, ts=step, dur=5) for step, name in enumerate(names)]
-    recording = tmp_path / "a.trace.json.gz"
-    recording.write_bytes(packed(rows))
-    meanings = {kernel["name"]: kernel["known_as"] for kernel in parts.kernels(recording)}
-    assert meanings == {names[0]: "all_reduce", names[1]: ""}
 
 
 def _ran(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
