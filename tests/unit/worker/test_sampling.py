@@ -357,3 +357,10 @@ def test_the_time_of_a_launch_is_the_p25_of_its_samples(
     samples_s: tuple[float, ...], time_s: float
 ) -> None:
     assert launch_time_s(samples_s) == time_s
+
+
+def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> None:
+    program = ScriptedProgram(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
+    samples = take_samples(make_sampler(program, min_sample_s=100.0), single=True)
+    assert samples.samples_s == (1.0,) * 4
+    assert program.calls == [1] * 8
