@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -40,19 +41,28 @@ class Machine:
         return reference.build(self.baselines, "fake", self.python, self.cache, lambda text: None)
 
 
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a framework of two packages in an index and in an environment."""
+    folder = tmp_path_factory.mktemp("installed")
+    framework = wheel(folder / "index", "busbw-fake", "1.0", requires=["core>=2"])
+    venv(folder / "venv", framework, wheel(folder / "index", "core", "2.1"))
+    return folder
+
+
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A framework of two packages."""
-    index = tmp_path / "index"
-    both = (
-        wheel(index, "busbw-fake", "1.0", requires=["core>=2"]),
-        wheel(index, "core", "2.1"),
-    )
-    use_index(monkeypatch, index)
+def machine(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Return a copy of the environment and of the index for one test."""
+    shutil.copytree(installed, tmp_path, symlinks=True, dirs_exist_ok=True)
+    use_index(monkeypatch, tmp_path / "index")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     (baselines := tmp_path / "baselines").mkdir()
-    python = venv(tmp_path / "venv", *both)
-    return Machine(python=python, index=index, baselines=baselines, cache=tmp_path / "cache")
+    return Machine(
+        python=str(tmp_path / "venv" / "bin" / "python"),
+        index=tmp_path / "index",
+        baselines=baselines,
+        cache=tmp_path / "cache",
+    )
 
 
 def use_index(monkeypatch: pytest.MonkeyPatch, index: Path) -> None:

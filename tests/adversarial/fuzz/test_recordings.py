@@ -52,8 +52,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-def _show(path: Path) -> None:
+def _show(folder: Path, content: bytes) -> None:
     """Read a recording for the command: it gives figures or problems."""
+    path = folder / "a.trace.json.gz"
+    path.write_bytes(content)
     options = Namespace(
         collective=tuple(COLLECTIVES),
         partial=True,
@@ -73,9 +75,7 @@ def _show(path: Path) -> None:
 @fuzzed
 @given(content=documents(ROWS, ROWS["traceEvents"]))
 def test_any_trace_json_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
-    path = folder / "a.trace.json.gz"
-    path.write_bytes(gzip.compress(content, 1, mtime=0))
-    _show(path)
+    _show(folder, gzip.compress(content, 1, mtime=0))
 
 
 PACKED = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
@@ -84,9 +84,7 @@ PACKED = gzip.compress(json.dumps(ROWS).encode(), mtime=0)
 @fuzzed
 @given(content=contents(PACKED, damaged(PACKED, [("repeat", 0.0, 0, 40)]), PACKED + PACKED))
 def test_any_gzip_of_a_trace_is_shown_or_a_problem(content: bytes, folder: Path) -> None:
-    path = folder / "a.trace.json.gz"
-    path.write_bytes(content)
-    _show(path)
+    _show(folder, content)
 
 
 LONG = (
@@ -110,9 +108,7 @@ def test_a_long_text_in_a_recording_is_read_in_time(text: str, folder: Path) -> 
     named = {"long_name": text, "device_ordinal": "9" * 5000, "hlo_op": text, "tf_op": text}
     for name in ("all-reduce.1", text, f"x_{'9' * 5000}:CollectiveReduceV2", "call-start.1"):
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, **named))
-    path = folder / "a.trace.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
-    _show(path)
+    _show(folder, gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
 
 
 def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
@@ -120,6 +116,4 @@ def test_many_nodes_of_one_step_are_read_in_time(folder: Path) -> None:
     for number in range(10_000):
         name = f"x_{number}:CollectiveReduceV2"
         rows.append(complete(name, pid=1, tid=1, ts=1, dur=2, instance_key="1"))
-    path = folder / "a.trace.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(rows).encode(), 1, mtime=0))
-    _show(path)
+    _show(folder, gzip.compress(json.dumps(rows).encode(), 1, mtime=0))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.command_line import asked_here
-from tests.helpers.wheels import Machine, machine
+from tests.helpers.wheels import Machine, installed, machine
 
-__all__ = ["machine"]
+__all__ = ["installed", "machine"]
 
 
 @pytest.mark.slow

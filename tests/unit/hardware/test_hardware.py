@@ -11,7 +11,7 @@ import pytest
 
 from busbw.hardware import chips
 from busbw.hardware.ceiling import bound_of, ceiling_of, directed_links
-from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
+from busbw.hardware.chips import CHIPS, Chip, chip_of
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB
@@ -34,14 +34,6 @@ def test_every_chip_says_where_its_figures_come_from() -> None:
 def test_a_figure_is_of_one_direction_and_in_bytes_per_second() -> None:
     h100 = _chip("NVIDIA H100 80GB HBM3")
     assert (h100.link_bytes_per_s, h100.memory_bytes_per_s) == (450e9, 3350e9)
-
-
-@pytest.mark.parametrize("kind", ["TPU v2", "TPU v3"])
-def test_a_chip_without_a_trusted_figure_has_none(kind: str) -> None:
-    chip = _chip(kind)
-    assert chip.link_bytes_per_s is None
-    assert chip.confidence is Confidence.LOW
-    assert chip.doubt
 
 
 def test_a_gpu_is_known_by_the_beginning_of_its_name() -> None:

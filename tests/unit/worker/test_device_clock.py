@@ -122,6 +122,11 @@ def test_kernels_that_name_no_instruction_are_only_counted() -> None:
             (2, 2, 2),
             f"device 1: expected 4 of {NAME}, got 2 of {NAME}",
         ),
+        (
+            [[[1.0, 1.0]], [[1.0, 1.0, 1.0]]],
+            (2, 1, 2),
+            f"device 1: expected 2 of {NAME}, got 3 of {NAME}",
+        ),
         ([[[1.0, 1.0]]], (2, 1, 2), f"expected {NAME} on 2 devices, the recording has 1 (0)"),
         (
             [[[1.0, 1.0]]] * 3,

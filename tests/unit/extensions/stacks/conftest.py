@@ -1,5 +1,5 @@
 """Interpreters and an index of small wheels, for each test that asks for them."""
 
-from tests.helpers.wheels import machine
+from tests.helpers.wheels import installed, machine
 
-__all__ = ["machine"]
+__all__ = ["installed", "machine"]
