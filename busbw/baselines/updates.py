@@ -155,14 +155,16 @@ def save(
         if only_new and before is not None:
             continue
         after, lost = merge_session(before, new, append=candidate.append, budget=budget)
-        cause = candidate.cause
         if lost and before is not None and not candidate.takes_loss:
             text = _refusal_text(before, after, budget)
-            refusals.append(Refusal(case=case, text=f"{case.name}: {text}", cause=cause))
+            refusals.append(Refusal(case=case, text=f"{case.name}: {text}", cause=candidate.cause))
             continue
         changed[path] = _with_baseline(file, after, candidate)
-        change = Change(path=path, case=case, before=before, after=after, lost=lost, cause=cause)
-        changes.append(change)
+        changes.append(
+            Change(
+                path=path, case=case, before=before, after=after, lost=lost, cause=candidate.cause
+            )
+        )
     for path, file in changed.items():
         changes_of_file = [change for change in changes if change.path == path]
         draft.put(path, _recorded(file, changes_of_file, session, reason))
@@ -194,32 +196,28 @@ def _with_baseline(file: BaselineFile, new: Baseline, accepted: Accepted) -> Bas
     return replace(file, baselines=(*others, new))
 
 
-Keyed = tuple[EnvironmentKey, Case]
-
-
 def prune(
-    draft: Draft, keep: Sequence[Keyed], *, session: Record, reason: str = ""
+    draft: Draft, keep: Sequence[tuple[EnvironmentKey, Case]], *, session: Record, reason: str = ""
 ) -> tuple[Change, ...]:
     """Remove every other case from the files of the cases in `keep`.
 
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    line_keys: dict[Path, list[object]] = {}
-    files: dict[Path, BaselineFile] = {}
+    kept: dict[Path, tuple[BaselineFile, list[object]]] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
-        line_keys.setdefault(path, []).append(case.line_key)
-        files |= {path: file} if file is not None else {}
+        if file is not None:
+            kept.setdefault(path, (file, []))[1].append(case.line_key)
     changes: list[Change] = []
-    for path, file in files.items():
+    for path, (file, line_keys) in kept.items():
         removed = [
             Change(path=path, case=baseline.case, before=baseline, after=None)
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)
-            if baseline.case.line_key not in line_keys[path]
+            if baseline.case.line_key not in line_keys
         ]
         if removed:
-            others = tuple(b for b in file.baselines if b.case.line_key in line_keys[path])
+            others = tuple(b for b in file.baselines if b.case.line_key in line_keys)
             draft.put(path, _recorded(replace(file, baselines=others), removed, session, reason))
         changes += removed
     return tuple(changes)

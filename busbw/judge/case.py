@@ -217,9 +217,8 @@ def _compare(
     decision = decide(times, limit, policy.rule, max_log_ratio)
     outcome, reason = _outcome(decision, terms, state)
     before = summary_of(measurement.case, baseline.times_s, math.exp(expected.level))
-    after = summary_of(measurement.case, times_s)
     text = (
-        f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}, "
+        f"{seconds_text(before.median_s)} -> {seconds_text(statistics.median(times_s))}, "
         f"{math.exp(decision.log_ratio):.3f} x the expected time"
         f"{reason and f'; {reason}'} (limit {math.exp(decision.limit):.3f} x)"
     )

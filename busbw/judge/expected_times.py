@@ -215,25 +215,13 @@ class CaseNoise:
         return self.stddev(expected.squares, expected.sessions - 1)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Noise:
-    """The noise by case, and the variance of a session of a typical case (`session`).
-
-    `residuals` are the degrees of freedom of all sessions of all cases.
-    """
-
-    cases: Mapping[Case, CaseNoise]
-    session: float
-    residuals: int
-
-
 def estimate_noise(
     series: Mapping[Case, Series],
     expected: Mapping[Case, ExpectedTime],
     today: Mapping[Case, Launches],
     sessions: int,
     rule: Rule,
-) -> Noise:
+) -> tuple[dict[Case, CaseNoise], float]:
     """Estimate how much sessions of unchanged code differ, by case.
 
     A case whose launches are noisier than those of other cases has noisier sessions, too; sizes
@@ -246,6 +234,9 @@ def estimate_noise(
         today: The launches of today's session, which say how launches differ.
         sessions: The number of earlier sessions that were not noisy.
         rule: The numbers of the rule.
+
+    Returns:
+        The noise by case, and the variance of a session of a typical case.
 
     """
     launches: dict[Case, tuple[float, float]] = {}
@@ -265,11 +256,11 @@ def estimate_noise(
     session = rule.prior_freedom * max(prior, rule.min_launch_variance_share * launch)
     session += residuals * clipped_mean(variances, rule, units)
     session /= rule.prior_freedom + residuals
-    cases = {
+    noises = {
         case: replace(noise, squares=noise.squares * session / launch)
         for case, noise in by_launches.items()
     }
-    return Noise(cases=cases, session=session, residuals=residuals)
+    return noises, session
 
 
 def launch_variance(launches: Iterable[tuple[float, float]], rule: Rule) -> float:
@@ -307,9 +298,8 @@ def _noise_by_launches(
 def nearest(member: _Sized, family: Sequence[_Sized]) -> list[_Sized]:
     """Return the two members of `family`, which is in order of size, nearest to `member`."""
     position = family.index(member)
-    others = [other for other in range(len(family)) if other != position]
-    others.sort(key=lambda other: abs(other - position))
-    return [family[other] for other in others[:2]]
+    positions = sorted(range(len(family)), key=lambda other: abs(other - position))
+    return [family[other] for other in positions[1:3]]
 
 
 def families(cases: Iterable[Case]) -> list[list[Case]]:

@@ -211,8 +211,7 @@ def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment
     """Append a judged session to `history`: what failed, improved or was noisy makes no level."""
     directions, states, number = judged.directions, judged.states, history.sessions
     changed = [case for case in directions if directions[case] != 0 or states[case].window]
-    is_wide = judged.widening > 1 and number >= history.rule.noise_sessions
-    is_wide |= judged.is_noisy
+    is_wide = (judged.widening > 1 and number >= history.rule.noise_sessions) or judged.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not judged.slower
     shifts = {name: judged.values[name].launches.median for name in judged.shared}
     for case, times in today.items():

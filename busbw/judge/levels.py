@@ -243,12 +243,9 @@ def find_losses(
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
         changed = first.changes_since([first, *measured][-1], framework)
         losses.append(Loss(name=name, state=state, began=first.began, changes=changed))
-    return tuple(sorted(losses, key=_order))
-
-
-def _order(loss: Loss) -> float:
     # Losses of whole frameworks stay in their order.
-    return -math.inf if isinstance(loss.name, str) else -loss.state.mean_loss
+    losses.sort(key=lambda x: -math.inf if isinstance(x.name, str) else -x.state.mean_loss)
+    return tuple(losses)
 
 
 def losses_text(lost: Sequence[Loss]) -> str:

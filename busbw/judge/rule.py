@@ -171,7 +171,9 @@ class _Comparison:
         self.frameworks = list(dict.fromkeys(case.framework for case in today))
         self.expected = {case: level for case, level in levels.items() if level is not None}
         quiet = history.noisy.count(False)
-        self.noise = estimate_noise(history.cases, self.expected, today, quiet, rule)
+        self.noises, self.session_variance = estimate_noise(
+            history.cases, self.expected, today, quiet, rule
+        )
         self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
         self.sigmas = self._sigmas()
 
@@ -180,14 +182,15 @@ class _Comparison:
         rule, cases = self.rule, self.history.cases.values()
         farthest = sorted(max(case.extremes[-rule.level_sessions :], default=0.0) for case in cases)
         third = farthest[-min(3, len(farthest))] if farthest else 0.0
-        if self.noise.residuals >= rule.min_tail_residuals and third > rule.heavy_tail_sigmas:
+        residuals = sum(level.sessions - 1 for level in self.expected.values())
+        if residuals >= rule.min_tail_residuals and third > rule.heavy_tail_sigmas:
             return max(self.normal_sigmas, rule.heavy_tail_factor * third)
         return self.normal_sigmas
 
     def _stddev(self, case: Case) -> float:
         """Return the standard deviation of one more session of a case from its level."""
         expected = self.expected[case]
-        return self.noise.cases[case].with_sessions(expected) * math.sqrt(1 + 1 / expected.sessions)
+        return self.noises[case].with_sessions(expected) * math.sqrt(1 + 1 / expected.sessions)
 
     def _residual_limit(self, case: Case, widening: float = 1.0) -> float:
         return max(self.history.floor(case), self.sigmas * widening * self._stddev(case))
@@ -196,7 +199,7 @@ class _Comparison:
         """Return the noise of what a framework's cases share, and its level: 0 for few cases."""
         rule, series = self.rule, self.history.shared.get(name)
         expected = series.expected(rule) if series is not None else None
-        prior, error = rule.prior_shared_deviation**2, self.noise.session / count
+        prior, error = rule.prior_shared_deviation**2, self.session_variance / count
         if name in self.history.pooled_frameworks and expected is not None:
             squares = rule.prior_shared_freedom * (prior + SHARED_ERROR_VARIANCE * error)
             return CaseNoise(squares=squares, freedom=rule.prior_shared_freedom), expected
@@ -228,7 +231,7 @@ class _Comparison:
             for case, ratio in ratios.items()
             if abs(ratio) <= self._whole_limit(case, stddev, self.normal_sigmas)
         ]
-        cases = [self.noise.cases[case].with_sessions(self.expected[case]) ** 2 for case in ratios]
+        cases = [self.noises[case].with_sessions(self.expected[case]) ** 2 for case in ratios]
         more = SHARED_ERROR_VARIANCE * (widening**2 - 1) * fmean(cases)
         more *= 1 + 1 / self.history.sessions
         limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + more / count)
@@ -338,6 +341,6 @@ class _Comparison:
             common_shift=shift,
             residual=ratio - shift,
             residual_limit=residual_limit,
-            noise=self.noise.cases[case],
+            noise=self.noises[case],
             fastest=None if fastest is None else limit_above(fastest),
         )

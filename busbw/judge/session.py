@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.case import Case, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, cut_short, plural, ratio_text
@@ -19,6 +19,7 @@ from busbw.stats.variance import t_quantile
 
 from .case import Terms
 from .curve import fit_curve, shift_of_curve
+from .expected_times import families
 from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
 from .rule import Shared
 
@@ -33,25 +34,22 @@ def fit_groups(
 
     If two stacks are `interleaved`, test each group for a shift of its curve, too.
     """
-    families: dict[tuple[object, ...], tuple[Case, list[Verdict]]] = {}
-    for verdict in verdicts:
-        if verdict.case is not None and verdict.now is not None:
-            _, family = families.setdefault(verdict.case.family, (verdict.case, []))
-            family.append(verdict)
+    timed = {v.case: v for v in verdicts if v.case is not None and v.now is not None}
+    cases = families(timed)
     quantile = math.inf
     if interleaved:
         # Each group has a latency, a bandwidth and both together to test. The quantile needs SciPy,
         # whose import takes longer than judging without it.
-        level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(families)))
+        level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(cases)))
         quantile = t_quantile(level, CURVE_FREEDOM)
     groups = []
-    for case, family in families.values():
-        payloads = [(verdict.spec.payload_bytes, verdict) for verdict in family]
-        after = fit_curve({size: v.now.median_s for size, v in payloads if v.now})
-        before = fit_curve({size: v.baseline.median_s for size, v in payloads if v.baseline})
-        sizes = family if interleaved else ()
-        shifted = shift_of_curve(before, sizes, quantile=quantile, floor=policy.looks.min_loss)
-        groups.append(SizeGroup(case=case, now=after, shifted=shifted))
+    for family in cases:
+        sizes = [(case.payload_bytes, timed[case]) for case in family]
+        after = fit_curve({size: v.now.median_s for size, v in sizes if v.now})
+        before = fit_curve({size: v.baseline.median_s for size, v in sizes if v.baseline})
+        tested = [timed[case] for case in family] if interleaved else []
+        shifted = shift_of_curve(before, tested, quantile=quantile, floor=policy.looks.min_loss)
+        groups.append(SizeGroup(case=family[0], now=after, shifted=shifted))
     return tuple(groups)
 
 

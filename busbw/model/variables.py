@@ -83,16 +83,16 @@ def has_huge_pages(environment: Mapping[str, str]) -> bool:
 
 def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:
     """Return the recorded variables of `environment`; `home` is the user's home directory."""
+    names = [
+        name
+        for name in sorted(environment)
+        if name == _PRELOAD or (name.startswith(_RECORDED) and not name.startswith(_NOT_RECORDED))
+    ]
     return {
         name: without_homes(_OF_URL.sub(_MASK, environment[name]), home)
-        for name in sorted(environment)
-        if _is_recorded(name)
+        for name in names
+        if not _SECRET.search(name)
     }
-
-
-def _is_recorded(name: str) -> bool:
-    has_prefix = name.startswith(_RECORDED) and not name.startswith(_NOT_RECORDED)
-    return (has_prefix or name == _PRELOAD) and not _SECRET.search(name)
 
 
 def of_compilers(environment: Mapping[str, str]) -> dict[str, str]:

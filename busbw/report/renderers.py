@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from busbw import wire
 
-from .table import Column, Row, Table, TextLine
+from .table import Column, Table, TextLine
 
 # Spreadsheets take a text that begins with such a character for a formula, except a number.
 _FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
@@ -30,7 +30,8 @@ def render_text(table: Table) -> list[TextLine]:
     heads = [cells for cells in (headings, units) if any(cells)]
     lines += [TextLine(_text_line(table, cells, widths)) for cells in heads]
     for row in table.rows:
-        lines += _row_lines(table, row, widths)
+        lines.append(TextLine(_text_line(table, table.cells(row), widths), row.markup))
+        lines += [TextLine(f"{_NOTE_INDENT}{note.text}", note.markup) for note in row.notes]
     return lines + [TextLine(note) for note in table.notes]
 
 
@@ -39,12 +40,6 @@ def _text_width(table: Table, index: int) -> int:
     cells = [table.cells(row)[index] for row in table.rows]
     texts = [column.heading, column.unit, *cells] if column.fits else []
     return max([column.width, *map(len, texts)])
-
-
-def _row_lines(table: Table, row: Row, widths: Sequence[int]) -> Iterator[TextLine]:
-    yield TextLine(_text_line(table, table.cells(row), widths), row.markup)
-    for note in row.notes:
-        yield TextLine(f"{_NOTE_INDENT}{note.text}", note.markup)
 
 
 def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from busbw.model.verdict import Ceiling, Reference, Verdict
+from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
 from .figures import figure_values, figures_of
@@ -82,11 +82,13 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
         for figure in figures_of(group[0])
         if figure.heading and figure.id in present and (verbose or not figure.is_verbose)
     )
+    published = {verdict.published.source for verdict in group if verdict.published}
+    sources = (f"published figures, by another method: {source}" for source in sorted(published))
     return Table(
         title=TextLine(name, BOLD),
         columns=(_LABEL, *figures, _OUTCOME),
         rows=rows,
-        notes=(*_ceiling_notes(group), *_source_notes(group)),
+        notes=(*_ceiling_notes(group), *sources),
     )
 
 
@@ -95,8 +97,11 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
     if verdict.outcome not in QUIET and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
-    if verdict.published is not None:
-        notes.append(TextLine(_reference_text(verdict.published)))
+    reference = verdict.published
+    if reference is not None:
+        figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
+        doubt = f" ({reference.doubt})" if reference.doubt else ""
+        notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
         **attributes(verdict.spec, "payload_bytes"),
         **figure_values(verdict),
@@ -138,20 +143,9 @@ def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
     return text if ceiling.sure else f"{text}; the chip's figures are not sure"
 
 
-def _source_notes(group: Sequence[Verdict]) -> list[str]:
-    sources = {verdict.published.source for verdict in group if verdict.published}
-    return [f"published figures, by another method: {source}" for source in sorted(sources)]
-
-
 def _group(verdict: Verdict) -> str:
     case = verdict.case
     if case is None:
         return verdict.group_name
     clock = f", {case.clock.value} clock" if case.clock is not Clock.HOST else ""
     return f"{case.group_name}, {case.ranks} ranks{clock}"
-
-
-def _reference_text(reference: Reference) -> str:
-    figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
-    doubt = f" ({reference.doubt})" if reference.doubt else ""
-    return f"published: {figure}{doubt}"
