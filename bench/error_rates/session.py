@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge.decision import decide
+from busbw.judge.case import decide
 from busbw.judge.expected_times import nearest
 from busbw.judge.lasting_losses import Assessment, assess, record
 from busbw.judge.policy import Policy

@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 
-from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
+from busbw.history.levels import change_texts
 from busbw.report.summary import summary, workflow_commands
 from busbw.session.arguments import parse_path
 

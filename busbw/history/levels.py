@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merge_sessions
-from busbw.model.words import Outcome, change_text, plural
+from busbw.model.words import Outcome, change_text, cut_short, plural
 from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance, moderated, successive_variance
 
 from .files import Acknowledged
-from .lines import Line, Series, earlier
+from .lines import Line, Series, earlier, wrong_text
 
 # Fewer cases do not show what they share.
 _LEAST_CASES = 6
@@ -311,3 +311,28 @@ def _level_changes(
             )
         )
     return tuple(level_changes)
+
+
+# More changes of levels are counted.
+_MOST_CHANGES = 24
+
+
+def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what changed when, as sentences, each with the points of the list below it."""
+    first, last = machine.lines[0].began, machine.lines[-1].began
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in Counter(machine.outcomes).most_common())
+    span = f"{plural(len(machine.sessions), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    yield f"{machine.folder}: {span}: {counts}.", ()
+    named = [(f"all cases of {series.text}", changes) for series, changes in machine.shared.items()]
+    named += [(case.case.name, case.changes) for case in machine.cases]
+    levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
+    points = [text for _, text in sorted(levels, reverse=True)]
+    heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
+    yield heading, cut_short(points, _MOST_CHANGES, "change")
+    mismatches = [
+        f"{case.case.name}: {text}"
+        for case in machine.cases
+        if (text := wrong_text(case.sessions.values()))
+    ]
+    if mismatches:
+        yield "Wrong values:", mismatches

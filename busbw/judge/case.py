@@ -1,7 +1,7 @@
 """The verdict of one case: its measurement compared with its baseline.
 
-This file has the order of the checks and decides which cases are measured again; `rule` compares
-times.
+This file has the order of the checks, the decision on the launches of today (slower, faster,
+neither, or not yet), and the cases that are measured again; `rule` has the limits.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
-from .decision import Decision, decide
 from .expected_times import UNREMARKABLE, State, nearest
-from .policy import Policy
+from .policy import Policy, Rule
 from .rule import CaseTimes, Limit
 from .validity import find_failed_launches, is_temporary, memory_verdict
 
@@ -112,10 +111,8 @@ def judge_case(
         # Out of memory under one limit says nothing of out of memory under another.
         same = baseline.memory_limit_bytes == terms.memory_limit_bytes
         baseline = baseline if same else None
-    judged = _judge(spec, measurement, baseline, limit, terms, state or UNREMARKABLE)
-    if incomparable and judged.verdict.outcome is Outcome.NO_BASELINE:
-        other = replace(judged.verdict, outcome=Outcome.INCOMPARABLE, text=incomparable)
-        judged = replace(judged, verdict=other)
+    state = state or UNREMARKABLE
+    judged = _judge(spec, measurement, baseline, limit, terms, state, incomparable)
     return add_summaries(judged, measurement, published=published)
 
 
@@ -154,6 +151,7 @@ def _judge(
     limit: Limit | None,
     terms: Terms,
     state: State,
+    incomparable: str,
 ) -> Ruling:
     def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
@@ -173,8 +171,9 @@ def _judge(
         return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms))
     if baseline is None:
         required = "; a baseline is required" if terms.missing_fails else ""
-        text = f"measured, nothing to compare with{required}"
-        return rule_that(Outcome.NO_BASELINE, text, failed=terms.missing_fails)
+        text = incomparable or f"measured, nothing to compare with{required}"
+        outcome = Outcome.INCOMPARABLE if incomparable else Outcome.NO_BASELINE
+        return rule_that(outcome, text, failed=terms.missing_fails)
     if baseline.oom or limit is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
@@ -238,10 +237,79 @@ def _compare(
         provisional=expected.sessions < policy.full_sessions,
         notes=_notes(decision),
     )
-    if decision.direction is not None:
-        return Ruling(verdict=verdict)
-    needed = terms.launches + policy.rule.confirming_launches
-    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=True)
+    is_undecided = decision.direction is None
+    needed = terms.launches + policy.rule.confirming_launches if is_undecided else None
+    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=is_undecided)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """The decision on a case: slower (1), faster (-1), neither (0), or None.
+
+    None: the first launches seem slower (`is_suspected`), and the launches that confirm it are
+    missing. `log_ratio` is the median of all launches over the level, `limit` what it was compared
+    with, and `confirmation` the log ratio of the confirming launches, None without them.
+    `is_confirmed`: these are slower, too.
+    """
+
+    direction: int | None
+    log_ratio: float
+    limit: float
+    confirmation: float | None
+    is_suspected: bool
+    is_confirmed: bool
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether not all launches agree that the case is slower.
+
+        It was confirmed and is within the limit, or exceeds the limit and was not confirmed.
+        """
+        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.limit)
+
+
+def decide(times: CaseTimes, limit: Limit, rule: Rule, max_log_ratio: float) -> Decision:
+    """Decide whether a case is slower than its expected time by more than `max_log_ratio`.
+
+    It is slower if the median of all launches exceeds `max_log_ratio`, and the first launches, the
+    confirming ones and the fastest of all exceed a part of it.
+
+    Args:
+        times: Today's launches of the case.
+        limit: The computed limits of the case.
+        rule: The numbers of the rule.
+        max_log_ratio: `limit.slower`, or the user's fixed limit.
+
+    """
+    shares = rule.suspicion_share, rule.fastest_share
+    suspicion, fastest = (_partial_limit(limit, max_log_ratio, share, rule) for share in shares)
+    level = limit.expected.level
+    log_ratio = times.together.median - level
+    confirmation = None if times.confirmation is None else times.confirmation - level
+    is_suspected = times.first.median - level > suspicion
+    is_confirmed = is_suspected and confirmation is not None and confirmation > suspicion
+    direction: int | None = 0
+    if is_suspected and confirmation is None:
+        direction = None
+    elif is_confirmed and log_ratio > max_log_ratio:
+        fastest = fastest if limit.fastest is None else limit.fastest
+        direction = int(times.together.fastest - limit.expected.fastest > fastest)
+    elif log_ratio < limit.faster:
+        direction = -1
+    return Decision(
+        direction=direction,
+        log_ratio=log_ratio,
+        limit=max_log_ratio,
+        confirmation=confirmation,
+        is_suspected=is_suspected,
+        is_confirmed=is_confirmed,
+    )
+
+
+def _partial_limit(limit: Limit, max_log_ratio: float, share: float, rule: Rule) -> float:
+    """Return a part of the way to the limit, above what the case shares with others now."""
+    shift = limit.common_shift if rule.compares_neighbours else max(0.0, limit.common_shift)
+    return min(max_log_ratio, max(share * max_log_ratio, shift + share * limit.residual_limit))
 
 
 def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, str]:
@@ -278,9 +346,8 @@ def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, s
 
 def _notes(decision: Decision) -> tuple[str, ...]:
     """Return what became of a suspicion."""
-    if not decision.is_suspected or decision.confirmation is None:
-        return ()
-    if decision.direction or decision.is_noisy:
+    is_suspected = decision.is_suspected and decision.direction == 0 and not decision.is_noisy
+    if decision.confirmation is None or not is_suspected:
         return ()
     ratio = f"{math.exp(decision.confirmation):.3f} x"
     return (f"seemed slower, but additional launches did not confirm it ({ratio})",)

@@ -14,7 +14,7 @@ from statistics import fmean, median
 from busbw.model.case import Case, converted
 from busbw.stats.variance import squares_of
 
-from .decision import decide
+from .case import decide
 from .expected_times import NO_LAUNCHES, UNREMARKABLE, CaseNoise, Launches, Series, State, Window
 from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
 from .rule import CaseTimes, History, SessionLimits, compute_limits

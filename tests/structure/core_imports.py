@@ -29,7 +29,7 @@ FEATURES: Mapping[str, Sequence[str]] = {
     ),
     "estimate": ("extensions/estimate/*",),
     "history": (
-        *("history/levels", "history/failing", "history/changes"),
+        *("history/levels", "history/failing"),
         *("cli/history", "session/histories"),
     ),
     "injection": ("worker/backends/jax/injection",),

@@ -9,9 +9,8 @@ from importlib.resources import files
 
 import busbw
 from busbw import wire
-from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
-from busbw.history.levels import MachineHistory
+from busbw.history.levels import MachineHistory, change_texts
 from busbw.model.words import plural
 from busbw.report.reading import Outline, Session, SessionRecord, Text
 from busbw.report.table import Table

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, cases_table, changed_cases, heat_map
-from busbw.history.changes import change_texts
-from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.levels import MachineHistory, change_texts, machine_history
 from busbw.history.lines import Line, parse
 from busbw.model.words import Device, FailureKind, Outcome
 from tests.helpers import build

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge.decision import Decision, decide
+from busbw.judge.case import Decision, decide
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
 from busbw.judge.rule import CaseTimes

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from busbw.judge.decision import decide
+from busbw.judge.case import decide
 from busbw.judge.expected_times import Launches
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes

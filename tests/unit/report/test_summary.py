@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.history.changes import change_texts
 from busbw.history.failing import failed_since
+from busbw.history.levels import change_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.renderers import render
