@@ -262,6 +262,7 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     if spec.is_sized:
         _check_mesh(spec, key, devices)
         strategy, clock, program = _strategy(spec, devices), _clock(spec, devices), devices.program
+        check_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
         strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"
     case = converted(
@@ -272,8 +273,6 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
         mesh=key.mesh,
         protocol=Protocol(clock=clock, program=program, allocator=devices.allocator),
     )
-    if spec.is_sized:
-        check_blocks(case, case.ranks)
     return case, key
 
 
@@ -311,13 +310,13 @@ def _clock(spec: Spec, devices: DeviceSet) -> Clock:
     return Clock(spec.clock)
 
 
-def check_blocks(case: Case | Spec, ranks: int) -> None:
+def check_blocks(spec: Spec, ranks: int) -> None:
     """Raise GridError if the payload cannot be split over the groups of `ranks`."""
-    group_size = len(groups_of(case.mesh, case.axes, ranks)[0])
-    parts = COLLECTIVES[case.collective].parts(group_size)
-    size = DTYPES[case.dtype].size_bytes
-    if case.payload_bytes % (parts * size):
+    group_size = len(groups_of(spec.mesh, spec.axes, ranks)[0])
+    parts = COLLECTIVES[spec.collective].parts(group_size)
+    size = DTYPES[spec.dtype].size_bytes
+    if spec.payload_bytes % (parts * size):
         raise GridError(
-            f"a payload of {payload_text(case.payload_bytes)} is not {parts} equal blocks of "
-            f"{case.dtype}, which {case.collective} over {group_size} ranks needs"
+            f"a payload of {payload_text(spec.payload_bytes)} is not {parts} equal blocks of "
+            f"{spec.dtype}, which {spec.collective} over {group_size} ranks needs"
         )

@@ -82,14 +82,11 @@ def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
 
 
 def bus_factor_of(collective: str, ranks: int) -> float:
-    """Busbw / algbw of a collective over `ranks`; derived where the collective is defined."""
+    """Return busbw / algbw of a collective over `ranks`; each collective derives its own."""
     return COLLECTIVES[collective].bus_factor(ranks)
 
 
-def bus_factor(case: Case) -> float:
-    return bus_factor_of(case.collective, case.group_size)
-
-
 def busbw_gb_per_s(case: Case, seconds: float) -> float:
-    """Bus bandwidth in GB/s: algbw times `bus_factor`; comparable with a link's speed."""
-    return algbw_gb_per_s(case.payload_bytes, seconds) * bus_factor(case)
+    """Bus bandwidth in GB/s: algbw times `bus_factor_of`; comparable with a link's speed."""
+    factor = bus_factor_of(case.collective, case.group_size)
+    return algbw_gb_per_s(case.payload_bytes, seconds) * factor

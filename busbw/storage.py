@@ -183,11 +183,14 @@ def machine_lock(
     return _wait_for(_try_lock_machine, _machine_holder, wait_s, on_wait)
 
 
-def folder_lock(path: Path, wait_s: float) -> contextlib.ExitStack:
+def folder_lock(path: Path, wait_s: float = 60.0) -> contextlib.ExitStack:
     """Make a folder, and take its lock. Raises LockedError after `wait_s`, and OSError."""
     path.mkdir(parents=True, exist_ok=True)
-    text = f"another session has been writing for {wait_s:g} s"
-    return _wait_for(lambda: try_lock_folder(Path(os.path.realpath(path))), lambda: text, wait_s)
+    return _wait_for(
+        lambda: try_lock_folder(Path(os.path.realpath(path))),
+        lambda: f"another session has been writing for {wait_s:g} s",
+        wait_s,
+    )
 
 
 def _wait_for(

@@ -170,8 +170,7 @@ def from_json(kind: type[T], document: Any, location: str = "") -> T:
 
     Raises WireError with the path, such as ``entries[3].times_us``, and what was expected.
     """
-    value: Any = _reader(typing.cast(Any, kind))(document, location or kind.__name__)
-    return typing.cast(T, value)
+    return typing.cast(T, _reader(typing.cast(Any, kind))(document, location or kind.__name__))
 
 
 # What makes a value of a document; the other argument is where in the whole that is.

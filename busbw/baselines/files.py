@@ -19,8 +19,6 @@ from busbw.model.machine import EnvironmentKey
 
 from .document import BaselineError, BaselineFile, StoredFile, dumps, read
 
-LOCK_TIMEOUT_S = 60.0
-
 # The name that `storage.write` gives a file before the file replaces another one.
 _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
@@ -72,7 +70,7 @@ def locked(root: Path) -> Iterator[None]:
     """Make the folder and lock it, so that it has one writer. Raises BaselineError."""
     where = f"{root}: it cannot be locked for writing: "
     with storage.raised_as(BaselineError, storage.LockedError, OSError, where=where):
-        lock = storage.folder_lock(root, LOCK_TIMEOUT_S)
+        lock = storage.folder_lock(root)
     with lock:
         yield
 

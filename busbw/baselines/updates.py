@@ -204,13 +204,13 @@ def prune(
     Returns what was removed. A file without baselines is removed. Raises BaselineError if a file
     cannot be read.
     """
-    kept: dict[Path, tuple[BaselineFile, list[object]]] = {}
+    files: dict[Path, tuple[BaselineFile, list[object]]] = {}
     for key, case in keep:
         path, file = draft.find(key, case)
         if file is not None:
-            kept.setdefault(path, (file, []))[1].append(case.line_key)
+            files.setdefault(path, (file, []))[1].append(case.line_key)
     changes: list[Change] = []
-    for path, (file, line_keys) in kept.items():
+    for path, (file, line_keys) in files.items():
         removed = [
             Change(path=path, case=baseline.case, before=baseline, after=None)
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line)

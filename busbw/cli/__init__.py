@@ -21,7 +21,6 @@ from typing import TypeAlias
 from busbw import __version__, extensions, storage, wire
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.errors import UsageError, explain_limits, usage_error
-from busbw.storage import raised_as
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -32,7 +31,7 @@ class CommandError(Exception):
     """A command that ends without a result; the message is for the user."""
 
 
-command_error = functools.partial(raised_as, CommandError)
+command_error = functools.partial(storage.raised_as, CommandError)
 
 
 def add_command(

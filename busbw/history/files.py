@@ -25,7 +25,6 @@ from busbw.model.machine import EnvironmentKey
 
 from .lines import Line, parse
 
-LOCK_TIMEOUT_S = 60.0
 # A year of daily sessions with a thousand cases takes half of it.
 MOST_BYTES = 1 << 30
 _YEAR = re.compile(r"[0-9]{4}\.jsonl")
@@ -44,7 +43,7 @@ def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with (
         storage.raised_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
-        storage.folder_lock(path.parent, LOCK_TIMEOUT_S),
+        storage.folder_lock(path.parent),
     ):
         _append(path, content)
     return path

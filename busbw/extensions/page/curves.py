@@ -180,7 +180,8 @@ def _published_beside(curves: Sequence[Curve]) -> Iterable[Row]:
         (figure.source, verdict.spec.payload_bytes): {
             "series": f"published: {figure.source[:60]}",
             "x": verdict.spec.payload_bytes,
-            "y": figure.algbw_gb_per_s * metrics.bus_factor(curve.case),
+            "y": figure.algbw_gb_per_s
+            * metrics.bus_factor_of(curve.case.collective, curve.case.group_size),
         }
         for curve in curves
         for verdict in curve.verdicts

@@ -7,13 +7,13 @@ import fcntl
 import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import storage
-from busbw.baselines import files
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find, find_published
 from busbw.baselines.updates import Change, save
@@ -150,11 +150,12 @@ def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> N
 def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "LOCK_TIMEOUT_S", 0.01)
+    lock = storage.folder_lock
+    monkeypatch.setattr(storage, "folder_lock", partial(lock, wait_s=0.01))
     _save(root, 1e-3)
     before = _found(root)
     said = rf"^{root}: it cannot be locked for writing: another session has been writing for 0.01 s"
-    with storage.folder_lock(root, 0), pytest.raises(BaselineError, match=said):
+    with lock(root, 0), pytest.raises(BaselineError, match=said):
         _save(root, 2e-3)
     assert _found(root) == before
 
