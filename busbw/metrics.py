@@ -88,5 +88,6 @@ def bus_factor_of(collective: str, ranks: int) -> float:
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:
     """Bus bandwidth in GB/s: algbw times `bus_factor_of`; comparable with a link's speed."""
-    factor = bus_factor_of(case.collective, case.group_size)
-    return algbw_gb_per_s(case.payload_bytes, seconds) * factor
+    return algbw_gb_per_s(case.payload_bytes, seconds) * bus_factor_of(
+        case.collective, case.group_size
+    )

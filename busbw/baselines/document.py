@@ -25,7 +25,7 @@ from busbw.model.limits import (
     moment_of,
 )
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.stored import Baseline, Record
+from busbw.model.stored import Baseline, Record, Stack
 from busbw.model.words import payload_of, payload_text
 
 F = TypeVar("F", bound="StoredFile")
@@ -59,15 +59,6 @@ _SESSION = re.compile(r"(.{20})(?:-[2-9])?")
 def _check_session(name: str) -> None:
     match = _SESSION.fullmatch(name)
     moment_of(match[1] if match else name)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSession:
-    """What all times of a session share; its name is the moment when it began, UTC."""
-
-    commit: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    surroundings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,10 +118,13 @@ class StoredFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedFile(StoredFile):
-    """One file of times: what each session shares, lines, and the file's history."""
+    """One file of times: lines, and the file's history.
+
+    `sessions` has what each session measured with, by the moment when the session began, UTC.
+    """
 
     document: str = _DOCUMENT
-    sessions: Mapping[Annotated[str, _check_session], StoredSession]
+    sessions: Mapping[Annotated[str, _check_session], Stack]
     entries: tuple[TimedLine, ...]
     history: tuple[Update, ...] = ()
 
@@ -210,18 +204,18 @@ def _baseline(stored: TimedFile, place: str, line: TimedLine, case: Case) -> Bas
 
 def dumps(file: BaselineFile) -> str:
     """Return the file's text: sorted, so that a review shows what changed."""
-    sessions: dict[str, StoredSession] = {}
+    sessions: dict[str, Stack] = {}
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line)
     entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
     return text_of(converted(TimedFile, file, sessions=ordered, entries=entries))
 
 
-def _timed_line(baseline: Baseline, sessions: dict[str, StoredSession]) -> TimedLine:
+def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
     """Return the line of a baseline; values that lines share are put into `sessions`."""
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
-        shared = converted(StoredSession, record)
+        shared = converted(Stack, record)
         names = (record.moment, *(f"{record.moment}-{number}" for number in range(2, 10)))
         name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
         sessions[name] = shared

@@ -95,8 +95,8 @@ def pinned_at_level(baseline: Baseline) -> Baseline:
 class Change:
     """One baseline before and after; None: none, or it was removed.
 
-    `lost`: it lost more than the budget, and somebody accepted that with a reason. `cause` says in
-    a word or two why it was written.
+    `lost`: it loses more than the budget. `cause` says in a word or two why it is written. A change
+    with a `refusal` was not made: the text says how much more than the budget it would lose.
     """
 
     path: Path
@@ -105,18 +105,7 @@ class Change:
     after: Baseline | None
     lost: bool = False
     cause: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
-    """A baseline that was not written, and how much more than the budget it would lose.
-
-    `cause` says why today's times were to be stored.
-    """
-
-    case: Case
-    text: str
-    cause: str
+    refusal: str = ""
 
 
 def save(
@@ -127,7 +116,7 @@ def save(
     budget: float,
     only_new: bool = False,
     reason: str = "",
-) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
     """Put what was accepted in `session` into `draft`, each file with a line of history.
 
     Args:
@@ -146,7 +135,7 @@ def save(
 
     """
     changed: dict[Path, BaselineFile] = {}
-    changes, refusals = list[Change](), list[Refusal]()
+    changes, refusals = list[Change](), list[Change]()
     for candidate in accepted:
         case, new = candidate.measurement.case, candidate.baseline
         path, stored = draft.find(candidate.key, case)
@@ -155,16 +144,18 @@ def save(
         if only_new and before is not None:
             continue
         after, lost = merge_session(before, new, append=candidate.append, budget=budget)
-        if lost and before is not None and not candidate.takes_loss:
-            text = _refusal_text(before, after, budget)
-            refusals.append(Refusal(case=case, text=f"{case.name}: {text}", cause=candidate.cause))
-            continue
-        changed[path] = _with_baseline(file, after, candidate)
-        changes.append(
-            Change(
-                path=path, case=case, before=before, after=after, lost=lost, cause=candidate.cause
-            )
+        change = Change(
+            path=path, case=case, before=before, after=after, lost=lost, cause=candidate.cause
         )
+        if lost and before is not None and not candidate.takes_loss:
+            text = f"{case.name}: {_refusal_text(before, after, budget)}"
+            refusals.append(replace(change, refusal=text))
+            continue
+        # What fits under an artificial limit is no longer out of memory under it.
+        replaced = {after.line, (case.line_key, candidate.memory_limit_bytes or 0)}
+        others = (baseline for baseline in file.baselines if baseline.line not in replaced)
+        changed[path] = replace(file, baselines=(*others, after))
+        changes.append(change)
     for path, file in changed.items():
         changes_of_file = [change for change in changes if change.path == path]
         draft.put(path, _recorded(file, changes_of_file, session, reason))
@@ -183,17 +174,6 @@ def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
         f"the baseline was not written: its level would be {seconds_text(level_s)}, {loss} the "
         f"{pinned}; the budget is {100 * budget:g} %"
     )
-
-
-def _with_baseline(file: BaselineFile, new: Baseline, accepted: Accepted) -> BaselineFile:
-    """Return the file with `new` in place of the baselines that it replaces.
-
-    What fits under an artificial limit is no longer out of memory under it.
-    """
-    case = accepted.measurement.case
-    replaced = {new.line, (case.line_key, accepted.memory_limit_bytes or 0)}
-    others = (baseline for baseline in file.baselines if baseline.line not in replaced)
-    return replace(file, baselines=(*others, new))
 
 
 def prune(

@@ -53,24 +53,21 @@ class Levels:
 
         """
         measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
-        history = self._history(list(measured), policy, ticks_s or {})
-        today = {
-            case: CaseTimes.split(times_s, policy.rule, launches)
-            for case, times_s in measured.items()
-        }
-        return assess(history, compute_limits(history, today), today)
-
-    def _history(
-        self, measured: Sequence[Case], policy: Policy, ticks_s: Mapping[Case, float]
-    ) -> History:
-        key = (frozenset(measured), *sorted((c.name, tick) for c, tick in ticks_s.items()))
+        ticks = sorted((case.name, tick) for case, tick in (ticks_s or {}).items())
+        key = (frozenset(measured), *ticks)
         if key not in self.replayed:
             sessions = [
                 {case: _times(records, policy.rule) for case, records in session.records.items()}
                 for session in self.sessions
             ]
-            self.replayed[key] = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
-        return self.replayed[key]
+            history = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
+            self.replayed[key] = history
+        history = self.replayed[key]
+        today = {
+            case: CaseTimes.split(times_s, policy.rule, launches)
+            for case, times_s in measured.items()
+        }
+        return assess(history, compute_limits(history, today), today)
 
 
 def build_history(

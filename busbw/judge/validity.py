@@ -140,7 +140,15 @@ def apply_ceiling(
             if rate > margin * bound.most_bytes_per_s:
                 return _impossible(verdict, bound, rate, prefix)
     if ceiling is not None and rates.get("", 0.0) > margin * ceiling.bytes_per_s:
-        return _add_note(verdict, _above_one_way(ceiling, rates[""]))
+        least, most = rate_text(ceiling.bytes_per_s), rate_text(ceiling.most_bytes_per_s)
+        limit = (
+            f"what links allow without adding up in the switch ({least}): the switch adds up"
+            if ceiling.in_switch
+            else f"{least} ({ceiling.text}), though not above the {most} that some algorithm may "
+            "reach: it used another algorithm"
+        )
+        begin = f"busbw {rate_text(rates[''])} in the best launch is above"
+        return _add_note(verdict, f"{begin} {limit}")
     return verdict
 
 
@@ -164,20 +172,6 @@ def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, prefix: str) ->
         published=verdict.published,
         ceiling=verdict.ceiling,
         notes=verdict.notes,
-    )
-
-
-def _above_one_way(ceiling: Ceiling, rate: float) -> str:
-    begin = f"busbw {rate_text(rate)} in the best launch is above"
-    if ceiling.in_switch:
-        return (
-            f"{begin} what links allow without adding up in the switch "
-            f"({rate_text(ceiling.bytes_per_s)}): the switch adds up"
-        )
-    return (
-        f"{begin} {rate_text(ceiling.bytes_per_s)} ({ceiling.text}), though not above the "
-        f"{rate_text(ceiling.most_bytes_per_s)} that some algorithm may reach: "
-        "it used another algorithm"
     )
 
 

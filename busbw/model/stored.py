@@ -32,21 +32,29 @@ def rounded_us(time_us: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Record:
+class Stack:
+    """What all times of a session were measured with.
+
+    `commit` is that of the working directory, empty outside of a repository. `surroundings` are
+    flags of the framework and, as far as they are known, the machine's load and clock frequency.
+    """
+
+    commit: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record(Stack):
     """What the launches of a case took in one session, and with what.
 
     `moment` is when the session began, UTC; without times the case was out of memory, or failed.
-    `commit` is that of the working directory, empty outside of a repository. `surroundings` are
-    flags of the framework and, as far as they are known, the machine's load and clock frequency.
     `worker` is the hash of our own code that measured. A baseline has no host.
     `extra` has the values of extensions by name, those that all launches had in common.
     """
 
     moment: Moment
-    commit: str = ""
     times_us: tuple[Microseconds, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    surroundings: Mapping[str, str] = field(default_factory=dict)
     host: str = ""
     worker: str = ""
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -122,9 +122,23 @@ class Session(SessionRecord):
         title = f"{collective.replace('_', '-').capitalize()} on {key.device_kind}"
         measurements = self.measurements.values()
         injected = {run.injected for measured in measurements for run in measured.runs}
+        references = {
+            f"{measurement.case.framework}, reference": versions_text(run.versions)
+            for measurement in self.references.values()
+            for run in measurement.runs
+        }
         return Outline(
             title=f"{title}, {plural(key.ranks, 'rank')}",
-            facts=self._facts(),
+            facts={
+                **environment_facts(environment),
+                **references,
+                "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
+                "hosts": ", ".join(dict.fromkeys(self.process_hosts or (environment.host,))),
+                "flags": ", ".join(f"{name}={value}" for name, value in environment.flags.items()),
+                "commit": environment.commit,
+                "busbw": self.busbw,
+                "file": PurePath(self.name).name,
+            },
             tables=session_tables(
                 self.verdicts, measurements, verbose=True, changed=environment.changed
             ),
@@ -150,24 +164,6 @@ class Session(SessionRecord):
         """Return the framework with its version, such as ``jax 0.10.2``; empty for unknown."""
         version = self.environment.versions.get(framework, {}).get(framework, "")
         return f"{framework} {version}" if version else ""
-
-    def _facts(self) -> dict[str, str]:
-        environment = self.environment
-        references = {
-            f"{measurement.case.framework}, reference": versions_text(run.versions)
-            for measurement in self.references.values()
-            for run in measurement.runs
-        }
-        return {
-            **environment_facts(environment),
-            **references,
-            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
-            "hosts": ", ".join(dict.fromkeys(self.process_hosts or (environment.host,))),
-            "flags": ", ".join(f"{name}={value}" for name, value in environment.flags.items()),
-            "commit": environment.commit,
-            "busbw": self.busbw,
-            "file": PurePath(self.name).name,
-        }
 
 
 def read_results(content: str | bytes, name: str) -> SessionRecord:

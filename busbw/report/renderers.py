@@ -24,22 +24,19 @@ def render(form: str, *tables: Table) -> list[str]:
 def render_text(table: Table) -> list[TextLine]:
     """Return the lines for a terminal: columns of a fixed width, units below their headings."""
     lines = [TextLine(""), table.title] if table.title else []
-    widths = [_text_width(table, index) for index in range(len(table.columns))]
     headings = [column.heading for column in table.columns]
     units = [column.unit for column in table.columns]
-    heads = [cells for cells in (headings, units) if any(cells)]
+    body = [table.cells(row) for row in table.rows]
+    widths = [
+        max(column.width, *map(len, cells)) if column.fits else column.width
+        for column, cells in zip(table.columns, zip(headings, units, *body))
+    ]
+    heads = filter(any, (headings, units))
     lines += [TextLine(_text_line(table, cells, widths)) for cells in heads]
-    for row in table.rows:
-        lines.append(TextLine(_text_line(table, table.cells(row), widths), row.markup))
+    for row, cells in zip(table.rows, body):
+        lines.append(TextLine(_text_line(table, cells, widths), row.markup))
         lines += [TextLine(f"{_NOTE_INDENT}{note.text}", note.markup) for note in row.notes]
     return lines + [TextLine(note) for note in table.notes]
-
-
-def _text_width(table: Table, index: int) -> int:
-    column = table.columns[index]
-    cells = [table.cells(row)[index] for row in table.rows]
-    texts = [column.heading, column.unit, *cells] if column.fits else []
-    return max([column.width, *map(len, texts)])
 
 
 def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:

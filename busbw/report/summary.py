@@ -41,7 +41,7 @@ def summary(
         lines += ["", _plain(note)]
     facts = [f"{name}: {text}" for name, text in words.facts.items()]
     lines += _section("Where and with what", [("The session:", facts)])
-    command = again(session)
+    command = wire.printable(" ".join(session.command.split()))
     lines += ["", "To see it again:", "", f"    {command}"] if command else []
     return "\n".join(lines) + "\n"
 
@@ -82,17 +82,6 @@ def workflow_commands(verdicts: Sequence[Verdict], answer: SessionVerdict | None
     """Return commands that show on a workflow run what failed; none where nothing did."""
     if answer is None or not answer.failed:
         return []
-    return [
-        f"::error title=busbw::{_command_text(line.text)}"
-        for line in answer_lines(verdicts, answer)
-    ]
-
-
-def _command_text(text: str) -> str:
-    text = wire.printable(text)
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def again(session: SessionRecord) -> str:
-    """Return the command that repeats a session, on one line; empty where it is not known."""
-    return wire.printable(" ".join(session.command.split()))
+    texts = (wire.printable(line.text) for line in answer_lines(verdicts, answer))
+    escaped = (text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A") for text in texts)
+    return [f"::error title=busbw::{text}" for text in escaped]

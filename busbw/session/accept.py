@@ -98,7 +98,7 @@ def accept_times(judged: Judged) -> Judged:
         remedy = '--accept-regression "why" accepts it'
         if reason:
             remedy = f"it is {refusal.cause}: -k with its name accepts it"
-        notes.append(f"{refusal.text}; {remedy}")
+        notes.append(f"{refusal.refusal}; {remedy}")
     tables = change_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), changes=tables)
     judged = _add_losses(judged, saved)

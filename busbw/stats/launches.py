@@ -137,6 +137,10 @@ def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[flo
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
+    def excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
+        """Return how much more often than `expected` sums cross `bound`, one more part added."""
+        return float(weights @ ndtr(sums - bound * deviation)) - expected
+
     simpson = np.array([1.0, *([4.0, 2.0] * (_INTERVALS // 2))[:-1], 1.0]) / 3
     sums, weights = np.zeros(1), np.ones(1)
     levels, begin = list[float](), 0.0
@@ -144,17 +148,10 @@ def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[flo
         added, deviation = math.sqrt(count - before), math.sqrt(count)
         end = rate * spent(count / counts[-1], shape)
         law = sums / added, weights, deviation / added, end - begin
-        bound, begin = brentq(_excess, _LOWEST, _HIGHEST, args=law, xtol=1e-9), end
+        bound, begin = brentq(excess, _LOWEST, _HIGHEST, args=law, xtol=1e-9), end
         levels.append(float(ndtr(-bound)))
         values = np.linspace(_LOWEST * deviation, bound * deviation, _INTERVALS + 1)
         density = np.exp(-(((values[:, None] - sums) / added) ** 2) / 2) @ weights
         step = (values[1] - values[0]) / (added * math.sqrt(2 * math.pi))
         sums, weights = values, step * simpson * density
     return tuple(levels)
-
-
-def _excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
-    """Return how much more often than `expected` sums cross `bound`, one more part added."""
-    from scipy.special import ndtr
-
-    return float(weights @ ndtr(sums - bound * deviation)) - expected

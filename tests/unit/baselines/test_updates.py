@@ -15,7 +15,6 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find
 from busbw.baselines.updates import (
     Change,
-    Refusal,
     merge_session,
     pinned_at_level,
     prune,
@@ -34,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "baselines"
 
 
-Saved = tuple[tuple[Change, ...], tuple[Refusal, ...]]
+Saved = tuple[tuple[Change, ...], tuple[Change, ...]]
 
 
 def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
@@ -79,7 +78,7 @@ def test_a_loss_within_the_budget_is_no_accepted_regression(root: Path) -> None:
 def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: Path) -> None:
     save(root, 1e-3)
     _, (refusal,) = save(root)
-    assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.text
+    assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.refusal
     assert save(root, takes_loss=True)[0]
     assert found(root).oom
 
