@@ -16,7 +16,7 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +192,33 @@ def cells(
                 devices.add(host)
         if not by_sort:
             problems.append(f"{folder}: no {' or '.join(options.collective)} with its time in it")
-        for of_sort in by_sort.values():
+        for of_sort in itertools.chain.from_iterable(map(_split, by_sort.values())):
             try:
                 iterations = _iterations(of_sort, devices, is_partial=options.partial)
                 joined[_key(folder, of_sort[0], options, len(iterations[0]))] += iterations
             except ValueError as error:
                 problems.append(f"{folder}: {of_sort[0].kind}: {error}")
     return [_cell(*key, iterations) for key, iterations in sorted(joined.items())]
+
+
+def _split(of_sort: Sequence[Collective]) -> Collection[Sequence[Collective]]:
+    """Return the collectives of each instruction, or all together if an instruction is in a loop.
+
+    A step runs an instruction once, and its collectives may have different payloads. A loop runs an
+    instruction several times in a call, and its first iteration is a warm-up.
+    """
+    runs = Counter(
+        (collective.device, collective.call, collective.instruction) for collective in of_sort
+    )
+    by_instruction: dict[str, list[Collective]] = defaultdict(list)
+    for collective in of_sort:
+        by_instruction[collective.instruction].append(collective)
+    if max(runs.values()) > 1 or len(by_instruction) == 1:
+        return [of_sort]
+    if of_sort[0].payload_bytes is None:
+        names = ", ".join(by_instruction)
+        print(f"warning: one payload is taken for all of {names}", file=sys.stderr)
+    return by_instruction.values()
 
 
 def _iterations(

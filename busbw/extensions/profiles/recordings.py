@@ -56,6 +56,7 @@ class Collective(NamedTuple):
     kind: str
     payload_bytes: int | None
     groups: GroupSize | None
+    instruction: str
     device: str
     call: str
     duration_s: float
@@ -137,6 +138,7 @@ def collectives(events: Sequence[ProfileEvent], host: str) -> list[Collective]:
                 kind,
                 payload_bytes if 0 < payload_bytes < 10**15 else None,
                 groups,
+                recorded.instruction,
                 f"{host}/{recorded.device}",
                 str(first.stats.get("run_id", launch)),
                 recorded.duration_s,
