@@ -20,6 +20,11 @@ def python_files(root: Path = ROOT) -> Iterator[tuple[str, str]]:
 def packages(path: str) -> list[str]:
     """Return the packages that the file `path` counts for, sums first."""
     top, *folders = path.split("/")
+    if top == "tests" and len(folders) > 2:
+        # The tests of an extension are in folders of its name.
+        name = folders[2] if folders[1] == "extensions" else folders[1]
+        is_extension = (ROOT / "busbw" / "extensions" / name).is_dir()
+        return [top, f"tests/{name}"] if is_extension else [top]
     if top != "busbw":
         return [top]
     if len(folders) > 2 and folders[0] == "extensions":
