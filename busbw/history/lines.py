@@ -112,12 +112,12 @@ class Series:
 
     @property
     def text(self) -> str:
-        """A text such as ``jax``, or ``jax in turn with the reference 0123456789abcdef``."""
+        """A text such as ``jax``, or ``jax interleaved with the reference 0123456789abcdef``."""
         if not self.stack:
             return self.framework
         if self.is_reference:
             return f"the reference {self.stack} of {self.framework}"
-        return f"{self.framework} in turn with the reference {self.stack}"
+        return f"{self.framework} interleaved with the reference {self.stack}"
 
 
 def wrong_text(lines: Iterable[Line]) -> str:

@@ -240,6 +240,6 @@ def _text(decision: Decision, estimate: Estimate | None, pairs: int, times: str)
     end = "seems slower, not yet confirmed" if decision.is_suspected else end
     limit = "" if decision.limit is None else f", limit {math.exp(decision.limit):.3f} x"
     return (
-        f"{times}, {math.exp(estimate.mean):.3f} x the reference's time in turn "
+        f"{times}, {math.exp(estimate.mean):.3f} x the interleaved reference "
         f"(95 %: {low:.3f} to {high:.3f}; {counted}){limit}{end and f': {end}'}"
     )

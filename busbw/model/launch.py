@@ -167,7 +167,7 @@ class Run:
     `predicted_memory_bytes` the prediction of it, `compiled_memory_bytes` what one rank's part of
     the program takes according to the compiler; None where unknown.
     `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
-    without it, of samples in turn, by the host's clock, None where nothing was injected or the
+    without it, of interleaved samples, by the host's clock, None where nothing was injected or the
     clock cannot tell. `extra` has the values of extensions by name.
     """
 

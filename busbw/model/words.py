@@ -183,7 +183,9 @@ def by_text(change: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Write two digits after the point, or three below 1.1, or one from 10 on."""
+    """Write two digits after the point, or three below 1.1, or one from 10 on, up to 9999."""
+    if ratio >= 10_000:
+        return "over 9999"
     return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 

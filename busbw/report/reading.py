@@ -104,7 +104,7 @@ class SessionRecord(ABC):
 class Session(SessionRecord):
     """A session that measured.
 
-    `references` is what was measured in turn with the cases, and `process_hosts` the name of each
+    `references` is what was interleaved with the cases, and `process_hosts` the name of each
     process's host.
     """
 

@@ -115,7 +115,8 @@ def judge(measured: Measured, skip: str = "") -> Judged:
         noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
     )
     # Losses that are over, and accepted sessions that were unlike all sessions since.
-    notes = [text(a) for a in assessments.values() for text in (repaired_text, odd_text)]
+    texts = [repaired_text] if context.accepts_all else [repaired_text, odd_text]
+    notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(context, notes=(*context.notes, *notes))
     judged = Judged(
         collected=measured.collected,

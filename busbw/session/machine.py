@@ -123,9 +123,9 @@ def add_reference(
         python, other = (
             starter_of(options, name, side).python for side in (Side.CANDIDATE, Side.REFERENCE)
         )
-        is_changed = options.against_env or options.try_env or FRAMEWORKS[name].scripted
-        if python != other and not is_changed and reference.framework_path == ours.framework_path:
-            path = ours.framework_path
+        changes = (options.against_env, options.try_env, options.inject, FRAMEWORKS[name].scripted)
+        path, is_changed = ours.framework_path, any(changes)
+        if name in options.against and not is_changed and reference.framework_path == path:
             raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
         references.append(reference)
     _check_memory(options, device, references)

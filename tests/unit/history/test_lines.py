@@ -166,7 +166,7 @@ def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their
 
 def test_a_series_says_what_it_is() -> None:
     series = Series(framework="jax", stack="0123456789abcdef")
-    assert series.text == "jax in turn with the reference 0123456789abcdef"
+    assert series.text == "jax interleaved with the reference 0123456789abcdef"
     assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
     assert replace(series, stack="").text == "jax"
 
