@@ -194,6 +194,13 @@ def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path
         _levels(_options(tmp_path))
 
 
+def test_a_session_of_the_history_in_the_future_is_refused(tmp_path: Path) -> None:
+    _stored(tmp_path / "baselines", build.case(), at=AT)
+    append(tmp_path / "history", KEY, [line(case=build.case(), moment="2027-01-02T03:00:00Z")])
+    with pytest.raises(HistoryError, match=r"the session of 2027-01-02T03:00:00Z is in the future"):
+        _levels(_options(tmp_path))
+
+
 def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     """Else every night would seem to have changed something."""
     _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
@@ -240,7 +247,7 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
         tmp_path,
         [
             *_each(_cases(6)),
-            Measurement(case=_cases(7)[6], runs=(), failures=(build.out_of_memory(),)),
+            replace(_each(_cases(7))[6], failures=(build.out_of_memory(),)),
             *_each([build.case(framework="tensorflow")]),
         ],
     )

@@ -414,3 +414,17 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
 """
     (use,) = uses_of(text)
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
+
+
+def test_a_computation_that_calls_itself_is_refused() -> None:
+    calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
+    with pytest.raises(ProgramError, match="it cannot be read: maximum recursion depth"):
+        _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
+
+
+def test_a_start_that_has_what_it_takes_moves_what_it_gives() -> None:
+    (use,) = _read(
+        f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
+        "%d = f32[1024]{0} all-reduce-done(%s)",
+    )
+    assert (use.payload_bytes, use.parts) == (4096, ())
