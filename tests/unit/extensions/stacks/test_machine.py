@@ -11,7 +11,8 @@ from busbw.judge.policy import POLICIES
 from busbw.model.stored import Session
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device as Class
-from busbw.model.words import SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome
+from tests.helpers import build
 from tests.unit.judge.simulated_sessions import FIRST, Device, cases
 
 TPU = POLICIES[Class.TPU]
@@ -22,7 +23,7 @@ def _answer(sessions: list[Session] | None, today: Session) -> MachineAnswer:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("factor", [1.0, 1.06])
+@pytest.mark.parametrize("factor", [0.8, 1.0, 1.06])
 def test_a_machine_is_slower_if_all_cases_of_the_reference_are_slower_than_in_earlier_sessions(
     seed: int, factor: float
 ) -> None:
@@ -88,3 +89,15 @@ def test_only_a_slower_machine_changes_the_outcome(
     stack = "the stack (the same versions): nothing slower"
     assert session.outcome is outcome
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
+
+
+def test_the_text_on_the_stack_names_the_cases_that_failed_worst_first() -> None:
+    slow = [
+        build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
+        for ratio in (1.1, 1.3, 1.2, 1.15)
+    ]
+    name = "REGRESSED jax.all_reduce.psum.float32.4K"
+    assert stack_text(slow, ["rate"], ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
+        f"the stack (jaxlib 1 -> 2, jax 1 -> 2): {name} 1.300 x the expected time; "
+        f"{name} 1.200 x the expected time; {name} 1.150 x the expected time; and 1 case more; rate"
+    )
