@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
-from busbw.collectives.base import DTYPES, Draw, GroupSize, group_size_of, groups_of, pairs_of
+from busbw.collectives.base import Draw, GroupSize, group_size_of, groups_of, pairs_of
 from tests.unit.collectives.known import KNOWN
 
 
@@ -184,10 +184,3 @@ def test_a_collective_is_in_place_only_where_no_rank_gets_back_its_input(
 ) -> None:
     collective = COLLECTIVES[name]
     assert (collective.placements, collective.reduce_ops) == (placements, reduce_ops)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "size_bytes"), [("float32", 4), ("bfloat16", 2), ("float16", 2), ("int32", 4)]
-)
-def test_a_dtype_has_the_size_of_its_elements(dtype: str, size_bytes: int) -> None:
-    assert DTYPES[dtype].size_bytes == size_bytes

@@ -214,22 +214,6 @@ def test_how_long_a_chain_of_sums_may_be_depends_on_bits_and_exponents(
     assert ALL_REDUCE.exact_rounds(_draw(dtype, "sum", ranks), "in_place") == rounds
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    ("ranks", "number"),
-    [*((ranks, 0) for ranks in (*range(2, 17), 64, 100)), *((4, number) for number in (1, 2, 3))],
-)
-def test_each_round_to_the_last_exact_round_is_exact_in_every_element(
-    dtype: str, ranks: int, number: int
-) -> None:
-    draw = _draw(dtype, "sum", ranks, number)
-    last = ALL_REDUCE.exact_rounds(draw, "in_place")
-    assert last >= 1
-    for rounds in range(1, last + 1):
-        (ended,) = ALL_REDUCE.after(draw, 0, rounds)
-        assert all(is_exact(value, dtype) for value in ended)
-
-
 @pytest.mark.parametrize(
     ("dtype", "ranks"),
     [

@@ -10,27 +10,44 @@ from busbw.worker import host, memory
 from tests.unit.worker.machine_files import make_machine, put
 
 
-def _quota_v1(folder: Path, share_us: int) -> None:
-    put(folder / "cpu.cfs_quota_us", share_us)
-    put(folder / "cpu.cfs_period_us", 100_000)
+def _v1(folder: str, share_us: int) -> dict[str, str]:
+    """Return the files of a control group of version 1."""
+    return {f"{folder}/cpu.cfs_quota_us": str(share_us), f"{folder}/cpu.cfs_period_us": "100000"}
 
 
-def test_a_cpu_quota_of_version_1_is_read(tmp_path: Path) -> None:
-    root = make_machine(tmp_path, groups="3:memory:/x\n1:cpu,cpuacct:/box/inner\n0::/")
-    group = root / "sys/fs/cgroup/cpu/box"
-    _quota_v1(group / "inner", -1)
-    _quota_v1(group, 25_000)
-    assert host.cpu_quotas(root) == {group: (25_000, 100_000)}
-    assert host.quota_flags(root) == {"CPU quota": "0.25 CPU"}
-
-
-def test_of_cpu_quotas_of_version_2_the_least_is_recorded(tmp_path: Path) -> None:
-    root = make_machine(tmp_path, groups="0::/pod/box")
-    pod, box = root / "sys/fs/cgroup/pod", root / "sys/fs/cgroup/pod/box"
-    put(pod / "cpu.max", "150000 100000")
-    put(box / "cpu.max", "100000 50000")
-    assert host.cpu_quotas(root) == {pod: (150_000, 100_000), box: (100_000, 50_000)}
-    assert host.quota_flags(root) == {"CPU quota": "1.5 CPU"}
+@pytest.mark.parametrize(
+    ("groups", "files", "quotas", "text"),
+    [
+        (
+            "3:memory:/x\n1:cpu,cpuacct:/box/inner\n0::/",
+            {**_v1("cpu/box/inner", -1), **_v1("cpu/box", 25_000)},
+            {"cpu/box": (25_000, 100_000)},
+            "0.25 CPU",
+        ),
+        # In a container the quota is that of the mounted group.
+        ("1:cpu:/docker/0123abcd", _v1("cpu", 50_000), {"cpu": (50_000, 100_000)}, "0.5 CPU"),
+        # The least of several is recorded.
+        (
+            "0::/pod/box",
+            {"pod/cpu.max": "150000 100000", "pod/box/cpu.max": "100000 50000"},
+            {"pod": (150_000, 100_000), "pod/box": (100_000, 50_000)},
+            "1.5 CPU",
+        ),
+    ],
+)
+def test_cpu_quotas_of_control_groups_of_both_versions_are_read(
+    tmp_path: Path,
+    groups: str,
+    files: dict[str, str],
+    quotas: dict[str, tuple[int, int]],
+    text: str,
+) -> None:
+    root = make_machine(tmp_path, groups=groups)
+    mount = root / "sys/fs/cgroup"
+    for path, content in files.items():
+        put(mount / path, content)
+    assert host.cpu_quotas(root) == {mount / path: quota for path, quota in quotas.items()}
+    assert host.quota_flags(root) == {"CPU quota": text}
 
 
 @pytest.mark.parametrize(
@@ -50,9 +67,3 @@ def test_missing_control_groups_have_no_quota(tmp_path: Path, groups: str) -> No
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.cpu_quotas(root) == {}
     assert memory.headroom(None, root) is not None
-
-
-def test_in_a_container_the_quota_is_that_of_the_mounted_group(tmp_path: Path) -> None:
-    root = make_machine(tmp_path, groups="1:cpu:/docker/0123abcd")
-    _quota_v1(root / "sys/fs/cgroup/cpu", 50_000)
-    assert host.quota_flags(root) == {"CPU quota": "0.5 CPU"}

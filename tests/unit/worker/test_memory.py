@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +15,22 @@ from tests.unit.worker.machine_files import make_machine, put
 GIB = 2**30
 
 
-def _group_v2(folder: Path, *, limit: int | None, used: int, cache: int = 0) -> None:
-    """Write a control group of version 2; sizes are in GiB."""
-    put(folder / "memory.max", "max" if limit is None else limit * GIB)
-    put(folder / "memory.current", used * GIB)
-    put(folder / "memory.stat", f"anon 1\nfile 2\ninactive_file {cache * GIB}")
+def _v2(limit_gib: int | None, used_gib: int, cache_gib: int = 0) -> dict[str, str]:
+    """Return the files of a control group of version 2."""
+    return {
+        "memory.max": "max" if limit_gib is None else str(limit_gib * GIB),
+        "memory.current": str(used_gib * GIB),
+        "memory.stat": f"anon 1\nfile 2\ninactive_file {cache_gib * GIB}",
+    }
+
+
+def _v1(limit_bytes: int, cache_gib: int = 0) -> dict[str, str]:
+    """Return the files of a control group of version 1 that uses 5 GiB."""
+    return {
+        "memory.limit_in_bytes": str(limit_bytes),
+        "memory.usage_in_bytes": str(5 * GIB),
+        "memory.stat": f"cache 9\ntotal_inactive_file {cache_gib * GIB}",
+    }
 
 
 def _gib(available: float, capacity: float) -> Headroom:
@@ -46,76 +56,51 @@ def test_without_control_groups_the_headroom_is_that_of_the_machine_less_a_twent
     assert _gib(*left) == memory.headroom(limit, make_machine(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("group", "left"),
-    [
-        ({"used": 10}, (40 - 10 - 2, 40 - 2 - 2)),
-        # Cache that the kernel would give back is not in use.
-        ({"used": 10, "cache": 4}, (40 - 6 - 2, 36)),
-        ({"used": 2, "cache": 4}, (40 - 0 - 2, 36)),
-        ({"limit": 20, "used": 30}, (0, 17)),
-    ],
-)
-def test_a_control_group_of_version_2_limits_the_headroom(
-    tmp_path: Path, group: dict[str, int], left: tuple[int, int]
-) -> None:
-    root = make_machine(tmp_path, groups="0::/box")
-    _group_v2(root / "sys/fs/cgroup/box", **{"limit": 40, **group})
-    assert _gib(*left) == memory.headroom(None, root)
-
-
-@pytest.mark.parametrize(
-    ("inner", "outer", "left"),
-    [
-        # Without a limit of its own it has that of the one above.
-        ({"limit": None, "used": 1}, {"limit": 20, "used": 5}, (20 - 5 - 1, 20 - 2 - 1)),
-        # The one with the least left holds.
-        ({"limit": 40, "used": 1}, {"limit": 60, "used": 50}, (60 - 50 - 2, 40 - 2 - 2)),
-    ],
-)
-def test_the_tightest_of_nested_groups_limits_the_headroom(
-    tmp_path: Path, inner: dict[str, Any], outer: dict[str, Any], left: tuple[int, int]
-) -> None:
-    root = make_machine(tmp_path, groups="0::/outer/inner")
-    _group_v2(root / "sys/fs/cgroup/outer/inner", **inner)
-    _group_v2(root / "sys/fs/cgroup/outer", **outer)
-    assert _gib(*left) == memory.headroom(None, root)
-
-
-def test_the_root_group_of_a_container_limits_the_headroom(tmp_path: Path) -> None:
-    root = make_machine(tmp_path, groups="0::/")
-    _group_v2(root / "sys/fs/cgroup", limit=20, used=5)
-    assert _gib(14, 17) == memory.headroom(None, root)
-
-
 UNLIMITED = 9223372036854771712
+V1 = "5:cpu,cpuacct:/other\n4:memory:/box\n1:name=systemd:/"
 
 
 @pytest.mark.parametrize(
-    ("groups", "folder", "limit", "cache", "left"),
+    ("groups", "files_of_groups", "left"),
     [
-        ("5:cpu,cpuacct:/other\n4:memory:/box\n1:name=systemd:/", "box", 20 * GIB, 1, (15, 17)),
+        ("0::/box", {"box": _v2(40, used_gib=10)}, (40 - 10 - 2, 40 - 2 - 2)),
+        # Cache that the kernel would give back is not in use.
+        ("0::/box", {"box": _v2(40, used_gib=10, cache_gib=4)}, (40 - 6 - 2, 36)),
+        ("0::/box", {"box": _v2(40, used_gib=2, cache_gib=4)}, (40 - 0 - 2, 36)),
+        ("0::/box", {"box": _v2(20, used_gib=30)}, (0, 17)),
+        # Without a limit of its own it has that of the one above.
+        (
+            "0::/outer/inner",
+            {"outer/inner": _v2(None, used_gib=1), "outer": _v2(20, used_gib=5)},
+            (20 - 5 - 1, 20 - 2 - 1),
+        ),
+        # The one with the least left holds.
+        (
+            "0::/outer/inner",
+            {"outer/inner": _v2(40, used_gib=1), "outer": _v2(60, used_gib=50)},
+            (60 - 50 - 2, 40 - 2 - 2),
+        ),
         # In a container the group is mounted as the root.
-        ("4:memory:/docker/0123abcd", "", 20 * GIB, 0, (14, 17)),
-        ("4:memory:/", "", UNLIMITED, 0, (55, 93)),
+        ("0::/", {"": _v2(20, used_gib=5)}, (14, 17)),
+        ("4:memory:/docker/0123abcd", {"memory": _v1(20 * GIB)}, (14, 17)),
+        (V1, {"memory/box": _v1(20 * GIB, cache_gib=1)}, (15, 17)),
+        ("4:memory:/", {"memory": _v1(UNLIMITED)}, (55, 93)),
+        # A group above the mount is never looked at.
+        ("0::/box", {"box": {}, "..": _v2(1, used_gib=0)}, (55, 93)),
     ],
 )
-def test_a_control_group_of_version_1_limits_the_headroom(
-    tmp_path: Path, groups: str, folder: str, limit: int, cache: int, left: tuple[int, int]
+def test_control_groups_of_both_versions_limit_the_headroom(
+    tmp_path: Path,
+    groups: str,
+    files_of_groups: dict[str, dict[str, str]],
+    left: tuple[int, int],
 ) -> None:
     root = make_machine(tmp_path, groups=groups)
-    group = root / "sys/fs/cgroup/memory" / folder
-    put(group / "memory.limit_in_bytes", limit)
-    put(group / "memory.usage_in_bytes", 5 * GIB)
-    put(group / "memory.stat", f"cache 9\ntotal_inactive_file {cache * GIB}")
+    for folder, files in files_of_groups.items():
+        (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            put(root / "sys/fs/cgroup" / folder / name, text)
     assert _gib(*left) == memory.headroom(None, root)
-
-
-def test_a_group_above_the_mount_is_never_looked_at(tmp_path: Path) -> None:
-    root = make_machine(tmp_path, groups="0::/box")
-    (root / "sys/fs/cgroup/box").mkdir(parents=True)
-    _group_v2(root / "sys/fs", limit=1, used=0)
-    assert _gib(55, 93) == memory.headroom(None, root)
 
 
 @pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])

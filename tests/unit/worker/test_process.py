@@ -16,25 +16,19 @@ from busbw.worker import process
 from busbw.worker.__main__ import without_garbage_collection
 
 
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Replace the variables of this process by a copy."""
-    monkeypatch.setattr(os, "environ", {**os.environ})
-    return monkeypatch
-
-
-def test_numpy_uses_one_thread_whatever_the_user_has_set(
-    environment: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("OPENBLAS_NUM_THREADS", "8", {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}),
+        ("JAX_PLATFORMS", "tpu,cpu", {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}),
+    ],
+)
+def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_the_user_has_set(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
-    os.environ["OPENBLAS_NUM_THREADS"] = "8"
+    monkeypatch.setattr(os, "environ", {**os.environ, name: text})
     process.prepare(Device.CPU)
-    assert os.environ["OPENBLAS_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
-
-
-def test_on_the_cpu_no_framework_looks_for_another_device(environment: pytest.MonkeyPatch) -> None:
-    os.environ["JAX_PLATFORMS"] = "tpu,cpu"
-    process.prepare(Device.CPU)
-    assert (os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"]) == ("cpu", "-1")
+    assert expected.items() <= os.environ.items()
 
 
 def test_imported_objects_are_never_collected_and_later_objects_are_even_if_the_import_failed() -> (

@@ -105,13 +105,6 @@ def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw
         np.testing.assert_array_equal(across.after(rank, 0, 1), pair.after(position, group, 1))
 
 
-def test_the_result_of_another_group_is_wrong() -> None:
-    values = _values(ranks=8, mesh="2x4", axes="y")
-    other = _right(values, 5)
-    assert values.check(5, 0, 1, other) == COUNT
-    assert _refused(values, 1, other).startswith("rank 1, element ")
-
-
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_right_result_is_counted_in_full(collective: str) -> None:
     values = _values(collective=collective)

@@ -532,8 +532,3 @@ def test_the_other_collectives_are_proved_through_their_starts(
 )
 def test_another_program_is_not_the_collective(text: str, phrase: str) -> None:
     assert phrase in _refused_of_gpu(text)
-
-
-def test_an_instruction_is_called_by_what_stands_before_its_shape() -> None:
-    lines = hlo.read(programs.GPU_OUT_OF_PLACE).computations["region_0.0_spmd"]
-    assert [lines[0].name, lines[3].name, lines[-1].name] == ["param", "copy.6", "tuple.14"]
