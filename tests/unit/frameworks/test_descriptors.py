@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw import frameworks, grid
+from busbw import frameworks
 from busbw.frameworks import FRAMEWORKS, USUAL
-from busbw.model.machine import DeviceSet
 from busbw.model.workload import Framework
 
 
@@ -28,7 +27,3 @@ def test_every_file_of_the_package_is_a_framework() -> None:
 def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(framework: Framework) -> None:
     assert framework.strategies[0] == "default"
     assert framework.ring in framework.strategies
-
-
-def _target(devices: DeviceSet) -> grid.Target:
-    return grid.Target(device=devices.device, reason="", sets={"tensorflow": devices})

@@ -65,10 +65,6 @@ def judged(
     )
 
 
-def _accept(judged: Judged) -> Judged:
-    return accept(judged, accept_times)
-
-
 def write(found: Judged) -> Judged:
     """What was written; the exit code stays as it was."""
     written = accept(found, accept_times)
@@ -116,7 +112,7 @@ def test_what_becomes_of_a_stored_session(
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
-    written = _accept(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked))
+    written = accept(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked), accept_times)
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
