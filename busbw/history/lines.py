@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -71,11 +70,6 @@ class Line(Record):
         """The line as JSON, without the newline."""
         document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
         return json.dumps(document, separators=(",", ":"))
-
-
-def new_session() -> str:
-    """Return a random name for a session."""
-    return os.urandom(8).hex()
 
 
 def parse(text: str | bytes, location: str) -> Line:

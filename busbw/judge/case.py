@@ -281,8 +281,7 @@ def decide(times: CaseTimes, limit: Limit, rule: Rule, max_log_ratio: float) -> 
         max_log_ratio: `limit.slower`, or the user's fixed limit.
 
     """
-    shares = rule.suspicion_share, rule.fastest_share
-    suspicion, fastest = (_partial_limit(limit, max_log_ratio, share, rule) for share in shares)
+    suspicion = _partial_limit(limit, max_log_ratio, rule.suspicion_share, rule)
     level = limit.expected.level
     log_ratio = times.together.median - level
     confirmation = None if times.confirmation is None else times.confirmation - level
@@ -292,7 +291,8 @@ def decide(times: CaseTimes, limit: Limit, rule: Rule, max_log_ratio: float) -> 
     if is_suspected and confirmation is None:
         direction = None
     elif is_confirmed and log_ratio > max_log_ratio:
-        fastest = fastest if limit.fastest is None else limit.fastest
+        partial = _partial_limit(limit, max_log_ratio, rule.fastest_share, rule)
+        fastest = partial if limit.fastest is None else limit.fastest
         direction = int(times.together.fastest - limit.expected.fastest > fastest)
     elif log_ratio < limit.faster:
         direction = -1

@@ -135,8 +135,7 @@ class Series:
         self.launches.append(launches)
         self.extremes.append(extreme)
         self.state = state
-        window = state.window
-        if window is not None:
+        if (window := state.window) is not None:
             self.counted = [
                 position
                 for position in self.counted

@@ -39,7 +39,7 @@ class Levels:
         policy: Policy,
         *,
         launches: int | None = None,
-        ticks_s: Mapping[Case, float] | None = None,
+        ticks_s: Mapping[Case, float] = {},
     ) -> Assessment:
         """Judge a session by the sessions before it.
 
@@ -53,15 +53,13 @@ class Levels:
 
         """
         measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
-        ticks = sorted((case.name, tick) for case, tick in (ticks_s or {}).items())
-        key = (frozenset(measured), *ticks)
+        key = (frozenset(measured), *sorted((case.name, tick) for case, tick in ticks_s.items()))
         if key not in self.replayed:
             sessions = [
                 {case: _times(records, policy.rule) for case, records in session.records.items()}
                 for session in self.sessions
             ]
-            history = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
-            self.replayed[key] = history
+            self.replayed[key] = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
         history = self.replayed[key]
         today = {
             case: CaseTimes.split(times_s, policy.rule, launches)
@@ -75,7 +73,7 @@ def build_history(
     policy: Policy,
     *,
     measured: Collection[Case],
-    ticks_s: Mapping[Case, float] | None = None,
+    ticks_s: Mapping[Case, float] = {},
 ) -> History:
     """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` now.
 
@@ -90,7 +88,7 @@ def build_history(
         for session in sessions
     ]
     for case, times in (pair for session in replayed for pair in session.items()):
-        tick_s = MIN_LOSS_TICKS * (ticks_s or {}).get(case, 0.0)
+        tick_s = MIN_LOSS_TICKS * ticks_s.get(case, 0.0)
         least_s = max(policy.least_difference_of(case.clock), tick_s)
         floors.setdefault(case, math.log1p(least_s / math.exp(times.together.median)))
     history = History(rule=policy.rule, pooled_frameworks=frozenset(pooled), floors=floors)
@@ -110,17 +108,13 @@ def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
 class StoredTimes:
     """The stored times of the cases of one framework on one machine.
 
-    `since` is, by case, when an acknowledged change began: earlier sessions do not count.
+    Each of the `baselines` has times: out of memory is nothing to compare a time with. `since` is,
+    by case, when an acknowledged change began: earlier sessions do not count.
     """
 
     baselines: Sequence[Baseline]
     history: Sequence[Session] = ()
     since: Mapping[Case, datetime] = field(default_factory=dict)
-
-    @property
-    def timed(self) -> list[Baseline]:
-        """The baselines that are no out-of-memory entries."""
-        return [baseline for baseline in self.baselines if baseline.sessions]
 
     def sessions(self, apart: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and later ones, from an acknowledged change of a case on.
@@ -128,8 +122,8 @@ class StoredTimes:
         Sessions less than `apart` from each other are merged. A change counts only for cases that
         were measured since.
         """
-        accepted, since = _accepted_sessions(self.timed), self.since
-        begins = {baseline.case: baseline.sessions[0].began for baseline in self.timed}
+        accepted, since = _accepted_sessions(self.baselines), self.since
+        begins = {baseline.case: baseline.records[0].began for baseline in self.baselines}
         stored = {times for session in accepted for times in session.times_s.items()}
         later = _select(
             self.history,
@@ -155,15 +149,15 @@ def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | 
     """Return the levels of one machine from its stored times by framework; None without a time."""
     apart = policy.session_apart
     sessions = [session for times in stored.values() for session in times.sessions(apart)]
-    cases = frozenset(baseline.case for times in stored.values() for baseline in times.timed)
+    cases = frozenset(baseline.case for times in stored.values() for baseline in times.baselines)
     return Levels(sessions=merge_sessions(sessions, apart), cases=cases) if cases else None
 
 
-def _accepted_sessions(timed: Sequence[Baseline]) -> list[Session]:
+def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
     """Return the sessions of baselines; records of one moment are of one session."""
     sessions: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
-    for baseline in timed:
-        for record in baseline.sessions:
+    for baseline in baselines:
+        for record in baseline.records:
             records = sessions.setdefault((record.began, record.commit), {})
             # Two sessions of a case may begin within a second: moments have no fractions.
             records[baseline.case] = (*records.get(baseline.case, ()), record)

@@ -36,12 +36,10 @@ def fit_groups(
     """
     timed = {v.case: v for v in verdicts if v.case is not None and v.now is not None}
     cases = families(timed)
-    quantile = math.inf
-    if interleaved:
-        # Each group has a latency, a bandwidth and both together to test. The quantile needs SciPy,
-        # whose import takes longer than judging without it.
-        level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(cases)))
-        quantile = t_quantile(level, CURVE_FREEDOM)
+    # Each group has a latency, a bandwidth and both together to test.
+    level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(cases)))
+    # The quantile needs SciPy, whose import takes longer than judging without it.
+    quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
     groups = []
     for family in cases:
         sizes = [(case.payload_bytes, timed[case]) for case in family]
@@ -201,12 +199,11 @@ def _reasons(
 ) -> Iterator[str]:
     yield from _without_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
-    whole = [m for m in measurements if m.case not in failed]
-    short = [m.case.name for m in whole if 0 < m.launches < context.terms.launches]
+    whole, planned = [m for m in measurements if m.case not in failed], context.terms.launches
+    short = [m.case.name for m in whole if 0 < m.launches < planned]
     if short:
         count = plural(len(short), "case")
-        least = context.terms.launches
-        yield f"{count} with fewer than {least} launches; the first is {short[0]}"
+        yield f"{count} with fewer than {planned} launches; the first is {short[0]}"
     yield from context.reasons
     ratio, often = context.noise_ratio, context.noisy_sessions
     if ratio > 1 and not context.accepts_all:

@@ -55,9 +55,10 @@ def header_lines(
         lines.append(f"busbw {framework}: does not reach the device: {reason}")
     if baselines is None:
         return lines
-    folder = baselines / environment.key.folder
+    folder, current = baselines / environment.key.folder, Path.cwd()
     is_missing = "" if folder.is_dir() else " (none yet)"
-    lines.append(f"busbw baselines: {_relative(folder)}{is_missing}")
+    folder = folder.relative_to(current) if folder.is_relative_to(current) else folder
+    lines.append(f"busbw baselines: {folder}{is_missing}")
     return lines
 
 
@@ -80,11 +81,6 @@ def _shape_text(key: EnvironmentKey) -> str:
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     return f"{shape}, on a shared device" if key.shared else shape
-
-
-def _relative(path: Path) -> str:
-    current = Path.cwd()
-    return str(path.relative_to(current) if path.is_relative_to(current) else path)
 
 
 def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str) -> Sequence[str]:

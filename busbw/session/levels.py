@@ -67,7 +67,7 @@ def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, Stored
     )
     return {
         name: StoredTimes(
-            baselines=several,
+            baselines=[baseline for baseline in several if not baseline.oom],
             history=earlier(lines, Series(framework=name)),
             since=_acknowledged(several, known_changes, str(key.folder)),
         )

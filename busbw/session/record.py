@@ -14,7 +14,7 @@ from typing import Any
 from busbw import __version__, storage, wire
 from busbw.history.failing import failing_texts
 from busbw.history.files import HistoryError, append, read
-from busbw.history.lines import Line, new_session
+from busbw.history.lines import Line
 from busbw.model.case import Spec, converted
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
@@ -124,7 +124,8 @@ def append_history(judged: Judged) -> Judged:
     root, measured = judged.options.history, judged.observed
     if root is None or not isinstance(measured, Measured):
         return judged
-    session, notes = new_session(), list[str]()
+    # A random name: two machines may begin sessions at the same moment.
+    session, notes = os.urandom(8).hex(), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured.jobs.items():
         lines.setdefault(job.key, []).extend(_lines(judged, measured, spec, session))

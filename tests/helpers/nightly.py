@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any
 from busbw import wire
 from busbw.baselines.document import read
 from busbw.history.files import append
-from busbw.history.lines import Line, new_session
+from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
@@ -59,7 +60,7 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         for number, factor in enumerate(factors):
             of_night = {k: v[number] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - number + until)
-            common = {"session": new_session(), "moment": began, **of_night}
+            common = {"session": os.urandom(8).hex(), "moment": began, **of_night}
             lines = [_line(baseline, factor, noise, common) for baseline in stored]
             append(folder.path / "history", key, lines)
 

@@ -27,14 +27,14 @@ _FIRST, _SECOND = "0" * 16, "1" * 16
 
 # Appends session after session, and says which are there.
 _APPENDS = """
+import os
 import sys
 from pathlib import Path
 from busbw.history.files import append
-from busbw.history.lines import new_session
 from tests.helpers.history_lines import KEY, session
 
 while True:
-    name = new_session()
+    name = os.urandom(8).hex()
     append(Path(sys.argv[1]), KEY, session(name, cases=40))
     print(name, flush=True)
 """

@@ -15,7 +15,6 @@ from busbw.history.lines import (
     Line,
     Series,
     earlier,
-    new_session,
     parse,
 )
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
@@ -69,12 +68,6 @@ def test_a_case_that_nothing_measures_is_refused() -> None:
 
 def test_a_line_began_at_its_moment() -> None:
     assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
-
-
-def test_no_two_sessions_have_one_name() -> None:
-    names = {new_session() for _ in range(100)}
-    assert len(names) == 100
-    assert parse(line(session=names.pop()).text, "line 1")
 
 
 _FIRST, _SECOND = "0" * 16, "1" * 16

@@ -203,12 +203,6 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
     assert earlier.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
-def test_out_of_memory_is_no_level() -> None:
-    assert build_levels({"jax": StoredTimes(baselines=[build.baseline()])}, POLICY) is None
-    earlier = _levels(build.pooled(record(2, 1e-3)), build.baseline(payload_bytes=8192), history=[])
-    assert earlier.cases == {CASE}
-
-
 def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
     stored = {

@@ -115,6 +115,17 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
 
 
+def test_out_of_memory_is_no_level(tmp_path: Path) -> None:
+    case, session = build.case(), Record(moment="2026-01-02T03:00:00Z")
+    with drafted(tmp_path / "baselines") as draft:
+        lost = Measurement(case=case, failures=(build.out_of_memory(),))
+        save(draft, [build.accepted(lost, session)], session=session, budget=0.1)
+    assert _levels(_options(tmp_path)) == {}
+    _stored(tmp_path / "baselines", build.case(payload_bytes=8192))
+    (levels,) = _levels(_options(tmp_path)).values()
+    assert levels.cases == {build.case(payload_bytes=8192)}
+
+
 AT = "2026-01-02T03:00:00Z"
 
 
