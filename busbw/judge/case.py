@@ -346,8 +346,8 @@ def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, s
 
 def _notes(decision: Decision) -> tuple[str, ...]:
     """Return what became of a suspicion."""
-    is_suspected = decision.is_suspected and decision.direction == 0 and not decision.is_noisy
-    if decision.confirmation is None or not is_suspected:
+    is_over = decision.is_suspected and decision.direction == 0 and not decision.is_noisy
+    if decision.confirmation is None or not is_over:
         return ()
     ratio = f"{math.exp(decision.confirmation):.3f} x"
     return (f"seemed slower, but additional launches did not confirm it ({ratio})",)

@@ -235,9 +235,8 @@ def _text(decision: Decision, estimate: Estimate | None, pairs: int, times: str)
     if estimate is None:
         return f"{times}; {counted}, too few to compare"
     low, high = _interval(estimate)
-    ends = {None: "undecided", Outcome.REGRESSED: "confirmed"}
-    end = ends.get(decision.outcome, "")
-    end = "seems slower, not yet confirmed" if decision.is_suspected else end
+    undecided = "seems slower, not yet confirmed" if decision.is_suspected else "undecided"
+    end = {None: undecided, Outcome.REGRESSED: "confirmed"}.get(decision.outcome, "")
     limit = "" if decision.limit is None else f", limit {math.exp(decision.limit):.3f} x"
     return (
         f"{times}, {math.exp(estimate.mean):.3f} x the interleaved reference "

@@ -297,13 +297,13 @@ class _Comparison:
 
     def limits(self, shared: Shared, name: str, widening: float) -> dict[Case, Limit]:
         """Return the limit of each case of a framework, whose cases share `shared`."""
-        ratios, fastest = self._log_ratios(name, shared.level), dict[Case, float]()
-        if self.rule.compares_neighbours and name in self.history.pooled_frameworks:
-            fast = {
-                case: self.today[case].fastest - self.expected[case].fastest - shared.level
-                for case in ratios
-            }
-            fastest = self._common_shifts(name, shared.shift, fast)
+        ratios = self._log_ratios(name, shared.level)
+        fastest_ratios = {
+            case: self.today[case].fastest - self.expected[case].fastest - shared.level
+            for case in ratios
+            if self.rule.compares_neighbours and name in self.history.pooled_frameworks
+        }
+        fastest = self._common_shifts(name, shared.shift, fastest_ratios)
         return {
             case: self._limit(case, ratios[case], shift, shared, widening, fastest.get(case))
             for case, shift in self._common_shifts(name, shared.shift, ratios).items()

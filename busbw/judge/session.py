@@ -42,10 +42,10 @@ def fit_groups(
     quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
     groups = []
     for family in cases:
-        sizes = [(case.payload_bytes, timed[case]) for case in family]
-        after = fit_curve({size: v.now.median_s for size, v in sizes if v.now})
-        before = fit_curve({size: v.baseline.median_s for size, v in sizes if v.baseline})
-        tested = [timed[case] for case in family] if interleaved else []
+        sizes = {case.payload_bytes: timed[case] for case in family}
+        after = fit_curve({size: v.now.median_s for size, v in sizes.items() if v.now})
+        before = fit_curve({size: v.baseline.median_s for size, v in sizes.items() if v.baseline})
+        tested = tuple(sizes.values()) if interleaved else ()
         shifted = shift_of_curve(before, tested, quantile=quantile, floor=policy.looks.min_loss)
         groups.append(SizeGroup(case=family[0], now=after, shifted=shifted))
     return tuple(groups)
