@@ -14,7 +14,7 @@ import fnmatch
 import os
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +53,7 @@ def _append(path: Path, content: bytes) -> None:
     before = _content(path) if path.exists() else b""
     if before:
         # A file of another format is not appended to.
-        _parse(path, before.partition(b"\n")[0], 1)
+        _parse(path, {before.partition(b"\n")[0]: 1})
     if before and not before.endswith(b"\n"):
         content = b"\n" + content
     with path.open("ab", buffering=0) as file:
@@ -68,9 +68,10 @@ def _append(path: Path, content: bytes) -> None:
             raise
 
 
-def _parse(path: Path, text: bytes, number: int) -> Line:
+def _parse(path: Path, numbers: Mapping[bytes, int]) -> list[Line]:
+    """Parse lines of a file, by their numbers. Raises HistoryError."""
     with storage.raised_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return parse(text, f"line {number}")
+        return [parse(text, f"line {number}") for text, number in numbers.items() if text]
 
 
 def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
@@ -114,7 +115,7 @@ def _lines(path: Path) -> list[Line]:
     numbers: dict[bytes, int] = {}
     for number, text in enumerate(_content(path).split(b"\n"), 1):
         numbers.setdefault(text, number)
-    return [_parse(path, text, number) for text, number in numbers.items() if text]
+    return _parse(path, numbers)
 
 
 def _content(path: Path) -> bytes:
