@@ -19,7 +19,7 @@ def test_a_delay_of_one_payload_fails_that_payload_alone_and_is_recorded(folder:
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
     (words,) = ran.failures
-    assert "1.100 x the reference's time" in words
+    assert "1.100 x the interleaved reference" in words
     assert {launch["injected"] for launch in ran.case()["launches"]} == {"delay:10%@1M"}
     assert {launch["injected"] for launch in ran.case("4M")["launches"]} == {""}
 

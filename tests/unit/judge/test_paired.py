@@ -66,7 +66,7 @@ def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
         False,
     )
     assert ruling.verdict.ratio == pytest.approx(1.0, abs=0.01)
-    assert "x the reference's time in turn (95 %: " in ruling.verdict.text
+    assert "x the interleaved reference (95 %: " in ruling.verdict.text
     assert "6 pairs of launches" in ruling.verdict.text
 
 
