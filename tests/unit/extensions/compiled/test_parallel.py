@@ -76,3 +76,9 @@ def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
     with pytest.raises(KeyboardInterrupt):
         interrupted(bundle, event).describe("", [V5E])
     assert not processes(bundle.path)
+
+
+def test_a_compiler_whose_worker_cannot_start_is_missing_with_the_reason(bundle: Bundle) -> None:
+    running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
+    (described,) = running.describe("", [V5E])
+    assert "exit code 1" in described.missing
