@@ -126,9 +126,8 @@ def test_a_wrong_type_is_refused_with_what_was_expected(key: str, value: Any, wo
 
 
 def test_a_whole_number_is_a_number() -> None:
-    run = wire.from_json(Run, RUN | {"samples_s": [1, 2]})
-    assert run.samples_s == (1.0, 2.0)
-    assert {float} == {type(sample) for sample in run.samples_s}
+    samples_s = wire.from_json(Run, RUN | {"samples_s": [1, 2]}).samples_s
+    assert [repr(sample) for sample in samples_s] == ["1.0", "2.0"]
 
 
 def test_a_long_wrong_value_is_shown_in_part() -> None:
