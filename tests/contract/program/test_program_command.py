@@ -30,16 +30,23 @@ def test_the_command_shows_every_collective_of_one_program(tmp_path: Path) -> No
     assert "a step: 32.0 MiB of payloads, 28.0 MiB over each rank's link in rings" in answer.out
 
 
-def test_two_programs_that_differ_give_exit_code_1_and_their_difference(tmp_path: Path) -> None:
-    answer = _program(tmp_path, "fsdp.v5e_2x4", "fsdp.v6e_2x4")
-    last = answer.out.splitlines()[-1]
-    ways = "4 asynchronous, 4 synchronous -> synchronous (program/steps.py:52)"
-    assert (answer.code, last) == (1, f"all-gather of bfloat16 2M in groups of 8: {ways}")
-
-
-def test_two_programs_with_the_same_collectives_give_exit_code_0(tmp_path: Path) -> None:
-    answer = _program(tmp_path, "fsdp.v6e_2x4", "fsdp.v6e_2x4")
-    assert (answer.code, answer.out.splitlines()[-1]) == (0, "the collectives are the same")
+@pytest.mark.parametrize(
+    ("second", "code", "last"),
+    [
+        (
+            "fsdp.v6e_2x4",
+            1,
+            "all-gather of bfloat16 2M in groups of 8: 4 asynchronous, 4 synchronous -> "
+            "synchronous (program/steps.py:52)",
+        ),
+        ("fsdp.v5e_2x4", 0, "the collectives are the same"),
+    ],
+)
+def test_two_programs_that_differ_give_exit_code_1_and_their_difference(
+    tmp_path: Path, second: str, code: int, last: str
+) -> None:
+    answer = _program(tmp_path, "fsdp.v5e_2x4", second)
+    assert (answer.code, answer.out.splitlines()[-1]) == (code, last)
 
 
 @pytest.mark.parametrize(
