@@ -24,7 +24,7 @@ QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
 # Marks right of an outcome, explained below the tables.
 _PROVISIONAL, _EXPECTED = "*", "+"
 _LEGEND = {
-    _PROVISIONAL: "* provisional: few sessions and a wide limit; those within an hour are one",
+    _PROVISIONAL: "* provisional: few sessions and a wide limit; sessions of one hour count as one",
     _EXPECTED: "+ expected: the baseline says so",
 }
 
