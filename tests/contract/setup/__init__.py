@@ -1,0 +1,1 @@
+"""Black-box tests of `busbw init` and `busbw doctor`."""

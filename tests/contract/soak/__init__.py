@@ -1,0 +1,1 @@
+"""Black-box tests of `--soak`, `--require-signature` and health counters."""
