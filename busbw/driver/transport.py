@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
-from busbw import wire
+from busbw import extensions, wire
 from busbw.model.cluster import ALONE, Cluster, ClusterMember
-from busbw.model.launch import Failure, LaunchId
+from busbw.model.launch import Failure, LaunchId, Run
 
 from .bundle import Bundle
 
@@ -218,7 +218,11 @@ def checked_reply(line: bytes, kind: type) -> Reply:
     kinds = {kind.__name__: kind, Failure.__name__: Failure}
     if name not in kinds:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
-    return Reply(wire.from_json(kinds[name], value, name))
+    answer = wire.from_json(kinds[name], value, name)
+    if isinstance(answer, Run):
+        # What a worker says of extensions is stored, and must be readable later.
+        answer = replace(answer, extra=extensions.typed(answer.extra, f"{name}.extra"))
+    return Reply(answer)
 
 
 class Transport(ABC):

@@ -91,7 +91,7 @@ def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.without_homes(probe.framework_path, home)}"
-        + "".join(f", {text}" for text in changes(_of_stack(probe.flags), _of_stack(flags)))
+        + "".join(f", {text}" for text in changes(stack_flags(probe.flags), stack_flags(flags)))
         for probe in probes
     ]
 
@@ -102,7 +102,8 @@ def changed_lines(stacks: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[
         yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
 
 
-def _of_stack(flags: Mapping[str, str]) -> dict[str, str]:
+def stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a stack, with ``none`` for those that are not set."""
     return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
 
 

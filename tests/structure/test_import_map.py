@@ -38,7 +38,7 @@ _PURE: Mapping[str, set[str]] = {
     "extensions/worker": {"model", "wire", "storage", "collectives", "worker"},
     "extensions/cluster": {"model", "wire", "storage", "driver"},
     "worker": {"model", "wire", "storage", "collectives", "extensions"},
-    "driver": {"model", "wire", "storage"},
+    "driver": {"model", "wire", "storage", "extensions"},
 }
 _OURS = set(_PURE) - {"worker", "extensions/worker"}
 # Those of the core's packages that the command line and the sessions still import.

@@ -72,8 +72,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(source: str, options: argparse.Namespace) -> ProgramCollectives:
     """Return the collectives of one program. Raises UsageError."""
     # A file needs no framework.
-    framework = "fake" if is_dump(source) else "jax"
-    words = [f"--program={source}", f"--frameworks={framework}"]
+    words = [f"--program={source}", f"--frameworks={'fake' if is_dump(source) else 'jax'}"]
     words += [f"--ranks={options.ranks}"] if options.ranks else []
     words += [f"--device={options.device.value}"] if options.device else []
     return program_of(read_options(words, Path.cwd()), source)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.history.files import HistoryError, read
 from busbw.history.lines import Series, earlier
-from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, Session, changes
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
+from busbw.report.session import stack_flags
 from busbw.session.errors import usage_error
 from busbw.session.judge import curve_texts
 from busbw.session.levels import record_of, without_failures
@@ -107,11 +107,7 @@ def _stack_changes(measured: Measured) -> tuple[str, ...]:
         ours, theirs = measured.measurements[spec].runs, reference.runs
         if ours and theirs:
             texts |= dict.fromkeys(changes(theirs[0].versions, ours[0].versions))
-    flags = _stack_flags(measured.environment.flags)
+    flags = stack_flags(measured.environment.flags)
     for probe in measured.machine.references:
-        texts |= dict.fromkeys(changes(_stack_flags(probe.flags), flags))
+        texts |= dict.fromkeys(changes(stack_flags(probe.flags), flags))
     return tuple(texts)
-
-
-def _stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
-    return {name: flags.get(name, "none") for name in sorted(variables.STACK)}

@@ -24,19 +24,22 @@ def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Fol
     assert signed.run(exit_code=0).case()["notes"] == []
     signed.script(extra=DOUBLED, versions={"fake": "2"})
     ran = signed.run(exit_code=0)
-    assert ran.outcomes == {"1M": "PASS"}
-    assert ran.case()["notes"] == [
-        "another order of additions (fake 1 -> 2): 00000001 ring -> 00000002 recursive doubling"
-    ]
+    assert (ran.outcomes, *ran.case()["notes"]) == (
+        {"1M": "PASS"},
+        "another order of additions (fake 1 -> 2): 00000001 ring -> 00000002 recursive doubling",
+    )
+
+
+def test_a_signature_that_cannot_be_read_fails_its_case_and_is_not_stored(folder: Folder) -> None:
+    folder.script(extra={"signature": "zz"})
+    text = folder.run("--update-baselines", exit_code=1).text
+    assert "1 FAILED: fake 1M: " in text and "expected a signature, 8 hexadecimal digits" in text
 
 
 def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
     signed.script(extra=DOUBLED)
-    ran = signed.run("--require-signature", exit_code=1)
-    assert ran.outcomes == {"1M": "CHANGED"}
-    assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in ran.text
-    (words,) = ran.failures
-    assert "(the same stack: a fault, or an order that is chosen by chance)" in words
+    text = signed.run("--require-signature", exit_code=1).text
+    assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in text
 
 
 def test_the_payload_from_which_on_the_order_changes_is_shown(folder: Folder) -> None:
