@@ -220,7 +220,7 @@ def checked_reply(line: bytes, kind: type) -> Reply:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
     answer = wire.from_json(kinds[name], value, name)
     if isinstance(answer, Run):
-        # What a worker says of extensions is stored, and must be readable later.
+        # Values of extensions are stored: a value that no later session reads is refused.
         answer = replace(answer, extra=extensions.typed(answer.extra, f"{name}.extra"))
     return Reply(answer)
 

@@ -79,7 +79,7 @@ def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None
 
     """
     records, date = baseline.records, baseline.pinned_date or ""
-    # A file keeps only its newest updates; one without any was written by other means.
+    # A file keeps only its newest updates. A file without updates was not written by busbw.
     if date and 0 < len(update_dates) < MOST_UPDATES and date not in update_dates:
         raise DisagreementError(
             f"{_name(baseline.case)}: pinned_date is {date}, a day without an update: {_REMEDY}"

@@ -109,7 +109,7 @@ def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
 def public(text: str, environment: Mapping[str, str], home: str) -> str:
     """Remove secrets of `environment`, credentials in URLs, and homes from a process's `text`."""
     values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
-    # Of two secrets of which one contains the other, the longer one is replaced first.
+    # If a secret contains another secret, the longer secret is replaced first.
     for secret in sorted(values, key=len, reverse=True):
         if len(secret) >= _LEAST_CHARACTERS:
             text = text.replace(secret, _MASK)

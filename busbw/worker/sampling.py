@@ -271,7 +271,8 @@ class Sampler:
     def _first_s(self) -> float:
         """Time the first call, which extensions may make with inputs of their own.
 
-        Their values are read from its result; without them the result is compared.
+        The values of extensions are read from the result. Without extensions the result is
+        compared with the exact result.
         """
         step, elapsed_s = self.program.step, 0.0
         for name in self.program.first_calls:

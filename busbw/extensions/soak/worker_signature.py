@@ -80,7 +80,7 @@ class SignedSum:
         return inexact(shape, self._values.group_and_position(rank), self._values.dtype)
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
-        """Return the signature of the results of all processes, of each one's first rank."""
+        """Return the signature of the results of the first rank of each process."""
         rounds = self._values.rounds_of(iterations)
         row = signature(self._summands(rank), result, rounds)
         hashes, masks = zip(*all_gather([*map(float, row)]))

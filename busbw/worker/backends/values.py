@@ -46,7 +46,7 @@ class FirstCall(Protocol):
         """Return the inputs of `rank`, of shape (blocks, period)."""
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> object:
-        """Read the extra value from the result of `rank`, the first one of this process."""
+        """Read the extra value from the result of `rank`, the first rank of this process."""
 
 
 @dataclass(frozen=True)
