@@ -218,7 +218,7 @@ def checked_reply(line: bytes, kind: type) -> Reply:
     kinds = {kind.__name__: kind, Failure.__name__: Failure}
     if name not in kinds:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
-    answer = wire.from_json(kinds[name], value, name)
+    answer: Any = wire.from_json(kinds[name], value, name)
     if isinstance(answer, Run):
         # Values of extensions are stored: a value that no later session reads is refused.
         answer = replace(answer, extra=extensions.typed(answer.extra, f"{name}.extra"))
