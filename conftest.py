@@ -1,3 +1,3 @@
-"""The plugin, for every test below this folder."""
+"""Load busbw's plugin for every test below this folder."""
 
 pytest_plugins = ["busbw.plugin"]

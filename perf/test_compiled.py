@@ -1,11 +1,11 @@
-"""The same programs compiled for chips that need not be attached. Only with --topology."""
+"""Test programs compiled for chips that need not be attached. Needs the option --topology."""
 
 import pytest
 
-# This module imports the extension `program`, which is needed, too.
+# This module imports the extension `program`, without which nothing can be compiled either.
 pytest.importorskip("busbw.extensions.compiled.worker_values")
 
 
 def test_compiled(busbw_compiled):
-    """It compiles, fits in memory, and has the same collective and algorithm as its baseline."""
+    """A program compiles, fits in memory, and has the collective and algorithm of its baseline."""
     assert not busbw_compiled.failed

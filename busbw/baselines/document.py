@@ -193,7 +193,7 @@ def read_json(path: Path) -> Any:
 
 def _baseline(stored: TimedFile, place: str, line: TimedLine, case: Case) -> Baseline:
     """Return the baseline of a line. Raises ValueError, whose message begins with `place`."""
-    records, extra = [], extensions.typed(line.extra, f"{place}.extra")
+    records, extra = [], extensions.with_declared_types(line.extra, f"{place}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
         if name not in stored.sessions:
             raise ValueError(f"{place}: the session {name[:60]!r} is none of document.sessions")

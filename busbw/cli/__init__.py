@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.errors import UsageError, explain_limits, usage_error
+from busbw.session.errors import UsageError, raise_with_remedy, usage_error
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     options.passed = passed
     try:
-        with explain_limits(CommandError):
+        with raise_with_remedy(CommandError):
             code: int = options.run(options)
     except (CommandError, UsageError) as error:
         print(f"busbw {options.command}: {error}", file=sys.stderr)
@@ -159,4 +159,4 @@ def find_commands(name: str = "") -> list[ModuleType]:
     The other modules are not imported then: packages that they need may be missing.
     """
     core_modules = [import_module(f"{__name__}.{core}") for core in _CORE if name in ("", core)]
-    return [*core_modules, *extensions.table("COMMANDS", name).values()]
+    return [*core_modules, *extensions.load_table("COMMANDS", name).values()]

@@ -221,7 +221,9 @@ def checked_reply(line: bytes, kind: type) -> Reply:
     answer: Any = wire.from_json(kinds[name], value, name)
     if isinstance(answer, Run):
         # Values of extensions are stored: a value that no later session reads is refused.
-        answer = replace(answer, extra=extensions.typed(answer.extra, f"{name}.extra"))
+        answer = replace(
+            answer, extra=extensions.with_declared_types(answer.extra, f"{name}.extra")
+        )
     return Reply(answer)
 
 

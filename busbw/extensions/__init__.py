@@ -1,30 +1,39 @@
-"""Optional features, each in a folder that can be deleted.
+"""Optional features (extensions), each in a folder that can be deleted.
 
-The core imports none of them. The `__init__` of an extension declares what it adds in tables, from
-a name to ``"module:value"``; a module is imported only when its value is needed:
+The core imports no extension. The `__init__` of an extension declares in tables what the extension
+adds. Each entry has a name and the text ``"module:value"``, where the module is a file of the
+extension. A module is imported only when its value is needed. The tables are
 
-- HOOKS: functions that the core calls by name: `build_references` and `lock_references` for
-  stacks, `check_host` before devices are looked for, `hosts_of` for several hosts, `tables` below
-  the tables of a session, `notes` of a Judged at its end, `session_findings`, which return the
-  SessionVerdict of a Judged with an outcome that holds, too, or with more text.
+- HOOKS: functions that the core calls by their names. `hosts_of` returns the hosts of a session.
+  `check_host` checks this host before devices are looked for. `build_references` and
+  `lock_references` build and lock reference stacks. `session_findings` returns the SessionVerdict
+  of a Judged, perhaps with one more outcome or with more text. `tables` returns tables to show
+  below the tables of a session, and `notes` returns lines for the end of a session.
 - COMMANDS: modules of commands, by the name of the command.
-- OPTIONS: options of sessions, by their name.
-- MODES: functions that return a mode of sessions, by the fixture that its tests read.
+- OPTIONS: options of sessions, by their names.
+- MODES: functions of the Options that return a Mode (`busbw.session.mode`) or None, by the name of
+  the fixture that the tests of the mode read.
 - OBSERVERS: functions of a Measured and an Executor that return an Observer
-  (`busbw.session.measure`), by the name of the extra value of the session that it has.
-- FINDINGS: functions of a Measured, a Spec and its verdict that return a Finding
-  (`busbw.judge.findings`), which may have extra values of the verdict.
+  (`busbw.session.measure`) or None, by the name of the extra value that the observer gives a
+  session.
+- FINDINGS: functions of a Measured, a Spec and the verdict of the case that return a Finding
+  (`busbw.judge.findings`), which may give the verdict extra values.
 - VALUES: the types of extra values of sessions, verdicts, launches, baselines and lines of the
   history, by the name of the value. Values of the same name have the same type.
-- COLUMNS: figures (`busbw.report.figures`) that follow the figures of times, by the name of an
-  extra value of the verdict.
+- COLUMNS: figures (`busbw.report.figures`) that follow the figures of times in tables, by the name
+  of an extra value of the verdict.
 - FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
-- VIEWS: functions that return a file which shows a session, by the name of its option.
-- RESULTS: functions that read results of another kind, by what the document says that it is.
-- NEEDS: names of other extensions, without which nothing of this extension is there.
-- WORKER_SERVICES and WORKER_OPERATIONS: what workers open and do, see `busbw.worker.serve`.
-- FIRST_CALLS: inputs for the first call of a program (`busbw.worker.backends.values`), by the name
-  of the extra value of the launch that is read from the result.
+- VIEWS: functions that return a View (`busbw.session.files`), by the name of the option that
+  requests the file.
+- RESULTS: functions that read files of results of another kind, by the value of ``document`` in the
+  file.
+- NEEDS: the names of other extensions, not a table. If one of these extensions is missing, nothing
+  of this extension is used.
+- WORKER_SERVICES: functions that make the state of a worker, by the name of the service
+  (`busbw.worker.serve`).
+- WORKER_OPERATIONS: functions that answer requests in a worker, by the name of the request.
+- FIRST_CALLS: classes of inputs for the first call of a program (`busbw.worker.backends.values`),
+  by the name of the extra value of the launch that is read from the result.
 """
 
 from __future__ import annotations
@@ -38,42 +47,47 @@ from typing import Any
 from busbw import wire
 
 
-def hooks(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
-    """Load the functions that extensions declare under `name`."""
-    return [pkgutil.resolve_name(place) for key, place in _entries(table) if key == name]
+def load_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
+    """Load the functions that extensions declare as `name` in their tables `table`."""
+    return [pkgutil.resolve_name(path) for key, path in _declarations(table) if key == name]
 
 
-def table(table: str, name: str = "") -> dict[str, Any]:
-    """Load all values of a table by their names, or that of one name alone."""
-    places = {key: place for key, place in _entries(table) if name in ("", key)}
-    return {key: pkgutil.resolve_name(place) for key, place in places.items()}
+def load_table(table: str, name: str = "") -> dict[str, Any]:
+    """Load the values that extensions declare in their tables `table`, and return them by name.
+
+    With a `name` only the value of this name is loaded.
+    """
+    paths = {key: path for key, path in _declarations(table) if name in ("", key)}
+    return {key: pkgutil.resolve_name(path) for key, path in paths.items()}
 
 
-def typed(values: Mapping[str, object], location: str) -> Mapping[str, object]:
-    """Return extra values in the types of the tables VALUES. Raises WireError with `location`.
+def with_declared_types(values: Mapping[str, object], location: str) -> Mapping[str, object]:
+    """Convert extra values from data of JSON to the types that the tables VALUES declare.
 
-    The value of an extension that is not installed is kept as plain data.
+    The value of an extension that is not installed stays plain data. Raises WireError, whose
+    message begins with `location`, if a value does not have the declared type.
     """
     return {
-        name: wire.from_json(_kind(name), value, f"{location}.{name}")
+        name: wire.from_json(_declared_type(name), value, f"{location}.{name}")
         for name, value in values.items()
     }
 
 
 @functools.cache
-def _kind(name: str) -> Any:
-    return table("VALUES", name).get(name, object)
+def _declared_type(name: str) -> Any:
+    return load_table("VALUES", name).get(name, object)
 
 
-def names(table: str) -> list[str]:
-    """Return the names in a table, without loading its values."""
-    return [key for key, _ in _entries(table)]
+def declared_names(table: str) -> list[str]:
+    """Return the names that extensions declare in their tables `table`, without loading values."""
+    return [key for key, _ in _declarations(table)]
 
 
-def _entries(table: str) -> Iterator[tuple[str, str]]:
+def _declarations(table: str) -> Iterator[tuple[str, str]]:
+    """Yield the names in the tables `table` of all extensions, and where each value is defined."""
     present = {extension.name for extension in pkgutil.iter_modules(__path__)}
     for extension in sorted(present):
         module = import_module(f"{__name__}.{extension}")
         if present.issuperset(vars(module).get("NEEDS", ())):
             declared = vars(module).get(table, {})
-            yield from ((key, f"{module.__name__}.{place}") for key, place in declared.items())
+            yield from ((key, f"{module.__name__}.{path}") for key, path in declared.items())

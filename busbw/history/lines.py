@@ -84,7 +84,7 @@ def parse(text: str | bytes, location: str) -> Line:
     # The other keys are the fields of a Line.
     del raw["document"], raw["version"]
     line = wire.from_json(Line, raw, location)
-    return replace(line, extra=extensions.typed(line.extra, f"{location}.extra"))
+    return replace(line, extra=extensions.with_declared_types(line.extra, f"{location}.extra"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

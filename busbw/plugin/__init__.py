@@ -1,8 +1,7 @@
-"""The pytest plugin, the only package that imports pytest; `conftest.py` names it.
+"""The pytest plugin, which `conftest.py` names; no other package of busbw imports pytest.
 
-This file has what every pytest that loads the plugin needs: the options, and the fixtures that the
-tests of busbw read. The first such test loads the other files, so that tests of other things do not
-wait for them.
+This file has the options, and the fixtures that the tests of busbw read. The first such test that
+is collected loads the other files, so that sessions without these tests do not wait for them.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ from busbw.session.options import OPTIONS
 if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
-# The parametrized fixtures, one for each mode of sessions: measuring, and the modes of extensions.
-FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.names("MODES"))))
+# The fixtures that tests read verdicts by, one for each mode of sessions.
+FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MODES"))))
 
-# The plugin of `busbw run`.
+# The name of the plugin that `busbw run` also loads.
 SHIPPED_TESTS = f"{__name__}.shipped_tests"
 
+# The files of this folder that have hooks for sessions with tests of busbw.
 _FILES = ("collection", "items", "benchmark", "run", "terminal")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options, above those of pytest in the help of `busbw run`."""
+    """Add the options of busbw; the help of `busbw run` shows them above the options of pytest."""
     config: Any = pluginmanager.get_plugin("pytestconfig")
     words = config.invocation_params.args if config is not None else ()
+    # "_anonymous" is pytest's name of the first group in its help.
     after = "_anonymous" if SHIPPED_TESTS in words else None
     groups: dict[str, pytest.OptionGroup] = {}
     titles = (*GROUPS, *(option.group for option in OPTIONS.values()))
@@ -48,44 +49,51 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest report on standard error if standard output has the results alone."""
+    """Let pytest report on standard error with --results=-, which is for results alone."""
     manager = config.pluginmanager
     has_results = config.getoption("results") == "-"
     if has_results and manager.unregister(name="terminalreporter") is not None:
         manager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
 
 
-def load(session: pytest.Session, file: str) -> Any:
-    """Register all files of this folder that have hooks, and return one of them."""
+def load_file(session: pytest.Session, name: str) -> Any:
+    """Return the module `name` of this folder; the first call registers all modules with hooks."""
     manager = session.config.pluginmanager
     if not manager.hasplugin(f"{__name__}.run"):
-        for name in _FILES:
-            manager.import_plugin(f"{__name__}.{name}")
-        # After all hooks.
-        session.config.add_cleanup(lambda: load(session, "run").check_exit_code(session))
-    return manager.get_plugin(f"{__name__}.{file}")
+        for file in _FILES:
+            manager.import_plugin(f"{__name__}.{file}")
+        # pytest calls cleanups after all hooks, which may change the exit code.
+        session.config.add_cleanup(lambda: load_file(session, "run").check_exit_code(session))
+    return manager.get_plugin(f"{__name__}.{name}")
 
 
-def _verdict(request: pytest.FixtureRequest) -> Verdict:
-    """Return the verdict of the parameter's Spec; all cases are run before the first test."""
-    verdict: Verdict = load(request.session, "items").verdict_of(request)
+def _read_verdict(request: pytest.FixtureRequest) -> Verdict:
+    """Return the verdict of the case that is the parameter of the test.
+
+    All cases are run before the first test.
+    """
+    verdict: Verdict = load_file(request.session, "items").verdict_of(request)
     return verdict
 
 
-globals().update({name: pytest.fixture(name=name)(_verdict) for name in FIXTURES})
+globals().update({name: pytest.fixture(name=name)(_read_verdict) for name in FIXTURES})
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> object:
-    """Collect no tests of another mode than the session's."""
+    """Skip test functions at collection that read a fixture of another mode than the session's."""
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
     read = set(FIXTURES).intersection(inspect.signature(obj).parameters)
-    return load(collector.session, "collection").collect(collector.config, read) if read else None
+    return (
+        load_file(collector.session, "collection").skip_other_modes(collector.config, read)
+        if read
+        else None
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if set(FIXTURES).intersection(metafunc.fixturenames):
-        load(metafunc.definition.session, "collection").generate_tests(metafunc)
+        load_file(metafunc.definition.session, "collection").parametrize_test(metafunc)

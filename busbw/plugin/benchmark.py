@@ -1,6 +1,6 @@
-"""The records of pytest-benchmark: every sample, as it was measured, and the figures of its case.
+"""Give pytest-benchmark the recorded samples and the figures of each case, for its own files.
 
-Whether pytest-benchmark is installed, disabled or told to skip changes no verdict.
+No verdict depends on whether pytest-benchmark is installed, disabled or skips benchmarks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import pytest
 
 from busbw.model.launch import Measurement
 
-# The key in a benchmark's extra_info that names its case, and marks the benchmarks of busbw.
-_CASE = "case"
+# The key of the case's id in `extra_info` of a benchmark. Only benchmarks of busbw have this key.
+_CASE_KEY = "case"
 
 
 class _ReplayClock:
-    """Moves at each step by the time of the next recorded sample, and not by itself."""
+    """A clock that stands still until `advance` moves it by the next recorded sample."""
 
     def __init__(self, samples_s: list[float]) -> None:
         self._samples_s = iter(samples_s)
@@ -26,14 +26,18 @@ class _ReplayClock:
     def __call__(self) -> float:
         return self._now_s
 
-    def step(self) -> None:
+    def advance(self) -> None:
         self._now_s += next(self._samples_s)
 
 
-def replay(
+def replay_samples(
     request: pytest.FixtureRequest, measurement: Measurement, properties: Mapping[str, object]
 ) -> None:
-    """Let pytest-benchmark time the recorded samples of a measurement."""
+    """Let pytest-benchmark time the recorded samples of `measurement` by a clock that replays them.
+
+    `properties` are the figures of the case, for `extra_info`. Nothing is done without samples, or
+    if pytest-benchmark is missing or skips benchmarks.
+    """
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     config, case = request.config, measurement.case
     has_benchmark = config.pluginmanager.hasplugin("benchmark")
@@ -44,18 +48,18 @@ def replay(
     request.node.add_marker(pytest.mark.benchmark(timer=clock, group=group))
     benchmark = request.getfixturevalue("benchmark")
     iterations = measurement.runs[0].iterations
-    benchmark.extra_info.update({_CASE: request.param.id, **properties})
+    benchmark.extra_info.update({_CASE_KEY: request.param.id, **properties})
     benchmark.extra_info["iterations_per_sample"] = iterations
-    benchmark.pedantic(clock.step, rounds=len(samples_s), iterations=1)
+    benchmark.pedantic(clock.advance, rounds=len(samples_s), iterations=1)
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_benchmark_group_stats(
     config: pytest.Config, benchmarks: list[dict[str, Any]]
 ) -> Generator[None, Sequence[object], Sequence[object]]:
-    """Leave cases out of the table of pytest-benchmark, which has no GB/s, unless it is verbose."""
+    """Leave the cases out of pytest-benchmark's table, which has no GB/s, unless it is verbose."""
     if not config.getoption("benchmark_verbose"):
-        benchmarks[:] = [row for row in benchmarks if _CASE not in row["extra_info"]]
+        benchmarks[:] = [row for row in benchmarks if _CASE_KEY not in row["extra_info"]]
     return (yield)
 
 
@@ -63,8 +67,8 @@ def pytest_benchmark_group_stats(
 def pytest_benchmark_update_json(
     config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
 ) -> None:
-    """Name the case of each benchmark in place of objects that JSON cannot hold."""
+    """Replace the parameters and the timer of each case, which JSON cannot hold, by names."""
     for row in output_json["benchmarks"]:
-        if _CASE in row["extra_info"]:
-            row["params"] = {"case": row["extra_info"][_CASE]}
+        if _CASE_KEY in row["extra_info"]:
+            row["params"] = {"case": row["extra_info"][_CASE_KEY]}
             row["options"]["timer"] = "replayed"

@@ -1,4 +1,4 @@
-"""The grid of the options as parameters of tests; the last item is the session's verdict."""
+"""Make the cases parameters of the tests that read verdicts, and add the session's own item."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from busbw.model.case import GridError, Spec
 from busbw.session.errors import UsageError
 
 from . import items
-from .config import MODE, SESSION, begin, case_items
+from .config import MODE, SESSION, begin_session, case_items
 
 
-def collect(config: pytest.Config, fixtures: set[str]) -> list[object] | None:
-    """Return no tests for a test that reads fixtures of another mode; else None, as a hook does.
+def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] | None:
+    """Return an empty list of tests for a test function that belongs to another mode, else None.
 
-    There are no tests either if the options cannot be used, which `pytest_collection_finish` says.
+    None lets pytest collect the test. `fixtures` are the fixtures of busbw that the test reads. The
+    list is also empty if the options cannot be used; `pytest_collection_finish` then raises an
+    error.
     """
-    collected = begin(config)
+    collected = begin_session(config)
     is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE].fixture}
     return [] if is_other else None
 
 
-def generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test with cases; keep an error, which here would look like a broken test."""
+def parametrize_test(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test with the cases of the session's mode.
+
+    If there are no such cases, the error is kept for `pytest_collection_finish`. Raised here, the
+    error would look like a broken test.
+    """
     config = metafunc.config
-    collected = begin(config)
+    collected = begin_session(config)
     if isinstance(collected, UsageError) or config.stash[MODE].fixture not in metafunc.fixturenames:
         return
     mode = config.stash[MODE]
@@ -38,10 +44,13 @@ def generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Append the item of the session, whatever -k, --lf and --ff made of the other items."""
+    """Append the item of the session after all other items, or raise an error of the options.
+
+    Options such as -k, --lf and --ff, which deselect and sort items, do not affect this item.
+    """
     if SESSION not in session.config.stash:
         return
-    collected, cases = begin(session.config), case_items(session)
+    collected, cases = begin_session(session.config), case_items(session)
     if isinstance(collected, UsageError):
         raise pytest.UsageError(f"busbw: {collected}")
     problem = session.config.stash[MODE].problem(collected.options, list(cases.values()))

@@ -1,6 +1,6 @@
-"""The values that pytest's config keeps for a session: its options, its mode and its last state.
+"""The values of a session that the stash of pytest's config holds, and functions that read them.
 
-A session without tests of busbw has no state.
+A session without tests of busbw has no such values.
 """
 
 from __future__ import annotations
@@ -18,43 +18,46 @@ from busbw.session.errors import UsageError
 from busbw.session.files import shipped_folder
 from busbw.session.mode import Mode, mode_of
 from busbw.session.options import OPTIONS
-from busbw.session.repeat import repeat_words
+from busbw.session.repeat import words_to_repeat
 from busbw.session.state import Collected, Judged, Observed
 
 from . import FIXTURES, SHIPPED_TESTS
 
-# pytest's own output files, and the options that name them.
-_OF_PYTEST = {
+# Options of pytest and pytest-benchmark that name an output file, by their names in the config.
+_OUTPUT_OPTIONS = {
     "xmlpath": "--junitxml",
     "log_file": "--log-file",
     "benchmark_json": "--benchmark-json",
 }
 
-# How the session is collected, run and shown.
+# The mode, which says how the session is collected, run and shown.
 MODE = pytest.StashKey[Mode]()
 
-# The last state of the session; an error if the options cannot be used.
+# The newest value of the session, or an error if the options cannot be used.
 SESSION = pytest.StashKey[UsageError | Collected | Observed | Judged]()
 
-# The verdict that an item has read.
+# The verdict that the test of an item has read.
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
 # Errors in tests of busbw that no verdict of a case describes.
 ERRORS = pytest.StashKey[list[str]]()
 
 
-def words_of(config: pytest.Config) -> list[str]:
-    """Return the words of the command line, with those of the ini file and of PYTEST_ADDOPTS."""
+def option_words(config: pytest.Config) -> list[str]:
+    """Return the words of `addopts` in the ini file, of PYTEST_ADDOPTS and of the command line."""
     words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
     return [*words, *config.invocation_params.args]
 
 
-# What the tests that busbw ships are called wherever they lie.
+# The folder in the names of the tests that busbw ships, wherever busbw is installed.
 _SHIPPED = "busbw/perf"
 
 
-def _selection(config: pytest.Config) -> Iterator[str]:
-    """Yield the words of a command line by which pytest selects the same tests."""
+def _selection_words(config: pytest.Config) -> Iterator[str]:
+    """Yield the words of a command line with which pytest selects the same tests again.
+
+    They include the settings of busbw that ``-o`` overrides.
+    """
     for name in ("-k", "-m"):
         text = config.getoption(name, default="")
         if text:
@@ -62,15 +65,19 @@ def _selection(config: pytest.Config) -> Iterator[str]:
     for text in config.getoption("deselect", default=None) or ():
         yield f"--deselect={text}"
     for text in config.getoption("override_ini", default=None) or ():
-        # Others come from what the ini file itself adds, such as --strict-markers.
+        # Other overrides can come from options in the ini file itself, such as --strict-markers.
         if text.startswith("busbw_"):
             yield from ("-o", text)
     if config.args_source is pytest.Config.ArgsSource.ARGS:
-        yield from _tests(config)
+        yield from _named_tests(config)
 
 
-def _tests(config: pytest.Config) -> list[str]:
-    """Return the tests that were named; none where all are meant that busbw ships."""
+def _named_tests(config: pytest.Config) -> list[str]:
+    """Return the tests that the command line names.
+
+    If it names all files of the shipped tests, they are left out, because `busbw run` runs them if
+    no test is named.
+    """
     folder = shipped_folder("perf").resolve()
     every = {f"{_SHIPPED}/{path.name}" for path in folder.glob("test_*.py")}
     words: list[str] = []
@@ -87,7 +94,7 @@ def _tests(config: pytest.Config) -> list[str]:
 
 
 def command_words(config: pytest.Config) -> list[str]:
-    """Return the words of the command line with which the user started the session."""
+    """Return the command line with which the user started the session, such as ``busbw run``."""
     words = list(config.invocation_params.args)
     if SHIPPED_TESTS in words:
         return ["busbw", "run", *words[words.index(SHIPPED_TESTS) + 1 :]]
@@ -96,16 +103,18 @@ def command_words(config: pytest.Config) -> list[str]:
 
 def _outputs_of_pytest(config: pytest.Config) -> dict[str, str]:
     """Return the files that pytest and its plugins write, by the option that names them."""
-    outputs = {option: config.getoption(name, None) for name, option in _OF_PYTEST.items()}
-    # pytest-benchmark opens its file at once.
+    outputs = {option: config.getoption(name, None) for name, option in _OUTPUT_OPTIONS.items()}
+    # pytest-benchmark has the open file in place of its name.
     names = {option: getattr(output, "name", output) for option, output in outputs.items()}
     return {option: name for option, name in names.items() if isinstance(name, str) and name}
 
 
-def begin(config: pytest.Config) -> UsageError | Collected:
-    """Return the collected session, which begins with the first test that reads a verdict.
+def begin_session(config: pytest.Config) -> UsageError | Collected:
+    """Return the Collected of the session, or the error if the options cannot be used.
 
-    A session without such tests is left as it is, whatever is wrong with the options of busbw.
+    The first call reads the options, when the first test that reads a verdict is collected. So
+    wrong options of busbw do not affect sessions without such tests. Raises pytest.UsageError in a
+    worker of pytest-xdist.
     """
     if hasattr(config, "workerinput"):
         raise pytest.UsageError(
@@ -116,12 +125,12 @@ def begin(config: pytest.Config) -> UsageError | Collected:
         try:
             settings = [name for name, option in OPTIONS.items() if option.has_setting]
             options = read_options(
-                words_of(config),
+                option_words(config),
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},
                 _outputs_of_pytest(config),
                 is_filtered=bool(config.getoption("keyword", "")),
-                command=(*repeat_words(words_of(config)), *_selection(config)),
+                command=(*words_to_repeat(option_words(config)), *_selection_words(config)),
             )
             config.stash[MODE] = mode_of(options)
             config.stash[SESSION] = config.stash[MODE].collected
@@ -133,17 +142,19 @@ def begin(config: pytest.Config) -> UsageError | Collected:
 
 
 def judged_of(config: pytest.Config) -> Judged | None:
+    """Return the Judged of the session, None if the cases were not judged."""
     state = config.stash.get(SESSION, None)
     return state if isinstance(state, Judged) else None
 
 
 def spec_of(item: pytest.Item) -> Spec | None:
+    """Return the Spec that is a parameter of a test item, None for a test of something else."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     specs = (parameters[name] for name in FIXTURES if name in parameters)
     return next((spec for spec in specs if isinstance(spec, Spec)), None)
 
 
 def case_items(session: pytest.Session) -> dict[pytest.Item, Spec]:
-    """Return the items of cases with their Specs."""
+    """Return the selected test items that have a case, with its Spec."""
     specs = {item: spec_of(item) for item in session.items}
     return {item: spec for item, spec in specs.items() if spec is not None}

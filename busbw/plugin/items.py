@@ -1,7 +1,7 @@
-"""Test items: the fixtures' verdicts, the session's own item, and their outcomes.
+"""Read verdicts for test items, and report the outcomes of items.
 
-A case that was measured but not judged (noisy, no baseline, not comparable) is reported as skipped:
-it is no failure, and it is not a pass either.
+A case that was measured but not judged is reported as skipped, because it neither failed nor
+passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from busbw.model.words import Outcome, SessionOutcome, plural
 from . import benchmark
 from .config import ERRORS, MODE, VERDICT, case_items, judged_of, spec_of
 
-# Attributes of a report: the outcome of its case, whether pytest's last line does not count it, and
-# whether the section of busbw shows its failure.
+# The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
+# last line leaves the report out, and whether the section of busbw shows its failure.
 OUTCOME, UNCOUNTED, SHOWN = "busbw_outcome", "busbw_uncounted", "busbw_shown"
 
+# How much of an error's first line is shown.
 _MOST_CHARACTERS = 200
 
 
 def verdict_of(request: pytest.FixtureRequest) -> Verdict:
-    """Return the verdict of a parameter; an error in a fixture would not count as a failure."""
+    """Return the verdict of the case that is the parameter of `request`, and record it in the item.
+
+    A case that was not run gets the outcome FAILED. An exception would not do: pytest does not
+    count an error in a fixture as a failed test.
+    """
     spec: Spec = request.param
     mode, judged = request.config.stash[MODE], judged_of(request.config)
     verdict = judged.verdicts.get(spec) if judged else None
@@ -40,16 +45,20 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     )
     measurement = mode.measurement(spec, judged)
     if measurement is not None:
-        benchmark.replay(request, measurement, properties)
+        benchmark.replay_samples(request, measurement, properties)
     return verdict
 
 
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
-    """Return the verdict of the session, NO_VERDICT if tests hid a verdict; None without any."""
+    """Return the verdict of the session, None if no session was run or judged.
+
+    It is NO_VERDICT if the verdict of a case was not read, or if a test of busbw raised an error
+    that no verdict describes.
+    """
     judged = judged_of(session.config)
     if judged is None:
         return None
-    verdict = judged.session
+    verdict = judged.session_verdict
     unread = [item for item in case_items(session) if VERDICT not in item.stash]
     if unread:
         count = plural(len(unread), "case")
@@ -63,7 +72,7 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
 
 
 class SessionItem(pytest.Item):
-    """Fails if anything is wrong with the session as a whole, so that it is not green."""
+    """The last test item, which fails if the verdict of the session fails."""
 
     def runtest(self) -> None:
         verdict = session_verdict(self.session)
@@ -77,7 +86,7 @@ class SessionItem(pytest.Item):
         return self.path, None, "the session's verdict"
 
 
-# Outcomes that neither fail nor pass.
+# Outcomes of cases that neither fail nor pass. pytest reports these cases as skipped.
 _NOT_JUDGED = (
     Outcome.NOISY,
     Outcome.NO_BASELINE,
@@ -89,7 +98,7 @@ _NOT_JUDGED = (
 # The letters that pytest itself prints for a test that passed, and for a test that failed.
 _LETTERS_OF_PYTEST = {Outcome.PASS: ".", Outcome.FAILED: "F"}
 
-# The letter of an outcome, and its category in pytest's last line.
+# For each outcome, the letter in the progress line, and the category in pytest's last line.
 _LETTERS = {
     Outcome.REGRESSED: ("R", "regressed"),
     Outcome.IMPROVED: ("I", "improved"),
@@ -107,10 +116,10 @@ _LETTERS = {
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report the verdict of an item, whatever its test asserts.
+    """Give the report of a test the outcome of the verdict that the test read.
 
-    With ``python -O`` a failed case still fails, and so does a case whose test is marked xfail or
-    skips itself.
+    The assertions and marks of the test have no effect: a failed case fails under ``python -O``,
+    and in a test that is marked xfail or skips itself.
     """
     report = yield
     verdict = item.stash.get(VERDICT, None)
@@ -124,7 +133,7 @@ def pytest_runtest_makereport(
     attributes[OUTCOME] = verdict.outcome.value
     attributes[SHOWN] = verdict.failed
     if isinstance(verdict, SessionVerdict):
-        # Failed cases are counted one by one.
+        # Failed cases are counted one by one, so the session that fails with them is not counted.
         attributes[UNCOUNTED] = report.passed or verdict.outcome is SessionOutcome.FAILED
     elif verdict.failed:
         report.outcome = "failed"
@@ -137,7 +146,7 @@ def pytest_runtest_makereport(
 
 
 def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Keep an error in a test of busbw that no verdict of a case describes."""
+    """Add the error of a test of busbw to the errors that no verdict describes."""
     error: Any = call.excinfo.value if call.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):
@@ -148,7 +157,10 @@ def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 
 
 def letters_text(verdicts: Iterable[Verdict]) -> str:
-    """Return what the letters of these verdicts mean, such as ``n NO_BASELINE``."""
+    """Return a line that explains the letters of the verdicts' outcomes, such as ``n NO_BASELINE``.
+
+    The line is empty without verdicts.
+    """
     letters = _LETTERS_OF_PYTEST | {outcome: letter for outcome, (letter, _) in _LETTERS.items()}
     outcomes = dict.fromkeys(verdict.outcome for verdict in verdicts)
     meanings = ", ".join(f"{letters[outcome]} {outcome.value}" for outcome in outcomes)
@@ -158,7 +170,7 @@ def letters_text(verdicts: Iterable[Verdict]) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Show the outcome of a case in place of passed, failed or skipped."""
+    """Show the outcome of a case in place of pytest's passed, failed or skipped."""
     name = getattr(report, OUTCOME, "")
     if report.when != "call" or not name:
         return None

@@ -1,7 +1,8 @@
-"""The steps of a session, called by hooks of pytest, and the exit code.
+"""Run the steps of a session from hooks of pytest, and set the exit code.
 
-Everything is measured before the first test, so that no test is charged with it. The exit code
-follows the verdict, whatever hooks of other plugins do to tests and exit codes.
+All cases are measured before the first test, so that the duration of no test includes measuring.
+The exit code follows the session's verdict, even if hooks of other plugins change tests or the exit
+code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from busbw.session.progress import Display
 from busbw.session.state import Collected, Observed
 
 from . import SHIPPED_TESTS
-from .config import MODE, SESSION, VERDICT, case_items, judged_of, spec_of, words_of
+from .config import MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
 from .items import session_verdict
 from .terminal import Terminal
 
@@ -27,10 +28,10 @@ _FAILED = pytest.ExitCode.TESTS_FAILED
 # The collected tests of cases, without those that the user deselected.
 _CASES = pytest.StashKey[dict[pytest.Item, None]]()
 
-# The exit code of a session whose results were written.
+# The exit code of a session that wrote its files.
 _EXIT_CODE = pytest.StashKey[int | pytest.ExitCode]()
 
-# How options of pytest begin with which a user leaves tests out.
+# The beginnings of pytest's options that leave tests out.
 _SELECTING = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--sw", "--stepwise")
 
 # Options of pytest with which no test runs.
@@ -39,7 +40,7 @@ _SHOWING = ("collectonly", "show_fixtures_per_test")
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Measure the selected cases, then let the tests read their verdicts."""
+    """Run and judge the selected cases before pytest runs the tests, which read the verdicts."""
     config = session.config
     specs = tuple(dict.fromkeys(case_items(session).values()))
     is_broken = session.testsfailed and not config.option.continue_on_collection_errors
@@ -51,36 +52,44 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             config.stash[SESSION] = observed
 
         display = Display(Terminal(config), verbose=config.get_verbosity() > 0)
-        skip = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
-        run = config.stash[MODE].run
+        skip_option = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
+        run_cases = config.stash[MODE].run_cases
         try:
-            config.stash[SESSION] = run(collected, specs, display, keep=keep, skip=skip)
+            config.stash[SESSION] = run_cases(
+                collected, specs, display, keep=keep, skip_option=skip_option
+            )
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
     return (yield)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Remember a test of a case: a plugin may take it out of the session's tests."""
+    """Record the test of a case, because a plugin may remove the test from the session later."""
     if spec_of(item) is not None:
         item.config.stash.setdefault(_CASES, {})[item] = None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Forget tests that the user deselected, but not those that a plugin deselected by itself."""
+    """Remove the tests that the user deselected from the recorded tests.
+
+    A test that a plugin deselects by itself stays recorded, so that it counts as unread.
+    """
     for item in items:
         config = item.config
-        if any(word.startswith(_SELECTING) for word in words_of(config)):
+        if any(word.startswith(_SELECTING) for word in option_words(config)):
             config.stash.get(_CASES, {}).pop(item, None)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-    """Write the results and, on request, baselines, once; nothing after an interrupt."""
+    """Write baselines, the history and the requested files, and set the exit code.
+
+    Nothing is written after an interrupt or another error of pytest.
+    """
     config, verdict = session.config, session_verdict(session)
     judged = judged_of(config)
     if judged is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
-    judged = replace(judged, session=verdict)
+    judged = replace(judged, session_verdict=verdict)
     written = config.stash[MODE].write(judged) or judged
     config.stash[SESSION] = written
     code = _FAILED if verdict.failed or written.errors else exitstatus
@@ -88,26 +97,27 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 
 
 def check_exit_code(session: pytest.Session) -> None:
-    """Let no exit code stay green if cases were collected and no test read their verdicts.
+    """Replace an exit code of 0 if the verdict of the session fails or if no test read a verdict.
 
-    This is called after all hooks, of which any may have set another exit code.
+    This function is called after all hooks, because any hook may set the exit code.
     """
     config = session.config
     is_run = not any(getattr(config.option, name, False) for name in _SHOWING)
     if not is_run or session.exitstatus != pytest.ExitCode.OK:
         return
-    problem = _problem(session)
+    problem = _problem_text(session)
+    # A session that wrote its files has its own exit code. Any other session fails for a problem.
     code = config.stash.get(_EXIT_CODE, _FAILED if problem else session.exitstatus)
     if code != session.exitstatus:
         session.exitstatus = code
-        # Text on the other stream may still be on its way.
+        # pytest's text on standard output is flushed so that it comes before the error.
         config.get_terminal_writer().flush()
         reason = problem or "a hook of another plugin set the exit code to 0"
         sys.stderr.write(f"ERROR: busbw: {reason}\n")
 
 
-def _problem(session: pytest.Session) -> str:
-    """Say why a session cannot be green, whatever its tests say; empty if it can be."""
+def _problem_text(session: pytest.Session) -> str:
+    """Say why the exit code must not be 0; empty if it may be 0."""
     cases = session.config.stash.get(_CASES, {})
     if any(VERDICT in item.stash for item in cases):
         verdict = session_verdict(session)

@@ -1,8 +1,8 @@
-"""The plugin of `busbw run`: without paths, the tests are those that busbw ships.
+"""The plugin of `busbw run`, which runs the tests that busbw ships unless paths are passed.
 
-These tests are outside of the user's repository. The root directory and the ini file are
-nevertheless those that pytest finds from the current directory, where it looked before any hook of
-this file is called.
+These tests are outside of the user's repository. pytest nevertheless finds the root directory and
+the ini file from the current directory, because it looks for them before it calls hooks of this
+file.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ import pytest
 
 from busbw.session.files import shipped_folder
 
-from . import load
+from . import load_file
 
-# The folder in the names of the tests, wherever busbw is installed.
+# The folder in the names of the shipped tests, wherever busbw is installed.
 _NAME = "busbw/perf"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Add the shipped tests to `args` if they name no tests, and find the tests that they name."""
+    """Replace names of shipped tests in `args` by their paths, or add all if no path is passed."""
     folder, arguments = shipped_folder("perf"), early_config.known_args_namespace
-    paths = [_path(argument, early_config, folder) for argument in args]
+    paths = [_path_of(argument, early_config, folder) for argument in args]
     shipped = [path for argument, path in zip(args, paths) if path != argument]
     args[:] = paths
     if arguments.file_or_dir and not shipped:
         return
     early_config.pluginmanager.register(_ShippedTests(folder), "busbw tests")
     if not shipped:
-        # Files: the user's python_files need not match them. At the front: behind an option such as
-        # --update-baselines they would be its value.
+        # Files are added in place of their folder, because the user's python_files need not match
+        # them. They are first, because they would be the value of an option such as
+        # --update-baselines if they followed it.
         shipped = sorted(str(path) for path in folder.glob("test_*.py"))
         args[:0] = shipped
-    # The conftest.py of the current directory and of those above it; none of other tests.
+    # pytest loads the conftest.py files of the current directory and of its parents, and not of
+    # the folder of the shipped tests.
     current = early_config.invocation_params.dir
     conftests = [path / "conftest.py" for path in (current, *current.parents)]
     files = [str(path) for path in conftests if path.is_file()]
@@ -43,12 +45,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Load what fails a session that reads no verdict."""
-    load(session, "run")
+    """Load `run.py`, which fails a session in which no test reads a verdict."""
+    load_file(session, "run")
 
 
-def _path(argument: str, config: pytest.Config, folder: Path) -> str:
-    """Return the path of a shipped test that is named as the output names it, else `argument`."""
+def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
+    """Return the path of a shipped test that `argument` names as the output does, else `argument`.
+
+    `folder` has the shipped tests.
+    """
     file, colons, test = argument.partition("::")
     path = Path(os.path.normpath(config.invocation_params.dir / file))
     for root in (config.rootpath, config.invocation_params.dir):
@@ -58,13 +63,13 @@ def _path(argument: str, config: pytest.Config, folder: Path) -> str:
 
 
 class _ShippedTests:
-    """Collects the shipped tests in `folder`."""
+    """A plugin that lets pytest collect the shipped tests in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Raise one error for all tests if an ini file lets pytest-xdist start processes."""
+        """Raise a single error for all tests if an option lets pytest-xdist start processes."""
         if config.getoption("numprocesses", None):
             raise pytest.UsageError(
                 "busbw: it measures alone on the machine, and -n (perhaps in addopts) lets "
@@ -73,14 +78,14 @@ class _ShippedTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Skip what is beside the folder and those above, such as all of site-packages."""
+        """Ignore all files next to the folder and next to its parents, such as site-packages."""
         return True if collection_path.parent in self._folder.parents else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makemodule(
         self, module_path: Path, parent: pytest.Collector
     ) -> pytest.Module | None:
-        """Name a module as in the package, not by its path."""
+        """Name a module of shipped tests ``busbw/perf/...``, wherever busbw is installed."""
         if module_path.parent != self._folder:
             return None
         name = f"{_NAME}/{module_path.name}"

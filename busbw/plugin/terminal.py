@@ -1,7 +1,7 @@
-"""The terminal: the header, progress while measuring, tables, and the answer at the end.
+"""Write the lines of a session to pytest's terminal: header, progress, tables and the answer.
 
-`busbw.report` makes the lines. Cases that failed are shown in the section of busbw, and not in the
-sections of pytest, which show other tests.
+`busbw.report` makes the lines. The section of busbw shows the failed cases, and the sections of
+pytest show only other failed tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .items import SHOWN, letters_text
 def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
-    """Return the header of a session with cases."""
+    """Return the line that announces a session with cases, no line if pytest shows no header."""
     collected = config.stash.get(SESSION, None)
     has_cases = any(spec_of(item) is not None for item in items)
     is_shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
@@ -37,7 +37,7 @@ def pytest_report_collectionfinish(
 
 
 class Terminal(Screen):
-    """The terminal of pytest, or its log."""
+    """The output of pytest, a terminal or a log; nothing is shown if pytest has no reporter."""
 
     def __init__(self, config: pytest.Config) -> None:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -45,10 +45,10 @@ class Terminal(Screen):
         self._has_progress = False
         self.can_overwrite = reporter is not None and bool(reporter.isatty)
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         if self._reporter is not None:
             self._reporter.ensure_newline()
-            _write(self._reporter, TextLine(text))
+            _write_lines(self._reporter, TextLine(text))
             self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
@@ -61,10 +61,11 @@ class Terminal(Screen):
         self._has_progress = bool(text)
 
 
-def _write(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
-    """Write lines: on a terminal broken between words, below where the text of the line begins.
+def _write_lines(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
+    """Write lines to pytest's output.
 
-    A log keeps whole lines, so that they can be searched.
+    On a terminal a long line is broken between words, and its continuation is indented. In a log it
+    is not broken, so that it can be searched.
     """
     width = shutil.get_terminal_size().columns
     for line in lines:
@@ -86,13 +87,16 @@ def _write(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
-    """Write tables and the answer below all other sections; after an interrupt, what there is."""
+    """Write the section of busbw below all other sections: tables, notes and the answer.
+
+    After an interrupt the section shows the cases that were measured.
+    """
     state = config.stash.get(SESSION, None)
     if not isinstance(state, (Observed, Judged)):
         return (yield)
     failed = terminalreporter.stats.get("failed", [])
     shown = [report for report in failed if getattr(report, SHOWN, False)]
-    # They count as failed, and are shown once: below.
+    # pytest counts the failed cases, but only the section of busbw shows them.
     failed[:] = [report for report in failed if report not in shown]
     try:
         yield
@@ -100,10 +104,10 @@ def pytest_terminal_summary(
         failed += shown
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
-    _write(terminalreporter, *_lines(state, config))
+    _write_lines(terminalreporter, *_section_lines(state, config))
 
 
-def _lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine]:
+def _section_lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine]:
     verbose = config.get_verbosity() > 0
     judged = state if isinstance(state, Judged) else None
     observed = state.observed if isinstance(state, Judged) else state
@@ -119,12 +123,12 @@ def _lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine
         return
     yield from _table_lines(judged.changes)
     yield TextLine("")
-    is_first = judged.session.outcome is SessionOutcome.NOTHING_COMPARED
+    is_first = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
     outcomes = {verdict.outcome for verdict in verdicts}
     if is_first and Outcome.NO_BASELINE in outcomes and not judged.options.writes_baselines:
         command = shlex.join([*command_words(config), "--update-baselines"])
         yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
-    yield from answer_lines(verdicts, judged.session, judged.since)
+    yield from answer_lines(verdicts, judged.session_verdict, judged.failing_since)
     yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged.errors)
 
 

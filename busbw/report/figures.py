@@ -52,7 +52,7 @@ def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
     An extension declares them by the name of the extra value: in its table FIGURES they replace
     the figures of times, in its table COLUMNS they follow.
     """
-    replaced, added = extensions.table("FIGURES"), extensions.table("COLUMNS")
+    replaced, added = extensions.load_table("FIGURES"), extensions.load_table("COLUMNS")
     figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
     columns = (figure for name in verdict.extra for figure in added.get(name, ()))
     return (*figures, *columns)

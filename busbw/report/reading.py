@@ -177,7 +177,7 @@ def read_results(content: str | bytes, name: str) -> SessionRecord:
 def session_of(document: object, name: str) -> SessionRecord:
     """Return the session in a document that is parsed already. Raises DocumentError."""
     kind = document.get("document") if isinstance(document, dict) else None
-    readers = extensions.hooks(kind, "RESULTS") if isinstance(kind, str) else []
+    readers = extensions.load_functions(kind, "RESULTS") if isinstance(kind, str) else []
     try:
         for read in readers:
             record: SessionRecord = read(document, name)
@@ -210,7 +210,11 @@ def session_from(results: Results, name: str) -> Session:
         began=moment_of(results.began),
         answer=results.session,
         verdicts=tuple(
-            converted(Verdict, row, extra=extensions.typed(row.extra, f"cases[{number}].extra"))
+            converted(
+                Verdict,
+                row,
+                extra=extensions.with_declared_types(row.extra, f"cases[{number}].extra"),
+            )
             for number, row in enumerate(results.cases)
         ),
         measurements=measurements,
@@ -221,7 +225,7 @@ def session_from(results: Results, name: str) -> Session:
 def _typed(runs: Sequence[Run], place: str) -> tuple[Run, ...]:
     """Return the launches with the values of extensions in their types."""
     return tuple(
-        replace(run, extra=extensions.typed(run.extra, f"{place}[{number}].extra"))
+        replace(run, extra=extensions.with_declared_types(run.extra, f"{place}[{number}].extra"))
         for number, run in enumerate(runs)
     )
 

@@ -112,5 +112,5 @@ def without_homes(document: object, home: str) -> object:
 
 def is_results(text: str) -> bool:
     """Return whether `text` begins as the document of a session, also one of an extension."""
-    kinds = (RESULTS, *extensions.names("RESULTS"))
+    kinds = (RESULTS, *extensions.declared_names("RESULTS"))
     return text.startswith(tuple(f'{{\n "document": "{kind}",' for kind in kinds))

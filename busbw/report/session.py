@@ -121,7 +121,7 @@ def session_tables(
     changed: str = "",
 ) -> list[Table]:
     """Return the tables of verdicts, of fitted curves, and of extensions."""
-    extra = (tables(measurements) for tables in extensions.hooks("tables"))
+    extra = (tables(measurements) for tables in extensions.load_functions("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *curve_tables(groups),

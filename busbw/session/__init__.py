@@ -1,5 +1,5 @@
-"""A session without pytest: the phases as functions of frozen values, from options to what is kept.
+"""A session without pytest: functions of frozen values, from the options to the written files.
 
-Collected → Observed → Judged. Whoever runs a session hands in what was given, which of the
-collected Specs are selected, and a screen.
+The values are Collected → Observed → Judged (`state.py`). The caller of `run.run_session` passes
+the collected session, the selected Specs, and a Display for the progress.
 """

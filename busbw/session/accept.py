@@ -1,7 +1,7 @@
-"""Judged → Judged: store what the user accepts as baselines, if it may be stored.
+"""Store the times that the user accepts as baselines, and say in the Judged what was stored.
 
-This file decides which cases are stored; files, levels and budgets are in `busbw.baselines`.
-Nothing is written from a session without a verdict.
+This file decides which cases are stored; files, levels and budgets are in `busbw.baselines`. No
+baseline is written by a session without a verdict.
 """
 
 from __future__ import annotations
@@ -33,17 +33,29 @@ from .state import Judged, Measured, TimedJob
 # baselines is a usage error.
 _FAILED, _USAGE = 1, 4
 
-# Outcomes of sessions that are written; cases that failed are not.
-_WRITTEN = frozenset({SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED})
+# Sessions with only these outcomes may write baselines. Their cases that are FAILED or SKIPPED are
+# left out.
+_WRITABLE_OUTCOMES = frozenset(
+    {SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED}
+)
 
-# Outcomes of cases that a reason accepts by themselves.
-_LOST = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)
+# Outcomes of a case that is worse by itself. --accept-regression accepts its loss, even if -k does
+# not name the case.
+_LOST_OUTCOMES = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)
 
 
-def accepts_slower(
+def accepts_slower_times(
     options: Options, stored: Baseline | None, measurement: Measurement, budget: float
 ) -> bool:
-    """Tell whether an update stores the times of a case although they are slower."""
+    """Tell whether --update-baselines stores today's times of a case even if they are slower.
+
+    Args:
+        options: The options of the session.
+        stored: The baseline of the case, None if it has no baseline.
+        measurement: Today's launches of the case.
+        budget: The fraction by which a time may exceed the pinned time without a reason.
+
+    """
     if options.update_baselines != "all":
         return False
     if options.accept_regression or stored is None or stored.pinned_s is None:
@@ -54,12 +66,16 @@ def accepts_slower(
     return bool(times_s) and not exceeds_budget(statistics.median(times_s), stored.pinned_s, budget)
 
 
-def accept(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
-    """Let `write` store baselines if an option requests it; say in the verdict what was not."""
+def accept_baselines(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
+    """Call `write`, which stores or removes baselines, if an option requests it.
+
+    Nothing is written if anything except failed cases is wrong with the session. If some times were
+    not stored, the returned session has no verdict, unless it failed anyway.
+    """
     if not judged.options.writes_baselines:
         return judged
-    if not _WRITTEN.issuperset(judged.session.outcomes):
-        return judged.with_notes(f"no baseline was written: {judged.session.headline()}")
+    if not _WRITABLE_OUTCOMES.issuperset(judged.session_verdict.outcomes):
+        return judged.with_notes(f"no baseline was written: {judged.session_verdict.headline()}")
     try:
         accepted = write(judged)
     except BaselineError as error:
@@ -67,25 +83,29 @@ def accept(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
     except OSError as error:
         text = storage.error_text(error)
         accepted = judged.with_error(f"not all baselines were written: {text}")
-    if accepted.session.failed or not (accepted.exit_code or accepted.errors):
+    if accepted.session_verdict.failed or not (accepted.exit_code or accepted.errors):
         return accepted
     text = "; ".join(accepted.errors) or "not all times were accepted: see the notes"
-    session = accepted.session.with_outcome(SessionOutcome.NO_VERDICT, text)
-    return replace(accepted, session=session)
+    verdict = accepted.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
+    return replace(accepted, session_verdict=verdict)
 
 
 def accept_times(judged: Judged) -> Judged:
-    """Store times, and lock the stacks that were measured. Raises BaselineError and OSError."""
+    """Store the accepted times as baselines, and lock the stacks that were measured.
+
+    Raises BaselineError if a file of baselines cannot be read or locked, and OSError if it cannot
+    be written.
+    """
     options, measured = judged.options, judged.observed
     if not isinstance(measured, Measured):
         return judged
     reason = options.accept_regression or ""
     session = Record(moment=moment_text(judged.collected.began), commit=measured.environment.commit)
-    candidates, notes = _candidates(judged, measured)
+    accepted, notes = _find_accepted_times(judged, measured)
     with drafted(options.baselines) as draft:
         saved, refusals = save(
             draft,
-            candidates,
+            accepted,
             session=session,
             budget=measured.policy.budget,
             only_new=options.update_baselines == "new",
@@ -93,7 +113,7 @@ def accept_times(judged: Judged) -> Judged:
         )
         pruned: Sequence[Change] = ()
         if options.prune_baselines:
-            pruned = prune(draft, _grid_cases(measured), session=session, reason="pruned")
+            pruned = prune(draft, _cases_to_keep(measured), session=session, reason="pruned")
     for refusal in refusals:
         remedy = '--accept-regression "why" accepts it'
         if reason:
@@ -101,10 +121,10 @@ def accept_times(judged: Judged) -> Judged:
         notes.append(f"{refusal.refusal}; {remedy}")
     tables = change_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), changes=tables)
-    judged = _add_losses(judged, saved)
+    judged = _add_accepted_losses(judged, saved)
     if refusals and not reason:
         return replace(judged, exit_code=_FAILED)
-    return _lock_stacks(judged, measured, candidates)
+    return _lock_stacks(judged, measured, accepted)
 
 
 def _change_row(change: Change) -> ChangeRow:
@@ -113,9 +133,9 @@ def _change_row(change: Change) -> ChangeRow:
     return change.path, change.case, before, after, cause
 
 
-def _add_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
-    """Add to the session's verdict which losses were accepted, and how large each is."""
-    slower = {v.case for v in judged.verdicts.values() if v.outcome in _LOST}
+def _add_accepted_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
+    """Add the losses that `changes` accepted, with their ratios, to the session's verdict."""
+    slower = {v.case for v in judged.verdicts.values() if v.outcome in _LOST_OUTCOMES}
     texts = []
     for change in changes:
         before_s = change.before.pinned_s if change.before else None
@@ -128,16 +148,19 @@ def _add_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
         texts.append(f"{change.case.name} {loss}")
     if not texts:
         return judged
-    text = f"{judged.session.text}; accepted as a loss: {'; '.join(texts)}"
-    return replace(judged, session=replace(judged.session, text=text))
+    text = f"{judged.session_verdict.text}; accepted as a loss: {'; '.join(texts)}"
+    return replace(judged, session_verdict=replace(judged.session_verdict, text=text))
 
 
-def _lock_stacks(judged: Judged, measured: Measured, candidates: Sequence[Accepted]) -> Judged:
-    """Lock the stacks whose times were accepted; the times stay if a lock cannot be written."""
-    frameworks = tuple(dict.fromkeys(c.measurement.case.framework for c in candidates))
+def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[Accepted]) -> Judged:
+    """Lock the stacks of the frameworks whose times were accepted.
+
+    If a lock cannot be written, the accepted times stay, and the returned session has an error.
+    """
+    frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted))
     try:
         with locked(measured.options.baselines):
-            for lock in extensions.hooks("lock_references"):
+            for lock in extensions.load_functions("lock_references"):
                 judged = judged.with_notes(*lock(measured, frameworks))
     except (BaselineError, OSError) as error:
         text = storage.error_text(error) if isinstance(error, OSError) else str(error)
@@ -145,9 +168,12 @@ def _lock_stacks(judged: Judged, measured: Measured, candidates: Sequence[Accept
     return judged
 
 
-def _candidates(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[str]]:
-    """Return what an update stores, each Case once, and notes on what it does not store."""
-    candidates, notes, update = dict[Case, Accepted](), list[str](), judged.options.update_baselines
+def _find_accepted_times(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[str]]:
+    """Return the times that --update-baselines accepts, and notes on the NOISY cases it leaves out.
+
+    A Case that several Specs name is returned once.
+    """
+    accepted, notes, update = dict[Case, Accepted](), list[str](), judged.options.update_baselines
     for spec, job in measured.jobs.items():
         verdict = judged.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
@@ -156,40 +182,50 @@ def _candidates(judged: Judged, measured: Measured) -> tuple[list[Accepted], lis
         if verdict.outcome is Outcome.NOISY:
             notes.append(f"{job.case.name}: the baseline was not written: NOISY")
         else:
-            candidates[job.case] = _candidate(judged, measured, spec, job)
-    return list(candidates.values()), notes
+            accepted[job.case] = _accept_case(judged, measured, spec, job)
+    return list(accepted.values()), notes
 
 
-def _candidate(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> Accepted:
-    """Return what would be stored of a case, why, and whether the user's reason accepts a loss.
+def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> Accepted:
+    """Return today's times of a case to store, the cause, and whether a loss is accepted.
 
-    A reason accepts the loss of a case that is worse by itself, that moved with others, or that is
-    named; not of a case that happens to be slower now.
+    The reason of --accept-regression accepts the loss of a case that is worse by itself, that moved
+    together with other cases, or that -k selected. The times of another case that lost more than
+    the budget are refused later.
     """
     verdict, options = judged.verdicts[spec], judged.options
-    outcome, is_moved, cause = verdict.outcome, job.case in judged.moved, verdict.outcome.value
+    outcome, is_moved, cause = (
+        verdict.outcome,
+        job.case in judged.replaced_cases,
+        verdict.outcome.value,
+    )
     if is_moved:
         cause = "moved with others" if outcome is Outcome.PASS else f"{cause}, moved with others"
     elif options.is_filtered and outcome is Outcome.PASS:
         cause = f"{cause}, named"
-    is_new = is_moved or _is_new_level(options, verdict, job, measured.policy.budget)
+    replaces_stored = is_moved or _replaces_stored_sessions(
+        options, verdict, job, measured.policy.budget
+    )
     return Accepted(
         key=job.key,
         measurement=measured.measurements[spec],
         record=record_of(measured, measured.measurements[spec]),
-        append=not is_new,
+        append=not replaces_stored,
         memory_limit_bytes=options.memory_limit,
         cause=cause,
         takes_loss=bool(options.accept_regression)
-        and (outcome in _LOST or is_moved or options.is_filtered),
+        and (outcome in _LOST_OUTCOMES or is_moved or options.is_filtered),
     )
 
 
-def _is_new_level(options: Options, verdict: Verdict, job: TimedJob, budget: float) -> bool:
-    """Tell whether today replaces the stored sessions instead of joining them.
+def _replaces_stored_sessions(
+    options: Options, verdict: Verdict, job: TimedJob, budget: float
+) -> bool:
+    """Tell whether today's times of a case replace its stored sessions instead of joining them.
 
-    Only what chance does not give does: what improved, a loss that somebody accepts with a reason,
-    a loss beyond the budget. Without a reason such a loss is refused.
+    Times that differ from the stored times only by chance join them. Times replace them if the case
+    improved, or lost more than the budget, or if the user accepts its loss with a reason. A loss
+    beyond the budget is refused later if there is no reason.
     """
     outcome, has_reason = verdict.outcome, bool(options.accept_regression)
     pinned_s = job.stored.baseline.pinned_s if job.stored.baseline is not None else None
@@ -203,8 +239,11 @@ def _is_new_level(options: Options, verdict: Verdict, job: TimedJob, budget: flo
     return outcome is not Outcome.PASS
 
 
-def _grid_cases(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
-    """Return every case of the options' grid, deselected or not, in a file of a measured case."""
+def _cases_to_keep(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
+    """Return the cases that --prune-baselines keeps in the files of the measured cases.
+
+    These are all cases that the options request, including the cases that -k deselected.
+    """
     target = measured.machine.target
     files = {(job.key, job.case.file_name) for job in measured.jobs.values()}
     cases = []
@@ -212,7 +251,7 @@ def _grid_cases(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
         try:
             case, key = grid.resolve(spec, target), target.key(spec)
         except GridError:
-            # No case on this device, and therefore no baseline.
+            # A Spec that is not possible on this device has no baseline.
             continue
         if (key, case.file_name) in files:
             cases.append((key, case))

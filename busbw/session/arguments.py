@@ -1,4 +1,4 @@
-"""The types of arguments, for argparse: a text to its value, or ArgumentTypeError."""
+"""The types of arguments: functions that parse a text, or raise argparse's ArgumentTypeError."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
-from busbw.metrics import parse_payload, parse_payloads
 from busbw.model.launch import Injection
 from busbw.model.machine import extents_of, mesh_text
 from busbw.model.words import Device, Extra, refusal
@@ -22,15 +22,16 @@ T = TypeVar("T")
 # The value of --against that means the stack that is locked with the baselines.
 BASELINE = "baseline"
 
-_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SECONDS_PER_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)")
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)([%x])")
 
 
-def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return `parse` with its ValueError as the ArgumentTypeError whose message argparse shows.
+def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Make a type for argparse of a function that raises ValueError for a wrong text.
 
-    An empty text, such as that of a shell variable that is not set, is no value.
+    The type raises ArgumentTypeError instead, because argparse shows its message. The type also
+    refuses an empty text, which a shell passes for a variable that is not set.
     """
 
     def parse_argument(text: str) -> T:
@@ -44,16 +45,17 @@ def argument(parse: Callable[[str], T]) -> Callable[[str], T]:
     return parse_argument
 
 
-parse_path = argument(Path)
-parse_text = argument(str)
-payload = argument(parse_payload)
-payloads = argument(parse_payloads)
+parse_path = argument_type(Path)
+parse_text = argument_type(str)
+parse_payload = argument_type(metrics.parse_payload)
+parse_payloads = argument_type(metrics.parse_payloads)
 
 
 def expand_home(text: str) -> Path:
-    """Return the path `text`, with the user's home directory for its first ``~``.
+    """Return `text` as a path, in which the user's home directory replaces a leading ``~``.
 
-    Raises ValueError if the user has no home directory: no HOME and no entry of the system.
+    Raises ValueError if the user has no home directory, neither by HOME nor by the system's list of
+    users.
     """
     path = os.path.expanduser(text)
     if path == "~" or path.startswith("~/"):
@@ -62,18 +64,19 @@ def expand_home(text: str) -> Path:
 
 
 def cache_folder(text: str = "") -> Path | None:
-    """Return where to cache: None for ``none``, and the user's cache folder for an empty text.
+    """Return the absolute path of the cache folder `text`, None if the user wrote ``none``.
 
-    Raises ValueError if the user has neither XDG_CACHE_HOME nor a home directory.
+    An empty text means the folder ``busbw`` in the user's cache folder. Raises ValueError if a home
+    directory is needed and the user has none.
     """
     usual = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
     return None if text == "none" else expand_home(text or usual).absolute()
 
 
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """Return the type of a whole number from `minimum`."""
+def whole_number_type(minimum: int) -> Callable[[str], int]:
+    """Return the type of an argument that is a whole number of at least `minimum`."""
 
-    @argument
+    @argument_type
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
             raise ValueError(f"expected a whole number from {minimum}, got {text!r}")
@@ -82,8 +85,8 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     return parse
 
 
-@argument
-def seconds(text: str) -> float:
+@argument_type
+def parse_seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -93,9 +96,9 @@ def seconds(text: str) -> float:
     return number
 
 
-@argument
-def ratio(text: str) -> float:
-    """Return a ratio above 1, such as 1.25 for ``25%`` and for ``1.25x``."""
+@argument_type
+def parse_ratio(text: str) -> float:
+    """Return a loss as the ratio of two times, such as 1.25 for ``25%`` and for ``1.25x``."""
     match = _RATIO.fullmatch(text)
     number = float(match[1]) if match else 0.0
     value = 1 + number / 100 if match and match[2] == "%" else number
@@ -104,10 +107,13 @@ def ratio(text: str) -> float:
     return value
 
 
-def word_list(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return the type of a comma list of words, each of which is kept once."""
+def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Return the type of an argument that is a comma list of words from `choices`.
 
-    @argument
+    Its value has each word once.
+    """
+
+    @argument_type
     def parse(text: str) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
         for word in words:
@@ -118,76 +124,83 @@ def word_list(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     return parse
 
 
-@argument
-def device(text: str) -> Device | None:
-    """Return a class of device, None for ``auto``."""
+@argument_type
+def parse_device(text: str) -> Device | None:
+    """Return the requested class of device, None for ``auto``."""
     if text not in ("auto", *Device):
         raise ValueError(refusal(text, ("auto", *(device.value for device in Device))))
     return None if text == "auto" else Device(text)
 
 
-@argument
-def frameworks(text: str) -> tuple[str, ...]:
-    """Return the names of frameworks; none for ``auto``."""
-    return () if text == "auto" else word_list(tuple(FRAMEWORKS))(text)
+@argument_type
+def parse_frameworks(text: str) -> tuple[str, ...]:
+    """Return the requested frameworks, an empty tuple for ``auto``."""
+    return () if text == "auto" else word_list_type(tuple(FRAMEWORKS))(text)
 
 
-@argument
-def mesh(text: str) -> str:
-    """Return the canonical text of a mesh of two ranks or more."""
+@argument_type
+def parse_mesh(text: str) -> str:
+    """Return the canonical text of a mesh, which must have two ranks or more."""
     if math.prod(extents_of(text)) < 2:
         raise ValueError(f"expected a mesh of two ranks or more, got {text!r}")
     return mesh_text(text)
 
 
-@argument
-def python(text: str) -> tuple[str, str]:
-    """Return a framework and its interpreter."""
+@argument_type
+def parse_python(text: str) -> tuple[str, str]:
+    """Return the framework and the interpreter's absolute path in ``FRAMEWORK=INTERPRETER``."""
     framework, equals, name = text.partition("=")
     if not equals or framework not in FRAMEWORKS:
         names = ", ".join(FRAMEWORKS)
         raise ValueError(f"expected FRAMEWORK=INTERPRETER with one of {names}, got {text[:60]!r}")
-    return framework, _interpreter(name)
+    return framework, _find_interpreter(name)
 
 
-@argument
-def reference(text: str) -> dict[str, str]:
-    """Return interpreters by framework: one for all if none is named, none for ``baseline``."""
+@argument_type
+def parse_reference(text: str) -> dict[str, str]:
+    """Return the interpreters of --against by framework.
+
+    If `text` names no framework, all frameworks have the same interpreter. The result is empty for
+    ``baseline``, which means the locked stack.
+    """
     framework, equals, name = text.partition("=")
     if text == BASELINE:
         return {}
     if not equals or framework not in FRAMEWORKS:
-        return dict.fromkeys(FRAMEWORKS, _interpreter(text))
-    return {framework: _interpreter(name)}
+        return dict.fromkeys(FRAMEWORKS, _find_interpreter(text))
+    return {framework: _find_interpreter(name)}
 
 
-def _interpreter(name: str) -> str:
-    """Return the absolute path of an interpreter."""
+def _find_interpreter(name: str) -> str:
+    """Return the absolute path of an interpreter, which is a path or is found on PATH.
+
+    Raises ValueError if there is no such executable file.
+    """
     path = shutil.which(os.path.expanduser(name))
     if path is None:
         raise ValueError(f"{name!r} is not an executable program")
     return os.path.abspath(path)
 
 
-@argument
-def variable(text: str) -> tuple[str, str]:
-    """Return the name and the value of an environment variable."""
+@argument_type
+def parse_variable(text: str) -> tuple[str, str]:
+    """Return the name and the value of the environment variable in ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"expected NAME=VALUE, got {text!r}")
     return name, value
 
 
-@argument
-def injection(text: str) -> Injection:
-    """Return what ``delay:15%``, ``delay:20us@1M+4M`` or ``memory:1G`` injects."""
+@argument_type
+def parse_injection(text: str) -> Injection:
+    """Return the Injection that ``delay:15%``, ``delay:20us@1M+4M`` or ``memory:1G`` requests."""
     request, _, sizes = text.partition("@")
     kind, _, amount = request.partition(":")
     if kind not in list(Extra):
         raise ValueError(refusal(kind, [extra.value for extra in Extra]))
-    sizes_bytes = tuple(parse_payload(size) for size in sizes.split("+")) if sizes else ()
+    sizes_bytes = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
     if kind == Extra.MEMORY:
-        limit_bytes = parse_payload(amount)
+        limit_bytes = metrics.parse_payload(amount)
         return Injection(extra=Extra.MEMORY, limit_bytes=limit_bytes, payloads=sizes_bytes)
     match = _DELAY.fullmatch(amount)
     if match is None or float(match[1]) <= 0:
@@ -197,4 +210,6 @@ def injection(text: str) -> Injection:
     number, unit = float(match[1]), match[2]
     if unit == "%":
         return Injection(extra=Extra.DELAY, share=number / 100, payloads=sizes_bytes)
-    return Injection(extra=Extra.DELAY, seconds=number * _UNITS_S[unit], payloads=sizes_bytes)
+    return Injection(
+        extra=Extra.DELAY, seconds=number * _SECONDS_PER_UNIT[unit], payloads=sizes_bytes
+    )

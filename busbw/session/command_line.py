@@ -1,4 +1,4 @@
-"""The words of a command line and the settings of an ini file to the Options of a session."""
+"""Make the Options of a session from a command line and from the settings of an ini file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ from .errors import UsageError, usage_error
 from .option import Option, check_combination
 from .options import OPTIONS, Options
 
+# How many launches a session plans without --launches: with one stack, and of each of two stacks.
 _LAUNCHES = 3
 _LAUNCHES_OF_PAIRS = 6
 
 
 class OptionParser(argparse.ArgumentParser):
-    """A parser of options, which leaves out what is not passed."""
+    """An argument parser without defaults: its result lacks the options that were not passed.
+
+    It raises UsageError instead of exiting.
+    """
 
     def __init__(self, options: Iterable[Option] = OPTIONS.values()) -> None:
         super().__init__(
@@ -40,7 +44,7 @@ class OptionParser(argparse.ArgumentParser):
             self.add_argument(option.flag, **option.arguments)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError, whoever reads the command line."""
+        """Raise UsageError, which pytest and commands show in their own ways."""
         raise UsageError(message.removeprefix("argument "))
 
 
@@ -50,40 +54,47 @@ def read_options(
     root: Path,
     settings: Mapping[str, Sequence[str]] | None = None,
     other_outputs: Mapping[str, str] | None = None,
-    **others: Any,
+    **other_fields: Any,
 ) -> Options:
-    """Return the checked Options. Raises UsageError with what is wrong and what was expected.
+    """Return the checked Options of a session.
 
     Args:
-        words: The words of the command line; words of other options do not count.
-        root: The folder that baselines and a history are relative to.
-        settings: The texts of the ini file by option.
+        words: The words of the command line; words that are not options of sessions are ignored.
+        root: The folder to which the paths of baselines and of a history are relative.
+        settings: The texts in the ini file by option; an option that may be repeated has several.
         other_outputs: The files that pytest and its plugins write, by the option that names them.
-        others: Fields of Options that are no options.
+        other_fields: The values of fields of Options that the command line does not have, by field.
+
+    Raises:
+        UsageError: An option is wrong; the message says what was expected.
 
     """
-    values = _values(words, settings or {})
-    values["baselines"] = files.baselines_folder(root, values)
-    values["history"] = files.history_folder(root, values)
-    values["outputs"] = files.outputs(values, other_outputs or {})
-    values |= _frameworks(values)
-    values |= _ranks(values)
-    # The hosts read the values of their options later, so that nothing is taken out of `values`.
-    extra = {name: values[name] for name in extensions.names("OPTIONS") if name in values}
+    values = _option_values(words, settings or {})
+    values["baselines"] = files.checked_baselines_folder(root, values)
+    values["history"] = files.checked_history_folder(root, values)
+    values["outputs"] = files.checked_outputs(values, other_outputs or {})
+    values |= _framework_fields(values)
+    values |= _rank_fields(values)
+    # `values` keeps the options of extensions: the transport of --hosts reads some of them later.
+    extra = {name: values[name] for name in extensions.declared_names("OPTIONS") if name in values}
     options = Options(
         **{name: value for name, value in values.items() if name not in extra},
         extra=extra,
-        **others,
+        **other_fields,
     )
     launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
     return replace(options, launches=options.launches or launches)
 
 
-def _values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the values of all options that have one."""
+def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the parsed values of the options that were passed or have a setting, by option.
+
+    A passed option replaces its setting unless it may be repeated, and removes the settings of the
+    options that it excludes.
+    """
     parser = OptionParser()
     for word in words:
-        # Python 3.11 makes an empty list of such a value.
+        # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
         if word.startswith("--") and word.endswith("=--"):
             raise UsageError(f"{word[:-3]}: expected a value, got '--'")
     passed = vars(parser.parse_known_args(words)[0])
@@ -96,7 +107,7 @@ def _values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict
     check_combination([OPTIONS[name] for name in passed], {*stored, *passed})
     values = {**stored, **passed}
     values["python"] = [*stored.get("python", ()), *passed.get("python", ())]
-    values["require_baselines"] = "require_baselines" in passed or _is_required(*required)
+    values["require_baselines"] = "require_baselines" in passed or _requires_baselines(*required)
     stacks = values.get("against", ())
     values["uses_lock"] = {} in stacks
     values["against"] = [pair for stack in stacks for pair in stack.items()]
@@ -109,15 +120,21 @@ def _values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict
     return values
 
 
-def _is_required(text: str = "auto") -> bool:
-    """Return whether the setting requires baselines: by default in CI."""
+def _requires_baselines(text: str = "auto") -> bool:
+    """Return whether the setting `text` requires baselines; ``auto`` does in CI.
+
+    Raises ValueError for a text other than ``true``, ``false`` and ``auto``.
+    """
     if text not in ("auto", "true", "false"):
         raise ValueError(f"busbw_require_baselines: expected true, false or auto, got {text!r}")
     return bool(os.environ.get("CI")) if text == "auto" else text == "true"
 
 
-def _frameworks(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which frameworks are measured. Raises ValueError if a named one is not installed."""
+def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of Options that say which frameworks are measured, by field.
+
+    Raises ValueError if --frameworks names a framework that is not installed.
+    """
     names = values.get("frameworks", ())
     installed = tuple(
         name
@@ -127,7 +144,8 @@ def _frameworks(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in names:
         if name not in installed:
             raise ValueError(f"--frameworks: {name} is not installed here; {how_to_install(name)}")
-    # Frameworks with baselines of any machine; none if options select frameworks.
+    # The frameworks that have baselines of any machine. If options select frameworks, a framework
+    # that is not installed is no surprise.
     is_selected = names or values["uses_lock"] or values["against"]
     stored = frozenset() if is_selected else frameworks_below(values["baselines"])
     absent = tuple(name for name in USUAL if name in stored and name not in installed)
@@ -145,8 +163,11 @@ def how_to_install(framework: str) -> str:
     )
 
 
-def _ranks(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ranks of the mesh or of all processes, and the hosts. Raises ValueError."""
+def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields `ranks`, `processes`, `remote` and `axes` of Options.
+
+    Raises ValueError if the ranks, the processes, the mesh and its axes contradict each other.
+    """
     remote = hosts_of(values)
     processes = values.get("processes") or (remote.count if remote is not None else 1)
     each, ranks, mesh = values.get("ranks_per_process"), values.get("ranks"), values.get("mesh", "")
@@ -165,7 +186,7 @@ def _ranks(values: Mapping[str, Any]) -> dict[str, Any]:
     if "axes" in values:
         with usage_error(ValueError, where="--axes: "):
             axes = check_axes(values["axes"], mesh)
-        # All axes are the same as none.
+        # A collective along all axes is the same as a collective without --axes.
         axes = axes if len(names_of(axes)) < len(extents_of(mesh)) else ""
     return {
         "ranks": ranks if processes == 1 else needed,
@@ -176,5 +197,8 @@ def _ranks(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hosts_of(values: Mapping[str, Any]) -> Hosts | None:
-    """Return the hosts of --hosts or --cluster, None without them. Raises ValueError."""
-    return next((hook(values, os.environ) for hook in extensions.hooks("hosts_of")), None)
+    """Return the hosts that --hosts or --cluster names in `values`, None without these options.
+
+    Raises ValueError if the hosts cannot be found, or contradict other options.
+    """
+    return next((hook(values, os.environ) for hook in extensions.load_functions("hosts_of")), None)

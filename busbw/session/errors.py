@@ -1,4 +1,4 @@
-"""Errors that a user can repair, and the limits of the operating system that busbw can reach."""
+"""Errors that a user can repair, such as wrong options and limits of the operating system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ class UsageError(Exception):
     """Options, files or devices that cannot be used; the message says what was expected."""
 
 
+# As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
 usage_error = functools.partial(storage.raised_as, UsageError)
 
 _SPACE = "free some space, or set TMPDIR to a folder on another disk"
+# What the user can do about an error at a limit of the operating system, by its number.
 _REMEDIES: Mapping[int | None, str] = {
     errno.EMFILE: "raise the limit on open files (ulimit -n)",
     errno.ENFILE: "close files of other programs: the whole machine has too many open",
@@ -29,10 +31,10 @@ _REMEDIES: Mapping[int | None, str] = {
 
 
 @contextlib.contextmanager
-def explain_limits(error_type: type[Exception]) -> Iterator[None]:
-    """Turn an OSError at a limit into an `error_type` that says how to raise the limit.
+def raise_with_remedy(error_type: type[Exception]) -> Iterator[None]:
+    """Turn an OSError at a limit of the operating system into an `error_type` with the remedy.
 
-    Other errors are raised as they are.
+    The remedy is, for example, how to raise the limit. Other errors are raised unchanged.
     """
     try:
         yield

@@ -18,10 +18,10 @@ from busbw.report.results import is_results
 from .arguments import expand_home
 from .errors import usage_error
 
-# The folder of the history without --history.
-HISTORY = "BUSBW_HISTORY"
+# The environment variable that names the folder of the history if --history does not.
+HISTORY_VARIABLE = "BUSBW_HISTORY"
 
-# What --results=- names.
+# The value of --results that names the standard output.
 STANDARD_OUTPUT = Path("-")
 
 _PACKAGE = Path(busbw.__file__).parent
@@ -30,15 +30,21 @@ _PACKAGE = Path(busbw.__file__).parent
 def shipped_folder(name: str) -> Path:
     """Return a folder that busbw ships and never writes to.
 
-    The name is ``perf``, for the tests that measure, or ``baselines``, for published
-    figures and other baselines.
+    Args:
+        name: ``perf`` is the folder with the tests that measure, ``baselines`` is the folder with
+            published figures and other baselines.
+
     """
     installed = _PACKAGE / {"perf": "perf", "baselines": "shipped_baselines"}[name]
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
-def baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
-    """Return the folder of baselines; one that is named exists, or will be written."""
+def checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
+    """Return the folder of baselines, relative to `root`, from the `values` of the options.
+
+    Raises UsageError if --baselines names a missing folder that no option writes, if the folder
+    cannot be read, or if it cannot be written although an option writes it.
+    """
     folder = root / str(values.get("baselines", "baselines"))
     updates, prunes = ("update_baselines" in values, "prune_baselines" in values)
     with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
@@ -51,12 +57,20 @@ def baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
     return folder
 
 
-def history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
-    """Return the folder of the history, None for none; it is not among the baselines."""
-    text, baselines = values.get("history") or os.environ.get(HISTORY, ""), values["baselines"]
+def checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
+    """Return the folder of the history, relative to `root`; None for a session without a history.
+
+    Raises UsageError if the folder is in the folder of baselines, or cannot be written.
+    """
+    text, baselines = (
+        values.get("history") or os.environ.get(HISTORY_VARIABLE, ""),
+        values["baselines"],
+    )
     if not text:
         return None
-    with usage_error(ValueError, where=f"{'--history' if 'history' in values else HISTORY}: "):
+    with usage_error(
+        ValueError, where=f"{'--history' if 'history' in values else HISTORY_VARIABLE}: "
+    ):
         path = root / expand_home(text)
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(baselines)):
             raise ValueError(f"{path} is in {baselines}, which holds baselines only")
@@ -70,10 +84,11 @@ def is_named_csv(name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """A file that shows a session, requested by the option of its name.
+    """A kind of file that shows a session, such as a page; an option of the same name requests it.
 
-    `kind` names an earlier file, which `is_kind` recognizes by its text. `missing` says what has to
-    be installed, "" for nothing. `text` makes the file of a session that was judged.
+    `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``; `is_kind` says
+    whether the text of a file is of this kind. `missing` says what must be installed to make the
+    file, "" if nothing is missing. `text` is a function that returns the file's text for a Judged.
     """
 
     kind: str
@@ -82,40 +97,45 @@ class View:
     text: Callable[[Any], str]
 
 
-def view_of(name: str) -> View:
-    """Load a view, which an extension has in its table VIEWS."""
-    view: View = extensions.table("VIEWS", name)[name]()
+def load_view(name: str) -> View:
+    """Load the View that an extension declares for the option `name` in its table VIEWS."""
+    view: View = extensions.load_table("VIEWS", name)[name]()
     return view
 
 
-def outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict[str, Path]:
-    """Check the files that a session writes; return them by the name of the option.
+def checked_outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files that a session writes, by the option that names each file.
 
-    Each is another file, none of `other_outputs` by option, and replaces nothing but a file of its
-    own kind. Raises UsageError.
+    `other_outputs` has the files that other programs write in the same session, by option. Raises
+    UsageError if two options name the same file, or if a file cannot be written or holds something
+    of another kind.
     """
     taken = {Path(os.path.realpath(name)): option for option, name in other_outputs.items()}
     paths: dict[str, Path] = {}
-    for name in ("results", *extensions.names("VIEWS")):
+    for name in ("results", *extensions.declared_names("VIEWS")):
         text = values.get(name)
         if text == str(STANDARD_OUTPUT) and name == "results":
             paths[name] = STANDARD_OUTPUT
         elif text:
             with usage_error(ValueError, where=f"--{name}: "):
-                path = _output(name, Path(text).absolute(), values["baselines"])
+                path = _checked_output(name, Path(text).absolute(), values["baselines"])
                 if path in taken:
                     raise ValueError(f"{path} is the file of {taken[path]}, too")
                 paths[name], taken[path] = path, f"--{name}"
     return paths
 
 
-def _output(name: str, path: Path, baselines: Path) -> Path:
-    """Return the path of a file that may be written. Raises ValueError."""
-    if name == "results":
+def _checked_output(option: str, path: Path, baselines: Path) -> Path:
+    """Return the real path of the file that `option` names.
+
+    Raises ValueError if the file is in the folder `baselines`, cannot be written or holds something
+    of another kind, or if a library that makes the file is missing.
+    """
+    if option == "results":
         is_kind = is_csv if is_named_csv(path.name) else is_results
         storage.check_output(path, kind="earlier results of busbw", is_kind=is_kind)
     else:
-        view = view_of(name)
+        view = load_view(option)
         if view.missing:
             raise ValueError(view.missing)
         if path.name == "-":

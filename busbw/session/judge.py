@@ -1,6 +1,6 @@
-"""Measured → Judged: what each case is compared with, and on which terms.
+"""Judge a Measured: pass its measurements, baselines, levels and options to the rules.
 
-`busbw.judge` has the rules.
+The rules are in `busbw.judge`.
 """
 
 from __future__ import annotations
@@ -24,24 +24,29 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
-from .accept import accepts_slower
-from .levels import assess, today
+from .accept import accepts_slower_times
+from .levels import assess_machines, sessions_of_today
 from .state import Collected, Judged, Measured
 
 _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
 def judge_cases(measured: Measured) -> dict[Spec, Ruling]:
-    """Judge each case by itself: the verdict so far, and how many launches would decide it."""
-    rulings = _judge_pairs(measured) if measured.is_paired else _judge_stored(measured)
+    """Judge each case by itself, and return the Rulings by Spec.
+
+    A Ruling has the verdict so far, and the number of launches that would decide it.
+    """
+    rulings = (
+        _judge_interleaved(measured) if measured.is_paired else _judge_against_baselines(measured)
+    )
     return {spec: _add_findings(measured, spec, ruling) for spec, ruling in rulings.items()}
 
 
 def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
-    """Add the limits of the hardware, and what extensions notice at the case."""
+    """Add the ceiling of the hardware and the findings of extensions to the verdict of a case."""
     runs, key = measured.measurements[spec].runs, measured.machine.target.slice_key(spec)
     verdict = apply_ceiling(ruling.verdict, key, runs, paired=measured.is_paired)
-    merged = merge_findings(verdict, findings_at(measured, spec, verdict))
+    merged = merge_findings(verdict, findings_of_extensions(measured, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return Ruling(verdict=merged)
@@ -49,28 +54,29 @@ def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
     return replace(ruling, verdict=merged, is_doubted=is_doubted)
 
 
-def findings_at(measured: Measured, spec: Spec, verdict: Verdict) -> list[Finding]:
-    """Return what extensions notice at a case, of which `verdict` is the verdict so far."""
-    return [find(measured, spec, verdict) for find in extensions.table("FINDINGS").values()]
+def findings_of_extensions(measured: Measured, spec: Spec, verdict: Verdict) -> list[Finding]:
+    """Return the Findings of extensions at the case `spec`, whose verdict so far is `verdict`."""
+    return [find(measured, spec, verdict) for find in extensions.load_table("FINDINGS").values()]
 
 
-def _judge_pairs(measured: Measured) -> dict[Spec, Ruling]:
-    terms, jobs = _terms(measured), measured.jobs
+def _judge_interleaved(measured: Measured) -> dict[Spec, Ruling]:
+    """Judge each case by the pairs of launches of the two interleaved stacks."""
+    terms, jobs = _judging_terms(measured), measured.jobs
     pairs = {spec: (measured.references[spec], measured.measurements[spec]) for spec in jobs}
-    # Two strategies can be two names of one Case.
+    # Two Specs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
     prior = estimate_prior_of_pairs(cases.values(), terms)
     return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
 
 
-def _judge_stored(measured: Measured) -> dict[Spec, Ruling]:
-    """Judge each case by its baseline and the usual times since."""
-    assessments, terms = assess(measured), _terms(measured)
+def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
+    """Judge each case by its baseline, and by the sessions of the history since the baseline."""
+    assessments, terms = assess_machines(measured), _judging_terms(measured)
     rulings = {}
     for spec, job in measured.jobs.items():
         measurement, assessment = measured.measurements[spec], assessments.get(job.key)
         stored, budget = job.stored.baseline, terms.policy.budget
-        accept_all = accepts_slower(measured.options, stored, measurement, budget)
+        accept_all = accepts_slower_times(measured.options, stored, measurement, budget)
         rulings[spec] = judge_case(
             spec,
             measurement,
@@ -84,7 +90,7 @@ def _judge_stored(measured: Measured) -> dict[Spec, Ruling]:
     return rulings
 
 
-def _terms(measured: Measured) -> Terms:
+def _judging_terms(measured: Measured) -> Terms:
     options = measured.options
     return Terms(
         policy=measured.policy,
@@ -97,89 +103,108 @@ def _terms(measured: Measured) -> Terms:
     )
 
 
-def judge(measured: Measured, skip: str = "") -> Judged:
-    """Judge all cases and the session; `skip` is an option that requests to skip benchmarks."""
-    rulings, assessments = judge_cases(measured), assess(measured)
+def judge_measured(measured: Measured, skip_option: str = "") -> Judged:
+    """Judge all cases and the session.
+
+    `skip_option` is the option of pytest-benchmark by which the user skips benchmarks, empty
+    without it.
+    """
+    rulings, assessments = judge_cases(measured), assess_machines(measured)
     verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     groups = fit_groups(list(verdicts.values()), measured.policy, interleaved=measured.is_paired)
     verdicts = note_injections(verdicts, measured.measurements)
-    losses = _losses(measured, assessments)
+    losses = _find_losses(measured, assessments)
     context = replace(
-        _context(measured, verdicts, rulings, skip),
-        slower=(*_slower_texts(measured, assessments, losses, rulings), *curve_texts(groups)),
+        _session_context(measured, verdicts, rulings, skip_option),
+        slower=(
+            *_slower_framework_texts(measured, assessments, losses, rulings),
+            *slower_curve_texts(groups),
+        ),
         drift=losses_text(
             [loss for loss in losses if isinstance(loss.name, str) and loss.state.is_gradual]
         ),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
         noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
     )
-    # Losses that are over, and accepted sessions that were unlike all sessions since.
+    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
+    # An update that accepts all times replaces such an accepted session.
     texts = [repaired_text] if context.accepts_all else [repaired_text, odd_text]
     notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(context, notes=(*context.notes, *notes))
     judged = Judged(
         collected=measured.collected,
-        session=judge_session(
+        session_verdict=judge_session(
             list(verdicts.values()), list(measured.measurements.values()), context
         ),
         verdicts=verdicts,
         observed=measured,
         groups=groups,
-        moved=_moved(measured, assessments, losses),
+        replaced_cases=_find_replaced_cases(measured, assessments, losses),
     )
-    for verdict_with_finding in extensions.hooks("session_findings"):
-        judged = replace(judged, session=verdict_with_finding(judged))
+    for verdict_with_finding in extensions.load_functions("session_findings"):
+        judged = replace(judged, session_verdict=verdict_with_finding(judged))
     return judged
 
 
-def give_up(
+def fail_all_cases(
     collected: Collected, specs: Sequence[Spec], reason: str, outcome: Outcome = Outcome.FAILED
 ) -> Judged:
-    """Judge a session that found no machine: every case has `outcome`, and fails."""
+    """Return the Judged of a session that found no machine: every case fails with `outcome`.
+
+    `reason` is the text of all verdicts.
+    """
     outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
     verdict = partial(Verdict, outcome=outcome, failed=True, text=reason)
     return Judged(
         collected=collected,
-        session=SessionVerdict(outcomes=outcomes, text=reason),
+        session_verdict=SessionVerdict(outcomes=outcomes, text=reason),
         verdicts={spec: verdict(spec=spec) for spec in specs},
     )
 
 
-def _context(
-    measured: Measured, verdicts: Mapping[Spec, Verdict], rulings: Mapping[Spec, Ruling], skip: str
+def _session_context(
+    measured: Measured,
+    verdicts: Mapping[Spec, Verdict],
+    rulings: Mapping[Spec, Ruling],
+    skip_option: str,
 ) -> SessionContext:
-    options, elsewhere = measured.options, _other_ranks(measured)
-    is_required = bool(elsewhere) and options.require_baselines
+    options, other_ranks_text = measured.options, _other_ranks_text(measured)
+    is_required = bool(other_ranks_text) and options.require_baselines
     suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
     reasons = (
-        _missing(measured, verdicts),
-        *_fallbacks(measured),
-        elsewhere if is_required else "",
+        _unmeasured_text(measured, verdicts),
+        *_fallback_texts(measured),
+        other_ranks_text if is_required else "",
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
         measured.lost,
-        skip and f"{skip} asks that benchmarks be skipped; a skipped session is not green",
+        skip_option
+        and f"{skip_option} asks that benchmarks be skipped; a skipped session is not green",
     )
     return SessionContext(
-        terms=_terms(measured),
+        terms=_judging_terms(measured),
         has_baselines=not measured.is_paired,
-        # Out of memory is stored as the machine's own limit.
+        # Running out of memory under --memory-limit says nothing of the machine's own memory.
         accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
         reasons=tuple(filter(None, reasons)),
-        notes=("" if is_required else elsewhere,),
+        notes=("" if is_required else other_ranks_text,),
         accepts_all=options.update_baselines == "all",
         doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 
 
-def _slower_texts(
+def _slower_framework_texts(
     measured: Measured,
     assessments: _Assessments,
     losses: Iterable[Loss],
     rulings: Mapping[Spec, Ruling],
 ) -> Iterator[str]:
-    """Yield what all cases of a framework lost, unless it is doubted that some are slower."""
+    """Yield the losses that all cases of a framework share, today and over several sessions.
+
+    Today's loss is left out if a finding already explains a slower case of that framework. Gradual
+    losses are left out: they are a DRIFT.
+    """
     counts = Counter(job.case.framework for job in measured.jobs.values())
     doubted = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
@@ -192,13 +217,13 @@ def _slower_texts(
             yield loss.text
 
 
-def curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
-    """Return the latencies and bandwidths that no single payload shows to be worse."""
+def slower_curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
+    """Return a text for each curve whose latency or bandwidth became worse between two stacks."""
     return [f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted]
 
 
-def _losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
-    sessions = today(measured)
+def _find_losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
+    sessions = sessions_of_today(measured)
     return [
         loss
         for key, assessment in assessments.items()
@@ -206,28 +231,31 @@ def _losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
     ]
 
 
-def _moved(
+def _find_replaced_cases(
     measured: Measured, assessments: _Assessments, losses: Iterable[Loss]
 ) -> frozenset[Case]:
-    """Return the cases whose stored times an update replaces, even if the session looks unchanged.
+    """Return the cases whose stored times an update replaces, even if the case is PASS today.
 
-    These are cases with a loss that lasts, cases of which the accepted session was odd, and all
-    cases of a session that is noisier than usual. With a reason they are also the cases of
-    frameworks that are slower as a whole.
+    These are the cases with a loss of several sessions, the cases whose accepted session all
+    later sessions contradict, and all cases of a session that is noisier than usual. With
+    --accept-regression they are also the cases of frameworks that are slower as a whole.
     """
-    moved: set[Case | str] = {loss.name for loss in losses}
+    names: set[Case | str] = {loss.name for loss in losses}
     for assessment in assessments.values():
-        moved.update(odd_sessions(assessment))
+        names.update(odd_sessions(assessment))
         if assessment.is_noisy:
-            moved.update(assessment.shared)
+            names.update(assessment.shared)
         if measured.options.accept_regression:
-            moved |= assessment.slower
+            names |= assessment.slower
     cases = {job.case for job in measured.jobs.values()}
-    return frozenset(case for case in cases if moved & {case, case.framework})
+    return frozenset(case for case in cases if names & {case, case.framework})
 
 
-def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> str:
-    """Return why selected frameworks with baselines here were not measured; empty for none."""
+def _unmeasured_text(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> str:
+    """Return why selected frameworks that have baselines on this machine were not measured.
+
+    The text is empty if all of these frameworks were measured, or if two stacks are interleaved.
+    """
     unreached = {*measured.machine.target.unreached, *measured.options.absent_frameworks}
     texts = {
         spec.framework: verdict.text
@@ -241,14 +269,15 @@ def _missing(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> str:
     return text and f"cases that have a baseline were not measured: {text}"
 
 
-def _other_ranks(measured: Measured) -> str:
-    """Return such as ``8 ranks here until 2026-11-20, 7 today``, if no option chose the ranks.
+def _other_ranks_text(measured: Measured) -> str:
+    """Return a text such as ``8 ranks here until 2026-11-20, 7 today``.
 
-    The text is empty unless this kind of device has baselines of other ranks, and none of today's.
+    The text is empty if today's number of ranks has baselines on this kind of device, if no other
+    number has baselines, or if an option chose the number of ranks.
     """
     options, key = measured.options, measured.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
-    # Two processes share the only GPU: there may have been more GPUs.
+    # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
     if (is_chosen and not key.shared) or measured.is_paired or not measured.jobs:
         return ""
     dates = other_ranks(options.baselines, key)
@@ -259,8 +288,11 @@ def _other_ranks(measured: Measured) -> str:
     return f"{plural(ranks, 'rank')} here until {date}, {key.ranks} today{shared}"
 
 
-def _fallbacks(measured: Measured) -> list[str]:
-    """Return clocks and algorithms that differ from the baseline's, though no option chose them."""
+def _fallback_texts(measured: Measured) -> list[str]:
+    """Return a text for each default clock or strategy that differs from that of the baseline.
+
+    Clocks and strategies that an option chose are left out.
+    """
     texts = []
     for spec, job in measured.jobs.items():
         case, baseline = job.case, job.stored.baseline

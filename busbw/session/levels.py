@@ -1,4 +1,4 @@
-"""The levels of a machine, from baselines and history, and today's launches compared with them."""
+"""Read the levels of machines from baselines and history, and assess today's launches by them."""
 
 from __future__ import annotations
 
@@ -34,21 +34,24 @@ from .state import Collected, Measured, TimedJob
 def read_levels(
     collected: Collected, keys: Iterable[EnvironmentKey], device: Device
 ) -> dict[EnvironmentKey, Levels]:
-    """Read the levels of machines.
+    """Return the Levels of each machine in `keys` that has baselines, by the policy of `device`.
 
-    Raises BaselineError, HistoryError and OSError for files that cannot be read, or contradict each
-    other or the clock.
+    Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
+    read, contradict each other, or have a date in the future.
     """
     levels = {}
     for key in dict.fromkeys(keys):
-        built = build_levels(_stored_times(collected, key), POLICIES[device])
+        built = build_levels(_read_stored_times(collected, key), POLICIES[device])
         if built is not None:
             levels[key] = built
     return levels
 
 
-def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
-    """Return baselines by framework, and the history from the year of the oldest baseline on."""
+def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
+    """Read the baselines and the history of the machine `key`, and return them by framework.
+
+    The history is read from the year of the oldest baseline on.
+    """
     options = collected.options
     files = {
         name: all_at(options.baselines, key, name)
@@ -69,7 +72,7 @@ def _stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, Stored
         name: StoredTimes(
             baselines=[baseline for baseline in several if not baseline.oom],
             history=earlier(lines, Series(framework=name)),
-            since=_acknowledged(several, known_changes, str(key.folder)),
+            since=_acknowledged_moments(several, known_changes, str(key.folder)),
         )
         for name, several in stored.items()
     }
@@ -82,10 +85,19 @@ def _check_agreement(
     lines: Sequence[Line],
     known_changes: Sequence[Acknowledged],
 ) -> None:
-    """Check baselines and the history of a machine against each other and the clock.
+    """Check that the baselines and the history of a machine agree with each other and the clock.
 
-    Raises BaselineError for a baseline that its lines in the history contradict, and BaselineError
-    or HistoryError for a session or an accepted change in the future.
+    Args:
+        collected: The session, whose beginning is the present moment.
+        key: The machine.
+        files: The files of its baselines.
+        lines: The lines of its history, oldest first.
+        known_changes: The changes that the user acknowledged.
+
+    Raises:
+        BaselineError: A baseline contradicts its lines in the history, or has a date in the future.
+        HistoryError: The history or an acknowledged change has a date in the future.
+
     """
     options, began, error = collected.options, collected.began, agreement.DisagreementError
     stored = [(file, baseline) for file in files for baseline in file.baselines]
@@ -111,10 +123,13 @@ def _check_agreement(
             agreement.check_moment(line.case, line, began)
 
 
-def _acknowledged(
+def _acknowledged_moments(
     baselines: Sequence[Baseline], known_changes: Sequence[Acknowledged], folder: str
 ) -> dict[Case, datetime]:
-    """Return when the newest acknowledged change of each case began."""
+    """Return the beginning of the newest acknowledged change of each case that has a change.
+
+    `folder` is the folder of the machine, which a change may name.
+    """
     since: dict[Case, datetime] = {}
     for change in sorted(known_changes, key=lambda change: change.since):
         cases = [b.case for b in baselines if change.matches(b.case.name, folder)]
@@ -122,24 +137,27 @@ def _acknowledged(
     return since
 
 
-def assess(measured: Measured) -> dict[EnvironmentKey, Assessment]:
-    """Judge the launches of the machines with levels."""
+def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
+    """Return an Assessment of today's launches for each machine that has levels."""
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
-    for job, measurement in without_failures(measured, measured.measurements):
+    for job, measurement in jobs_without_failures(measured, measured.measurements):
         if job.key in measured.levels:
             launches_s = tuple(launch_time_s(run) for run in measurement.runs)
             times_s.setdefault(job.key, {})[job.case] = launches_s
-    ticks_s, launches = _ticks_s(measured), measured.plan.launches
+    ticks_s, launches = _find_ticks_s(measured), measured.plan.launches
     return {
         key: measured.levels[key].assess(today, measured.policy, launches=launches, ticks_s=ticks_s)
         for key, today in times_s.items()
     }
 
 
-def _ticks_s(measured: Measured) -> dict[Case, float]:
-    """Return the steps of the clock in seconds, by case, if the first launches show steps."""
+def _find_ticks_s(measured: Measured) -> dict[Case, float]:
+    """Return the tick of the clock in seconds, for each case whose samples show that it ticks.
+
+    Only the planned launches count, not the launches that confirm a suspicion.
+    """
     ticks_s = {}
-    for job, measurement in without_failures(measured, measured.measurements):
+    for job, measurement in jobs_without_failures(measured, measured.measurements):
         runs = measurement.runs[: measured.plan.launches]
         tick = tick_s([sample for run in runs for sample in run.samples_s])
         if tick:
@@ -147,10 +165,13 @@ def _ticks_s(measured: Measured) -> dict[Case, float]:
     return ticks_s
 
 
-def without_failures(
+def jobs_without_failures(
     measured: Measured, measurements: Mapping[Spec, Measurement]
 ) -> Iterator[tuple[TimedJob, Measurement]]:
-    """Yield the jobs that were measured and of which no launch failed."""
+    """Yield each job that has launches and no failed launch, with its Measurement.
+
+    `measurements` are those of the candidate or of the reference stack.
+    """
     for spec, job in measured.jobs.items():
         measurement = measurements[spec]
         if measurement.runs and not measurement.failures:
@@ -160,7 +181,11 @@ def without_failures(
 def record_of(
     measured: Measured, measurement: Measurement, flags: Mapping[str, str] | None = None
 ) -> Record:
-    """Return the record of a measurement, with the `flags` of a locked stack or of this session."""
+    """Return the Record of the launches of a case, to store in a baseline or the history.
+
+    `flags` are the environment variables of a locked stack; None means the surroundings of this
+    session.
+    """
     environment, runs = measured.environment, measurement.runs
     return Record(
         moment=moment_text(measured.collected.began),
@@ -175,7 +200,7 @@ def record_of(
 
 
 def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the extra values that all launches have alike."""
+    """Return the extra values that are equal in all launches, by name."""
     first = launches[0] if launches else {}
     return {
         name: value
@@ -185,7 +210,10 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
 
 
 def surroundings_of(measured: Measured) -> dict[str, str]:
-    """Return what may explain another level: load, clock frequency, flags."""
+    """Return the flags, the load and the clock frequency of the machine, as texts by name.
+
+    They may explain why another session has another level.
+    """
     environment = measured.environment
     surroundings = dict(environment.flags)
     if environment.load is not None:
@@ -195,19 +223,20 @@ def surroundings_of(measured: Measured) -> dict[str, str]:
     return surroundings
 
 
-def today(measured: Measured) -> dict[EnvironmentKey, Session]:
-    """Return today's session on each machine with levels, as later sessions will see it."""
+def sessions_of_today(measured: Measured) -> dict[EnvironmentKey, Session]:
+    """Return a stored Session with today's records for each machine that has levels."""
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
-    for job, measurement in without_failures(measured, measured.measurements):
+    for job, measurement in jobs_without_failures(measured, measured.measurements):
         if job.key in measured.levels:
             records.setdefault(job.key, {})[job.case] = record_of(measured, measurement)
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 
-def baseline_changes(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield each framework, the date of its newest baseline, and what differs from it today.
+def changes_since_baselines(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the frameworks whose versions or surroundings differ from their newest baseline.
 
-    Differences are those of versions and flags. Nothing is measured yet.
+    Each comes with the date of the newest baseline, and with texts of the differences such as
+    ``jax 0.10.1 -> 0.10.2``. `measured` needs no measurements yet.
     """
     newest: dict[str, Record] = {}
     for job in measured.jobs.values():

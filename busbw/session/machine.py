@@ -1,4 +1,4 @@
-"""The machine of a session: the devices that each framework finds in a worker, and the software."""
+"""Find the machine of a session: probe devices and software with a worker of each framework."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ from .errors import UsageError, usage_error
 from .options import Options
 from .state import Machine
 
-# How many processes share a single GPU: two ranks are the least that a collective has.
-_SHARING = 2
+# How many processes share a single GPU: a collective needs two ranks, and busbw uses no more.
+_SHARING_PROCESSES = 2
 _SHARING_TEXT = (
     "one GPU found, and a single rank is no collective: 2 processes share it; NCCL treats "
     "processes as hosts: not the bandwidth of a GPU or of its links"
 )
 
 
-def check_before_lock(options: Options, specs: Sequence[Spec], executor: Executor) -> None:
-    """Raise UsageError for what is known to fail without the devices.
+def check_options_before_lock(options: Options, specs: Sequence[Spec], executor: Executor) -> None:
+    """Raise UsageError for a request that is known to fail before devices are opened.
 
-    Another session may hold the machine's lock for many minutes.
+    The user need not wait for this error until the session has the machine's lock, which another
+    session may hold for many minutes.
     """
-    ranks = virtual_ranks(options)
+    ranks = requested_ranks(options)
     if ranks is None and options.device is Device.CPU:
         ranks = VIRTUAL_RANKS
     with usage_error(GridError):
@@ -51,9 +52,10 @@ def check_before_lock(options: Options, specs: Sequence[Spec], executor: Executo
             if ranks is not None and spec.is_sized:
                 grid.check_blocks(spec, ranks)
     with usage_error(ValueError):
-        for check in extensions.hooks("check_host"):
+        for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
-    # If the kernel shows a chip, opening it could disturb the session that uses it.
+    # A missing TPU is reported at once. A TPU chip that the kernel shows is probed under the lock,
+    # because opening the chip could disturb the session that uses it.
     if options.device is Device.TPU and options.remote is None and not has_tpu_chips():
         find_machine(options, specs, executor)
 
@@ -61,23 +63,32 @@ def check_before_lock(options: Options, specs: Sequence[Spec], executor: Executo
 def find_machine(
     options: Options, specs: Sequence[Spec], executor: Executor
 ) -> tuple[Options, Machine]:
-    """Return the devices to measure `specs` on, and the options with which processes use them.
+    """Probe the devices to measure `specs` on; return the options to measure with, and the Machine.
 
-    Two processes share a single GPU. Raises UsageError if there are no devices, and HostError
-    without an answer of a worker.
+    The options change only if two processes must share a single GPU.
+
+    Raises:
+        UsageError: The requested devices or frameworks are missing.
+        HostError: A worker cannot be started, or does not answer.
+
     """
     selected = dict.fromkeys(spec.framework for spec in specs)
     frameworks = [name for name in selected if name not in options.absent_frameworks]
     if not frameworks:
         name = next(iter(selected))
         raise UsageError(f"{name} is not installed here; {how_to_install(name)}")
-    probes = [_probe(options, name, options.device, executor) for name in frameworks]
-    if _is_shared(options, probes):
-        options = replace(options, device=Device.GPU, processes=_SHARING, ranks=_SHARING)
-        options = replace(options, shared_devices=1)
+    probes = [_probe_framework(options, name, options.device, executor) for name in frameworks]
+    if _must_share_gpu(options, probes):
+        options = replace(
+            options,
+            device=Device.GPU,
+            processes=_SHARING_PROCESSES,
+            ranks=_SHARING_PROCESSES,
+            shared_devices=1,
+        )
         for index, alone in enumerate(probes):
             if FRAMEWORKS[alone.framework].shares_devices:
-                probes[index] = _probe(options, alone.framework, Device.GPU, executor)
+                probes[index] = _probe_framework(options, alone.framework, Device.GPU, executor)
     with usage_error(GridError, where=f"--device={options.device}: " if options.device else ""):
         target = grid.choose_target(
             device=options.device,
@@ -86,20 +97,24 @@ def find_machine(
             named=frameworks if options.names_frameworks else (),
         )
     reached = [probe for probe in probes if probe.framework in target.sets]
-    _check_memory(options, target.device, reached)
+    _check_memory_limit(options, target.device, reached)
     if options.shared_devices:
         target = replace(target, reason=_SHARING_TEXT)
     return options, Machine(target=target, probes=tuple(probes))
 
 
-def _is_shared(options: Options, probes: Sequence[Probe]) -> bool:
-    """Tell whether a single GPU is attached and no other number of ranks is requested."""
+def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
+    """Tell whether two processes must share a GPU to make a collective.
+
+    They must if a single GPU is attached, and the options request neither another device, nor
+    several processes, nor another number of ranks.
+    """
     is_possible = options.processes == 1 and options.remote is None
     if not is_possible or options.device not in (None, Device.GPU):
         return False
-    if virtual_ranks(options) not in (None, _SHARING):
+    if requested_ranks(options) not in (None, _SHARING_PROCESSES):
         return False
-    # By default a TPU is taken first, and several GPUs are used as they are.
+    # By default a TPU is used before a GPU, and several GPUs need not be shared.
     attached = [
         (FRAMEWORKS[probe.framework].shares_devices, devices)
         for probe in probes
@@ -110,16 +125,20 @@ def _is_shared(options: Options, probes: Sequence[Probe]) -> bool:
     return is_gpu and all(devices.ranks == 1 for _, devices in attached)
 
 
-def add_reference(
+def add_reference_probes(
     options: Options, machine: Machine, frameworks: Sequence[str], executor: Executor
 ) -> Machine:
-    """Add the devices of the reference stack, which must differ from ours. Raises UsageError."""
+    """Return `machine` with a probe of each of `frameworks` in the reference stack.
+
+    Raises UsageError if both stacks load a framework from the same files and no option changes one
+    of the stacks, and HostError if a worker does not answer.
+    """
     references, device = [], machine.target.device
     for ours in machine.probes:
         name = ours.framework
         if name not in frameworks:
             continue
-        reference = _probe(options, name, device, executor, Side.REFERENCE)
+        reference = _probe_framework(options, name, device, executor, Side.REFERENCE)
         python, other = (
             starter_of(options, name, side).python for side in (Side.CANDIDATE, Side.REFERENCE)
         )
@@ -128,19 +147,22 @@ def add_reference(
         if name in options.against and not is_changed and reference.framework_path == path:
             raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
         references.append(reference)
-    _check_memory(options, device, references)
+    _check_memory_limit(options, device, references)
     return replace(machine, references=tuple(references))
 
 
-def _probe(
+def _probe_framework(
     options: Options,
     framework: str,
     device: Device | None,
     executor: Executor,
     side: Side = Side.CANDIDATE,
 ) -> Probe:
-    """Return the devices that one framework finds. Raises HostError."""
-    starter = starter_of(options, framework, side, device=device, ranks=virtual_ranks(options))
+    """Return the devices and the software that a worker of `framework` finds in the stack `side`.
+
+    Raises HostError if the worker does not answer.
+    """
+    starter = starter_of(options, framework, side, device=device, ranks=requested_ranks(options))
     try:
         return probe(starter, executor)
     except HostError as error:
@@ -149,12 +171,16 @@ def _probe(
         raise type(error)(f"the reference: {error}") from error
 
 
-def virtual_ranks(options: Options) -> int | None:
-    """Return the number of virtual devices to create at start, None for the usual number."""
+def requested_ranks(options: Options) -> int | None:
+    """Return the number of ranks that --ranks or --mesh requests, None without these options.
+
+    On a CPU a worker starts with this number of virtual devices.
+    """
     return options.ranks or (math.prod(extents_of(options.mesh)) if options.mesh else None)
 
 
 def python_of(options: Options, framework: str) -> str:
+    """Return the path of the interpreter that measures `framework` in the candidate stack."""
     return options.python.get(framework, sys.executable)
 
 
@@ -166,7 +192,16 @@ def starter_of(
     device: Device | None = None,
     ranks: int | None = None,
 ) -> Starter:
-    """Return how to start workers of a framework in one of the two stacks."""
+    """Return a Starter, which says how to start workers of `framework` in the stack `side`.
+
+    Args:
+        options: The options of the session.
+        framework: The framework that the workers import.
+        side: The candidate, or the reference if two stacks are interleaved.
+        device: The class of device to use, None to let the worker look for all classes.
+        ranks: The number of ranks, None for all devices or the default number on a CPU.
+
+    """
     starter = Starter(
         python=python_of(options, framework),
         framework=framework,
@@ -187,8 +222,8 @@ def starter_of(
     return replace(starter, python=stack.python, environment=flags, unset=tuple(variables.STACK))
 
 
-def _check_memory(options: Options, device: Device, probes: Sequence[Probe]) -> None:
-    """Raise UsageError if a worker does not fit under --memory-limit, the limit of a host."""
+def _check_memory_limit(options: Options, device: Device, probes: Sequence[Probe]) -> None:
+    """Raise UsageError if a worker alone takes more memory than --memory-limit allows on a CPU."""
     limit_bytes = options.memory_limit
     if limit_bytes is None or device is not Device.CPU:
         return
@@ -201,17 +236,20 @@ def _check_memory(options: Options, device: Device, probes: Sequence[Probe]) -> 
             )
 
 
-def key_on(target: Target, framework: str) -> EnvironmentKey:
-    """Return the key of a framework's collectives on all devices."""
+def key_of_all_devices(target: Target, framework: str) -> EnvironmentKey:
+    """Return the environment key of a collective of `framework` over all devices of `target`."""
     return target.key(Spec(framework=framework, payload_bytes=1))
 
 
-def environment_of(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:
-    """Return the environment on `key`, or else on all devices."""
+def make_environment(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:
+    """Return the Environment of a session, with the versions and flags that the probes found.
+
+    `key` is the key to record; None means the key of all devices.
+    """
     target = machine.target
     reached = [probe for probe in machine.probes if probe.framework in target.sets]
     return Environment(
-        key=key or key_on(target, reached[0].framework),
+        key=key or key_of_all_devices(target, reached[0].framework),
         device=target.device,
         reason=target.reason,
         versions={probe.framework: probe.versions for probe in reached},
@@ -219,15 +257,19 @@ def environment_of(options: Options, machine: Machine, key: EnvironmentKey | Non
         framework_paths={probe.framework: probe.framework_path for probe in reached},
         not_found=target.not_found,
         host=platform.node(),
-        commit=_commit(),
+        commit=_git_commit(),
         load=os.getloadavg()[0],
-        clock_mhz=_clock_mhz() if target.device is Device.CPU else None,
-        changed=_changed(options),
+        clock_mhz=_read_clock_mhz() if target.device is Device.CPU else None,
+        changed=_changed_text(options),
     )
 
 
-def _changed(options: Options) -> str:
-    """Return what options change on purpose, without values that may be secrets."""
+def _changed_text(options: Options) -> str:
+    """Return the environment variables and the injection by which options change the stacks.
+
+    Values of variables that may be secrets are left out. The text is empty if no option changes a
+    stack.
+    """
     sides = []
     for side in (options.try_env, options.against_env):
         recorded = variables.recorded(side, os.path.expanduser("~"))
@@ -239,16 +281,16 @@ def _changed(options: Options) -> str:
     return f"candidate: {candidate or 'none'}; reference: {reference or 'none'}"
 
 
-def _clock_mhz() -> float | None:
-    """Return the processor's clock frequency, the mean over cores; None if it is unknown."""
+def _read_clock_mhz() -> float | None:
+    """Return the processor's present clock frequency, the mean over cores; None if unknown."""
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     frequencies = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, flags=re.MULTILINE)
     return statistics.fmean(map(float, frequencies)) if frequencies else None
 
 
-def _commit() -> str:
-    """Return the commit of the current folder, "" if it is in no repository."""
+def _git_commit() -> str:
+    """Return the commit of the current folder, "" if it is in no repository of git."""
     command = ["git", "rev-parse", "--short=12", "HEAD"]
     try:
         git = subprocess.run(command, capture_output=True, check=False, text=True, timeout=10)

@@ -1,4 +1,7 @@
-"""Measured, of nothing yet → Measured: all cases, then the undecided cases while time is left."""
+"""Measure all cases, then the undecided cases again while --time-budget is left.
+
+The functions take a Measured without measurements, which `resolve.py` makes, and fill it.
+"""
 
 from __future__ import annotations
 
@@ -25,47 +28,52 @@ from .state import Measured
 
 
 class Observer(NamedTuple):
-    """What an extension observes while cases are measured.
+    """Two functions with which an extension observes the machine while cases are measured.
 
-    `observe` is called with each case that was measured, and with None before the first case of a
-    launch. `value` returns the extra value so far, None for none.
+    `observe` is called with each case after it was measured, and with None before the first case of
+    a launch. `value` returns the extra value that was observed so far, or None if there is no value
+    yet.
 
-    An extension has a table OBSERVERS, from the name of the extra value to a function of what will
-    be measured and of the Executor. The function returns an Observer, or None where there is
-    nothing to observe.
+    An extension declares observers in its table OBSERVERS, by the name of the extra value, as
+    functions of a Measured without measurements and of the Executor. Such a function returns an
+    Observer, or None if there is nothing to observe.
     """
 
     observe: Callable[[Case | None], None]
     value: Callable[[], object]
 
 
-def observers_of(resolved: Measured, executor: Executor) -> dict[str, Observer]:
-    """Return the observers of all extensions, by the names of their values."""
-    makers = extensions.table("OBSERVERS")
+def make_observers(resolved: Measured, executor: Executor) -> dict[str, Observer]:
+    """Return the Observers of all extensions, by the names of their extra values."""
+    makers = extensions.load_table("OBSERVERS")
     observers = {name: make(resolved, executor) for name, make in makers.items()}
     return {name: observer for name, observer in observers.items() if observer is not None}
 
 
-def values_of(observers: Mapping[str, Observer]) -> dict[str, Any]:
-    """Return the extra values of a session so far."""
+def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
+    """Return the extra values that `observers` have so far, by name."""
     values = {name: observer.value() for name, observer in observers.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def measure(
+def measure_cases(
     resolved: Measured,
     executor: Executor,
     display: Display,
     keep: Callable[[Measured], None],
 ) -> Measured:
-    """Measure until a host is lost; what was measured goes to `keep`, also after an interrupt."""
+    """Measure the jobs of a session, and return the Measured with the measurements.
+
+    If a host is lost, measuring ends, and the result names the host. `keep` receives the same
+    result, also after an interrupt, which is raised.
+    """
     if not resolved.jobs:
         return resolved
-    measuring = _Measuring(resolved, executor, display)
+    measurer = _Measurer(resolved, executor, display)
     begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
-        measuring.schedule.run()
-        measuring.measure_undecided()
+        measurer.schedule.run()
+        measurer.measure_undecided()
     except HostError as error:
         lost = str(error)
     except KeyboardInterrupt:
@@ -73,23 +81,25 @@ def measure(
         raise
     finally:
         measured = replace(
-            measuring.so_far(lost),
+            measurer.measured_so_far(lost),
             measuring_s=time.monotonic() - begun_s,
             spent_s=dict(executor.spent_s),
             interrupted=interrupted,
             lost=lost,
         )
         keep(measured)
-        display.end("interrupted after" if interrupted else "measured in", measured.measuring_s)
+        display.write_duration(
+            "interrupted after" if interrupted else "measured in", measured.measuring_s
+        )
     return measured
 
 
-class _Measuring:
-    """The schedule of a session, and what was measured so far."""
+class _Measurer:
+    """Measures the jobs of a session by a Schedule, which keeps the measurements."""
 
     def __init__(self, resolved: Measured, executor: Executor, display: Display) -> None:
         self._resolved, self._display = resolved, display
-        self._observers = observers_of(resolved, executor)
+        self._observers = make_observers(resolved, executor)
         options, device = resolved.options, resolved.machine.target.device
         ranks: dict[str, int] = {}
         for job in resolved.jobs.values():
@@ -100,31 +110,35 @@ class _Measuring:
                 name: starter_of(options, name, side, device=device, ranks=count)
                 for name, count in ranks.items()
             }
-            # Only the candidate is made slower, not the reference.
+            # The reference stays unchanged, so that a slower candidate shows as a loss.
             injection = options.inject if side is Side.CANDIDATE else None
             stacks[side] = Stack(starters=starters, injection=injection)
         self.schedule = Schedule(
             executor=executor,
-            # Two strategies can be two names of one Case: it is measured once.
+            # Two Specs with different strategies can be the same Case, which is measured once.
             cases={job.case: job.key for job in resolved.jobs.values()},
             plan=resolved.plan,
             stacks=stacks,
             shared=device is Device.CPU,
-            on_progress=display.progress,
+            on_progress=display.show_progress,
             observers=[observer.observe for observer in self._observers.values()],
         )
 
-    def so_far(self, lost: str = "") -> Measured:
-        """Return what was measured; if a host is `lost`, cases with too few launches failed."""
+    def measured_so_far(self, lost: str = "") -> Measured:
+        """Return the Measured with the present measurements.
+
+        `lost` is the message about a lost host, empty if no host was lost. With it, each case that
+        has fewer launches than planned gets a Failure.
+        """
         is_paired = self._resolved.is_paired
         return replace(
             self._resolved,
-            extra=values_of(self._observers),
-            measurements=self._measurements(Side.CANDIDATE, lost),
-            references=self._measurements(Side.REFERENCE, lost) if is_paired else {},
+            extra=observed_values(self._observers),
+            measurements=self._measurements_of(Side.CANDIDATE, lost),
+            references=self._measurements_of(Side.REFERENCE, lost) if is_paired else {},
         )
 
-    def _measurements(self, side: Side, lost: str) -> dict[Spec, Measurement]:
+    def _measurements_of(self, side: Side, lost: str) -> dict[Spec, Measurement]:
         by_case = {m.case: m for m in self.schedule.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
@@ -136,11 +150,15 @@ class _Measuring:
         return measurements
 
     def measure_undecided(self) -> None:
-        """Measure undecided cases at once, and cases that seem slower after a while."""
+        """Measure undecided cases again until all are decided or --time-budget is used up.
+
+        If an undecided case seems slower, all undecided cases wait for the confirmation delay: a
+        disturbance of the machine may then be over.
+        """
         begun_s, waited_s = time.monotonic(), 0.0
         jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
         while True:
-            measured = self.so_far()
+            measured = self.measured_so_far()
             rulings = judge_cases(measured)
             launches = {spec: m.launches for spec, m in measured.measurements.items()}
             by_neighbours = measured.policy.rule.compares_neighbours
@@ -156,13 +174,13 @@ class _Measuring:
             slower = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
             end_s = begun_s + confirmation_delay_s(measured, slower)
             wait_s = max(0.0, end_s - time.monotonic())
-            self._display.interrupt(_again_text(specs, rounds, wait_s))
+            self._display.replace_progress(_rerun_text(specs, rounds, wait_s))
             time.sleep(wait_s)
             waited_s += wait_s
             self.schedule.passes(tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds)
 
 
-def _again_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
+def _rerun_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
     names = ", ".join(spec.id for spec in specs[:3])
     more = f" and {len(specs) - 3} more" if len(specs) > 3 else ""
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
@@ -170,10 +188,11 @@ def _again_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
 
 
 def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:
-    """Return how long after the first launches other launches confirm that cases are `slower`.
+    """Return the time from the last planned launch to the launches that confirm a suspicion.
 
-    Two interleaved stacks share what disturbs them, and a scripted framework does not change by
-    itself.
+    The time is in seconds; `slower` are the cases that seem slower. It is 0 for two interleaved
+    stacks, because a disturbance of the machine slows down both, and for scripted frameworks,
+    because their times do not change by themselves.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].scripted for spec in slower)
     return 0.0 if is_scripted or measured.is_paired else measured.policy.confirmation_delay_s

@@ -1,8 +1,8 @@
-"""What a session does with its cases: it measures them, or what an extension does instead.
+"""The mode of a session says what the session does with its cases: measure them, or something else.
 
-The plugin collects, runs and shows a session through its Mode. An extension has a table MODES, from
-the name of the fixture that its tests read to a function that returns a Mode if the options request
-it.
+The plugin collects, runs and shows a session through its Mode. An extension declares other modes in
+its table MODES, by the name of the fixture that the tests read, as functions of the Options. Such a
+function returns a Mode if the options request the mode, else None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from busbw.stats.launches import launch_time_s
 
 from .command_line import how_to_install
 from .options import Options
-from .run import run_session, write
+from .run import accept_and_write, run_session
 from .state import Collected, Judged, Measured, Observed
 
 # The tables of a session, and the lines that explain them.
@@ -34,20 +34,29 @@ Tables = tuple[Sequence[Table], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """How a session is collected, run, written and shown; tests read its verdicts by `fixture`.
+    """How a session collects, runs, writes and shows its cases.
 
-    `collected` is the session without cases, `add_specs` adds the cases of one test, `problem`
-    says why selected cases cannot be run as the options say, and `header` what is going to be done.
-    `run` runs and judges the cases, and `write` writes what the options request, or returns None.
-    `tables` makes tables, also of a session that was interrupted, and `properties` the properties
-    of a case in the file of JUnit. pytest-benchmark keeps the launches of `measurement`.
+    Attributes:
+        fixture: The fixture by which tests read the verdicts.
+        collected: The session before any test is collected.
+        add_specs: Returns the session with the cases of one more test, and these cases.
+        header: Returns the line that announces the session.
+        run_cases: Runs and judges the selected cases, as `run_session` does.
+        write: Writes baselines, the history and the requested files, and returns the Judged with
+            the notes and errors of writing; None if nothing was measured.
+        tables: Returns the tables of a session, which may be interrupted or not judged. The last
+            argument is True with -v.
+        properties: Returns the properties of a case in the JUnit XML file.
+        problem: Says why the selected cases contradict the options; empty if they do not.
+        measurement: Returns the launches of a case for pytest-benchmark, None without launches.
+
     """
 
     fixture: str
     collected: Collected
     add_specs: Callable[[Collected], tuple[Collected, tuple[Spec, ...]]]
     header: Callable[[Options], str]
-    run: Callable[..., Judged] = run_session
+    run_cases: Callable[..., Judged] = run_session
     write: Callable[[Judged], Judged | None]
     tables: Callable[[Observed | None, Judged | None, bool], Tables]
     properties: Callable[[Verdict, Judged | None], dict[str, object]]
@@ -56,36 +65,45 @@ class Mode:
 
 
 def mode_of(options: Options) -> Mode:
-    """Return the mode that the options request. Raises UsageError."""
-    fixtures = dict.fromkeys(extensions.names("MODES"))
-    makers = (make for fixture in fixtures for make in extensions.hooks(fixture, "MODES"))
+    """Return the mode that the options request: the mode of an extension, or else measuring.
+
+    Raises UsageError if the options of a mode are wrong.
+    """
+    fixtures = dict.fromkeys(extensions.declared_names("MODES"))
+    makers = (make for fixture in fixtures for make in extensions.load_functions(fixture, "MODES"))
     modes = (make(options) for make in makers)
     return next(filter(None, modes), None) or measuring_mode(options)
 
 
 def measuring_mode(options: Options) -> Mode:
-    """Return the mode that measures."""
+    """Return the mode that measures the cases of the options' grid."""
     return Mode(
         fixture="busbw_verdict",
         collected=Collected(options=options),
         add_specs=add_specs,
         problem=_injection_problem,
-        header=_header,
-        write=write,
-        tables=_tables,
-        properties=_properties,
-        measurement=_measurement,
+        header=_header_text,
+        write=accept_and_write,
+        tables=_make_tables,
+        properties=_junit_properties,
+        measurement=_find_measurement,
     )
 
 
 def add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
-    """Return `collected` with the cases of one test, and these cases. Raises GridError."""
-    specs = grid.specs(grid_of(collected.options))
+    """Return `collected` with the cases of one more test, and the Specs of these cases.
+
+    Raises GridError if the options select no case that can be measured.
+    """
+    specs = grid.specs(grid_options_of(collected.options))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
-def grid_of(options: Options) -> GridOptions:
-    """Return the grid of the options. Raises GridError if no framework is installed."""
+def grid_options_of(options: Options) -> GridOptions:
+    """Return the part of the options that selects cases.
+
+    Raises GridError if no framework is installed.
+    """
     frameworks = (*options.frameworks, *options.absent_frameworks)
     if not options.frameworks:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
@@ -106,7 +124,7 @@ def grid_of(options: Options) -> GridOptions:
 
 
 def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
-    """Say why --inject would change nothing; empty if it changes what is measured."""
+    """Say why --inject cannot be applied to the selected cases; empty if it can."""
     injection, sizes = options.inject, sorted({spec.payload_bytes for spec in specs})
     if injection is None or not specs:
         return ""
@@ -127,7 +145,7 @@ def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
     return ""
 
 
-def _header(options: Options) -> str:
+def _header_text(options: Options) -> str:
     sizes = options.payloads
     span = span_text(sizes) if sizes else "none"
     return (
@@ -138,7 +156,7 @@ def _header(options: Options) -> str:
     )
 
 
-def _tables(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
+def _make_tables(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
     if not isinstance(observed, Measured):
         return (), ()
     verdicts = tuple((judged.verdicts if judged else observed.skipped).values())
@@ -159,7 +177,7 @@ def _tables(observed: Observed | None, judged: Judged | None, verbose: bool) -> 
     return tables, legend(verdicts)
 
 
-def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
+def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
@@ -175,6 +193,6 @@ def _properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
     return properties
 
 
-def _measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
+def _find_measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
     observed = judged.observed if judged else None
     return observed.measurements.get(spec) if isinstance(observed, Measured) else None

@@ -1,4 +1,4 @@
-"""An option of sessions: what argparse takes, and what argparse does not know of it."""
+"""An option of sessions: its arguments for argparse, and its relations to settings and options."""
 
 from __future__ import annotations
 
@@ -17,12 +17,20 @@ GROUPS = (MEASURE, COMPARE, HOSTS)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """``--name`` with its `arguments` of argparse and, if it `has_setting`, ``busbw_name``.
+    """An option ``--name``.
 
-    An option that `needs` another option is an error without it, and so is each of the options that
-    it `excludes`, whose settings do not count; `because` says why, in a relative clause. An option
-    that `is_output` writes or accepts something, and is left out of the command that repeats a
-    session.
+    Attributes:
+        name: The name, with underscores in place of hyphens.
+        arguments: The keyword arguments of argparse's `add_argument`.
+        group: The title of its group in --help.
+        has_setting: Whether the ini file may set its value, as ``busbw_name``.
+        is_output: Whether it writes or accepts something. The command that repeats a session leaves
+            such options out.
+        needs: The name of an option that must have a value, too; empty without such an option.
+        excludes: The names of the options that must not be passed with it. Their settings do not
+            count.
+        because: Why it excludes options, as a relative clause such as ``which compiles``.
+
     """
 
     name: str
@@ -40,13 +48,14 @@ class Option:
 
     @property
     def is_repeated(self) -> bool:
+        """Whether the option may be passed several times."""
         return self.arguments.get("action") == "append"
 
 
 def check_combination(passed: Collection[Option], names: Collection[str]) -> None:
-    """Raise UsageError if options of the command line exclude or lack each other.
+    """Raise UsageError if a passed option excludes another passed option, or lacks a needed option.
 
-    `names` are the options that have a value, on the command line or in the ini file.
+    `names` are the names of the options that have a value, on the command line or in the ini file.
     """
     for option in passed:
         for other in passed:

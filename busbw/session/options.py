@@ -21,11 +21,14 @@ from .option import COMPARE, HOSTS, MEASURE, Option
 if TYPE_CHECKING:
     from busbw.driver.transport import Hosts
 
-# The default of --payloads.
+# The default value of --payloads.
 PAYLOADS = "1K:1024M"
 
 _STRATEGIES = dict.fromkeys(name for f in FRAMEWORKS.values() for name in f.strategies)
+# Options that change baselines.
 _ACCEPTING = ("update_baselines", "prune_baselines")
+
+# The common part of the declarations of options that interleave a reference stack.
 _INTERLEAVING: dict[str, Any] = {
     "group": COMPARE,
     "action": "append",
@@ -34,25 +37,42 @@ _INTERLEAVING: dict[str, Any] = {
 }
 
 
-_OF_OPTION = ("has_setting", "is_output", "needs", "excludes", "because")
+# The fields of an Option that a declaration may set besides `group`.
+_FIELDS_OF_OPTION = ("has_setting", "is_output", "needs", "excludes", "because")
 
 
-def _option(help: str, default: Any = None, *, group: str = MEASURE, **declaration: Any) -> Any:
-    """Declare the option that is named like the field, with the value that it has by default."""
-    fields_of_option = {name: declaration.pop(name) for name in _OF_OPTION if name in declaration}
+def _declare_option(
+    help: str, default: Any = None, *, group: str = MEASURE, **declaration: Any
+) -> Any:
+    """Return a dataclass field that declares the option of the same name.
+
+    Args:
+        help: The text for --help.
+        default: The value of the field without the option.
+        group: The title of the option's group in --help.
+        declaration: Other fields of the Option, and keyword arguments of argparse's `add_argument`.
+
+    """
+    fields_of_option = {
+        name: declaration.pop(name) for name in _FIELDS_OF_OPTION if name in declaration
+    }
     metadata = {"group": group, **fields_of_option, "arguments": {"help": help, **declaration}}
     return field(default_factory=lambda: default, metadata=metadata)
 
 
-def _list(help: str, choices: Sequence[str], default: str) -> Any:
-    """Declare an option that takes a comma list."""
-    text = f"{help} (default: {default})"
-    return _option(text, (default,), metavar="LIST", type=arguments.word_list(choices))
+def _declare_list(help: str, choices: Sequence[str], default: str) -> Any:
+    """Return a dataclass field that declares an option with a comma list of `choices`."""
+    text, list_type = f"{help} (default: {default})", arguments.word_list_type(choices)
+    return _declare_option(text, (default,), metavar="LIST", type=list_type)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockedStack:
-    """A reference stack that was built from its lock; `digest` names it in the history."""
+    """A reference stack that was built from its lock.
+
+    `python` is the path of its interpreter. `digest` identifies the lock in lines of the history.
+    `flags` are the environment variables that the lock records.
+    """
 
     python: str
     digest: str
@@ -61,83 +81,94 @@ class LockedStack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """The values of the options, and what follows from them.
+    """The values of the options of a session, and values that follow from them.
 
-    `extra` has the values of the options of extensions, and `outputs` the files to write, by
-    option. `frameworks` are installed; `absent_frameworks` are not, were not left out by an option,
-    and have baselines: their cases cannot be measured, which must be reported. `uses_lock`: the
-    reference is the stack that is locked with the baselines, and `stacks` has it by framework once
-    it is built. `shared_devices` is how many GPUs the processes share, 0 if none is shared.
-    `is_filtered`: the user selected cases by name. `command` are words that repeat the session.
+    A field that declares an option has the value of the option. The fields below are not options of
+    the command line, or are more than their options.
+
+    Attributes:
+        frameworks: The frameworks to measure, all of which are installed.
+        absent_frameworks: Frameworks that have baselines but are not installed, unless an option
+            selects frameworks. The session reports their cases as SKIPPED.
+        names_frameworks: Whether --frameworks names the frameworks.
+        extra: The values of the options of extensions, by option.
+        outputs: The files to write, by option.
+        remote: The hosts to measure on, None to measure on this host.
+        uses_lock: Whether the reference is the stack that is locked with the baselines.
+        stacks: The locked stacks by framework, once they are built.
+        is_filtered: Whether the user selected cases by -k.
+        shared_devices: How many GPUs the processes share, 0 if each process has its own devices.
+        command: The words that repeat the session, after ``busbw run``.
+
     """
 
-    device: Device | None = _option(
+    device: Device | None = _declare_option(
         "Measure on this kind of device. auto takes a TPU if there is one, else a GPU, else the "
         "CPU. A device that you name and that is missing is an error (default: auto)",
         metavar="{auto,cpu,gpu,tpu}",
-        type=arguments.device,
+        type=arguments.parse_device,
     )
-    ranks: int | None = _option(
+    ranks: int | None = _declare_option(
         "Use N ranks (one rank is one device). Default: 4 virtual devices on a CPU, else all "
         "attached devices",
         metavar="N",
-        type=arguments.whole_number(2),
+        type=arguments.whole_number_type(2),
     )
-    processes: int = _option(
+    processes: int = _declare_option(
         "Measure in P processes that run one program together, for example one on each host. "
         "Default: 1, or one on each host",
         group=HOSTS,
         metavar="P",
-        type=arguments.whole_number(1),
+        type=arguments.whole_number_type(1),
         default=1,
     )
-    ranks_per_process: int | None = _option(
+    ranks_per_process: int | None = _declare_option(
         "Give each process of --processes R ranks. Default: 1",
         group=HOSTS,
         metavar="R",
-        type=arguments.whole_number(1),
+        type=arguments.whole_number_type(1),
     )
-    frameworks: tuple[str, ...] = _option(
+    frameworks: tuple[str, ...] = _declare_option(
         f"Measure these frameworks, as a comma list of {', '.join(FRAMEWORKS)}. auto takes those "
         "that are installed; fake simulates a framework, and needs nothing (default: auto)",
         metavar="LIST",
-        type=arguments.frameworks,
+        type=arguments.parse_frameworks,
         has_setting=True,
         default=(),
     )
-    strategies: tuple[str, ...] = _list(
+    strategies: tuple[str, ...] = _declare_list(
         "Choose how a framework does the collective, as a comma list. Each framework takes the "
         "strategies that it knows; "
         + "; ".join(f"{name}: {', '.join(f.strategies)}" for name, f in FRAMEWORKS.items()),
         tuple(_STRATEGIES),
         "default",
     )
-    collectives: tuple[str, ...] = _list(
+    collectives: tuple[str, ...] = _declare_list(
         f"Measure these collectives, as a comma list of {', '.join(COLLECTIVES)}. TensorFlow has "
         "only all_reduce",
         tuple(COLLECTIVES),
         "all_reduce",
     )
-    reduce_ops: tuple[str, ...] = _list(
+    reduce_ops: tuple[str, ...] = _declare_list(
         f"Reduce with these operations, as a comma list of {', '.join(REDUCE_OPS)}",
         REDUCE_OPS,
         "sum",
     )
-    placement: tuple[str, ...] = _list(
+    placement: tuple[str, ...] = _declare_list(
         "Write the result into the input's buffer (in_place) or into another buffer "
         "(out_of_place), as a comma list to measure both. default is in_place where the collective "
         "allows it",
         ("default", *(placement.value for placement in Placement)),
         "default",
     )
-    mesh: str = _option(
+    mesh: str = _declare_option(
         "Arrange the ranks in a mesh. Example: --mesh=2x4 has the axes x (2) and y (4); name them "
         "yourself with --mesh=hosts:2,devices:4",
         metavar="SHAPE",
-        type=arguments.mesh,
+        type=arguments.parse_mesh,
         default="",
     )
-    axes: str = _option(
+    axes: str = _declare_option(
         "Run the collective along these axes of --mesh only, for example --axes=y. Default: all "
         "axes",
         metavar="LIST",
@@ -145,77 +176,77 @@ class Options:
         needs="mesh",
         default="",
     )
-    clock: str = _option(
+    clock: str = _declare_option(
         "Read times from this clock. host: the host's clock, over many collectives in a chain; "
         "dispatch: the host's clock, around each single call; device: the profiler's trace. "
         "default is device on TPUs and GPUs, host on a CPU (default: default)",
         choices=("default", *(clock.value for clock in Clock)),
         default="default",
     )
-    payloads: tuple[int, ...] = _option(
+    payloads: tuple[int, ...] = _declare_option(
         f"Measure these payloads (bytes of one rank's buffer): {PAYLOAD_GRAMMAR} (default: "
         f"{PAYLOADS})",
         metavar="SIZES",
-        type=arguments.payloads,
+        type=arguments.parse_payloads,
         has_setting=True,
         default=parse_payloads(PAYLOADS),
     )
-    dtypes: tuple[str, ...] = _list(
+    dtypes: tuple[str, ...] = _declare_list(
         f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
         tuple(DTYPES),
         "float32",
     )
-    launches: int = _option(
+    launches: int = _declare_option(
         "Measure each case in N launches (fresh worker processes). Undecided cases get more, see "
         "--time-budget. Default: 3; with --against 6 of each side",
         metavar="N",
-        type=arguments.whole_number(1),
+        type=arguments.whole_number_type(1),
         has_setting=True,
     )
-    time_budget: float = _option(
+    time_budget: float = _declare_option(
         "Spend at most this long on more launches, for cases that are undecided or seem slower. On "
         "a CPU a case that seems slower is measured again after a minute; this wait does not count "
         "(default: 300)",
         group=COMPARE,
         metavar="SECONDS",
-        type=arguments.seconds,
+        type=arguments.parse_seconds,
         default=300.0,
     )
-    fail_above: float | None = _option(
+    fail_above: float | None = _declare_option(
         "Fail a case that is slower than its baseline by more than LIMIT, after additional "
         "launches confirm it. Replaces the limit that busbw computes from the noise. Example: "
         "--fail-above=25%% (1.25x means the same)",
         group=COMPARE,
         metavar="LIMIT",
-        type=arguments.ratio,
+        type=arguments.parse_ratio,
         has_setting=True,
     )
-    inject: Injection | None = _option(
+    inject: Injection | None = _declare_option(
         "Slow cases down on purpose, to see that busbw notices. delay:AMOUNT adds a busy loop to "
         "every collective, where AMOUNT is for example 15%%, 20us or 1ms; a launch that it did not "
         "slow down fails. memory:SIZE leaves the program only SIZE of memory. @SIZES, at the end, "
         "applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
         group=COMPARE,
         metavar="WHAT",
-        type=arguments.injection,
+        type=arguments.parse_injection,
         excludes=_ACCEPTING,
         because="whose times are no baselines",
     )
-    case_timeout: float = _option(
+    case_timeout: float = _declare_option(
         "Stop a launch, and fail the case, if one case takes longer than this (default: 120)",
         metavar="SECONDS",
-        type=arguments.seconds,
+        type=arguments.parse_seconds,
         default=120.0,
     )
-    device_wait: float = _option(
+    device_wait: float = _declare_option(
         "Wait at most this long for another busbw session on the same machine to end, and for the "
         "workers of --cluster (default: 1800)",
         metavar="SECONDS",
-        type=arguments.seconds,
+        type=arguments.parse_seconds,
         has_setting=True,
         default=1800.0,
     )
-    baselines: Path = _option(
+    baselines: Path = _declare_option(
         "Read and write baselines (accepted times) in DIR, relative to pytest's root directory. "
         "DIR must exist if you name it, unless this session writes it (default: baselines)",
         group=COMPARE,
@@ -224,12 +255,12 @@ class Options:
         has_setting=True,
         default=Path("baselines"),
     )
-    memory_limit: int | None = _option(
+    memory_limit: int | None = _declare_option(
         "Measure as if the machine had only this much memory, for example 1G",
         metavar="SIZE",
-        type=arguments.payload,
+        type=arguments.parse_payload,
     )
-    results: str | None = _option(
+    results: str | None = _declare_option(
         "Write all results to FILE, as JSON (docs/results.schema.json) or, if the name ends in "
         ".csv, with one row per case. - writes JSON to standard output, and all other text to "
         "standard error",
@@ -237,7 +268,7 @@ class Options:
         type=arguments.parse_text,
         is_output=True,
     )
-    history: Path | None = _option(
+    history: Path | None = _declare_option(
         "Append the results to the history in DIR, and judge this session by the usual times of "
         "earlier sessions. DIR is created if it is missing. Default: the environment variable "
         "BUSBW_HISTORY, else no history",
@@ -245,43 +276,43 @@ class Options:
         type=arguments.parse_text,
         has_setting=True,
     )
-    python: Mapping[str, str] = _option(
+    python: Mapping[str, str] = _declare_option(
         "Measure FRAMEWORK with another Python interpreter, which needs only the framework and "
         "numpy. Example: --python=tensorflow=~/tf/bin/python. May be repeated",
         metavar="FRAMEWORK=INTERPRETER",
-        type=arguments.python,
+        type=arguments.parse_python,
         action="append",
         has_setting=True,
         default={},
     )
-    against: Mapping[str, str] = _option(
+    against: Mapping[str, str] = _declare_option(
         "Compare with the environment of another Python interpreter, the reference, instead of "
         "with baselines. Both are measured alternately in this session. Example: "
         "--against=~/last-week/bin/python. baseline means the environment that was locked with the "
         "baselines; it is built if it is missing. May be repeated, once per framework",
         metavar="[FRAMEWORK=]INTERPRETER",
-        type=arguments.reference,
+        type=arguments.parse_reference,
         **_INTERLEAVING,
         default={},
     )
-    against_env: Mapping[str, str] = _option(
+    against_env: Mapping[str, str] = _declare_option(
         "Set an environment variable for the reference only. Without --against the reference is "
         "the same Python. Example: --against-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=arguments.variable,
+        type=arguments.parse_variable,
         **_INTERLEAVING,
         default={},
     )
-    try_env: Mapping[str, str] = _option(
+    try_env: Mapping[str, str] = _declare_option(
         "Try an environment variable: measure alternately with it and without it (or with the "
         "reference of --against). Example: --try-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=arguments.variable,
+        type=arguments.parse_variable,
         **_INTERLEAVING,
         default={},
     )
-    # Options that write baselines must be given each time: they have no setting.
-    update_baselines: str = _option(
+    # Options that write baselines have no setting, because the user must request each update.
+    update_baselines: str = _declare_option(
         "Accept the times of this session as baselines. all (if you give no value): every measured "
         "case, also if it is slower than the first accepted time by up to 10 percent (25 on a "
         "CPU); new: only cases without a baseline; improved: only cases that IMPROVED",
@@ -292,7 +323,7 @@ class Options:
         is_output=True,
         default="",
     )
-    accept_regression: str = _option(
+    accept_regression: str = _declare_option(
         "With --update-baselines: accept also cases that became slower by more than that. The "
         'reason is stored in the file. Example: --accept-regression="the new switch is slower"',
         group=COMPARE,
@@ -302,7 +333,7 @@ class Options:
         is_output=True,
         default="",
     )
-    prune_baselines: bool = _option(
+    prune_baselines: bool = _declare_option(
         "Delete stored times of payloads that this session did not select, from the files of the "
         "measured cases",
         group=COMPARE,
@@ -310,14 +341,14 @@ class Options:
         is_output=True,
         default=False,
     )
-    require_baselines: bool = _option(
+    require_baselines: bool = _declare_option(
         "Fail a case that has no baseline (default if the environment variable CI is set)",
         group=COMPARE,
         action="store_true",
         has_setting=True,
         default=False,
     )
-    # Not options of the command line.
+    # The following fields are not options of the command line.
     extra: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
     remote: Hosts | None = None
@@ -341,5 +372,5 @@ class Options:
 
 OPTIONS: Mapping[str, Option] = {
     **{f.name: Option(name=f.name, **f.metadata) for f in fields(Options) if f.metadata},
-    **extensions.table("OPTIONS"),
+    **extensions.load_table("OPTIONS"),
 }

@@ -1,4 +1,4 @@
-"""What a session says while it runs: on a terminal a line that is overwritten, else more lines."""
+"""Show the progress of a session: in one line of a terminal, or in several lines of a log."""
 
 from __future__ import annotations
 
@@ -8,58 +8,63 @@ import time
 from busbw.driver.schedules import Progress
 from busbw.report.session import changed_lines, header_lines, reference_lines
 
-from .levels import baseline_changes
+from .levels import changes_since_baselines
 from .state import Measured
 
-# Where nothing can be overwritten and there are no rounds, a line this often, in seconds.
-QUIET_STEP_S = 10.0
+# A log that cannot be overwritten gets a line for a status text at most once in this interval.
+LOG_INTERVAL_S = 10.0
 
 
 class Screen:
-    """Where the lines of a session go; this class drops them.
+    """The place to which a session writes its lines; this base class shows nothing.
 
-    A screen that `can_overwrite` shows a text in place of the text before; an empty text clears it.
+    Only a screen that `can_overwrite` shows the texts of `overwrite`.
     """
 
     can_overwrite = False
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         pass
 
     def overwrite(self, text: str) -> None:
-        pass
+        """Show `text` in place of the text of the previous call; an empty text clears it."""
 
 
 class Display:
-    """Writes the header and the progress of a session; if `verbose`, more on the machine."""
+    """Writes the header and the progress of a session to a Screen.
+
+    With `verbose` the header says more about the machine.
+    """
 
     def __init__(self, screen: Screen, *, verbose: bool = False) -> None:
         self._screen = screen
         self._verbose = verbose
         self._last_s = 0.0
         self._last_round = 0
-        self.line = screen.line
+        self.write_line = screen.write_line
 
-    def header(self, measured: Measured) -> None:
+    def write_header(self, measured: Measured) -> None:
+        """Write what will be measured, on which machine, and what changed since the baselines."""
         options, environment = measured.options, measured.environment
         baselines = None if measured.is_paired else options.baselines
         unreached, home = measured.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self._verbose),
-            *changed_lines(baseline_changes(measured)),
+            *changed_lines(changes_since_baselines(measured)),
             *reference_lines(measured.machine.references, environment.flags, home),
         ]
         if options.inject is not None:
             lines.append(f"busbw injected: {options.inject.text}; the times are not real")
         for text in lines:
-            self.line(text)
+            self.write_line(text)
 
-    def interrupt(self, text: str) -> None:
-        """Write a line of its own in place of the progress."""
+    def replace_progress(self, text: str) -> None:
+        """Clear the progress, and write `text` as a line that stays."""
         self._screen.overwrite("")
-        self.line(text)
+        self.write_line(text)
 
-    def progress(self, progress: Progress) -> None:
+    def show_progress(self, progress: Progress) -> None:
+        """Show the present round and case; a log gets only one line for each round."""
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
         text = f"busbw: round {progress.pass_number}/{progress.passes}{left}"
@@ -68,16 +73,16 @@ class Display:
             self._screen.overwrite(f"{text}: {count} {progress.case.name}")
         elif progress.pass_number != self._last_round:
             self._last_round = progress.pass_number
-            self.line(text)
+            self.write_line(text)
 
-    def now_and_then(self, text: str) -> None:
-        """Overwrite the progress, or write a line every few seconds."""
+    def show_status(self, text: str) -> None:
+        """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""
         if self._screen.can_overwrite:
             self._screen.overwrite(text)
-        elif time.monotonic() - self._last_s >= QUIET_STEP_S:
+        elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
             self._last_s = time.monotonic()
-            self.line(text)
+            self.write_line(text)
 
-    def end(self, action: str, seconds: float) -> None:
-        """Say how long an action took, such as ``measured in``."""
-        self.interrupt(f"busbw: {action} {seconds:.0f} s")
+    def write_duration(self, action: str, seconds: float) -> None:
+        """Write a line with an action, such as ``measured in``, and the seconds that it took."""
+        self.replace_progress(f"busbw: {action} {seconds:.0f} s")

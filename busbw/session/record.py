@@ -1,4 +1,4 @@
-"""Judged → files: the history, the results and views; what cannot be written is an error."""
+"""Write the history, the results and the views of a Judged, and add errors of writing to it."""
 
 from __future__ import annotations
 
@@ -24,43 +24,48 @@ from busbw.report.renderers import render
 from busbw.report.results import Results, case_result, without_homes
 
 from .errors import UsageError
-from .files import STANDARD_OUTPUT, is_named_csv, view_of
+from .files import STANDARD_OUTPUT, is_named_csv, load_view
 from .levels import record_of
 from .repeat import command_text
 from .state import Judged, Measured
 
 
 def write_outputs(judged: Judged, results: Callable[[Judged], str]) -> Judged:
-    """Append to the history, then write the requested files: the page shows the history.
+    """Append the session to the history, then write the requested files.
 
-    The file of --results has the text of `results`. A session with an error is not green.
+    The history comes first because the page shows it. `results` returns the text of the file of
+    --results. A session with a file that could not be written gets no verdict, unless it failed
+    anyway.
     """
-    written = _add_errors(judged, _write_views(append_history(judged)))
+    written = _fail_for_new_errors(judged, _write_views(append_to_history(judged)))
     path = judged.options.outputs.get("results")
     if path is not None:
-        written = _add_errors(written, _write(written, "results", path, results))
+        written = _fail_for_new_errors(written, _write_file(written, "results", path, results))
     return written
 
 
 def _write_views(judged: Judged) -> Judged:
-    """Write the files that show a session, which can be written again."""
+    """Write the files of all views, such as the page; an earlier call may have written them."""
     for name, path in judged.options.outputs.items():
         if name != "results":
-            judged = _write(judged, name, path, view_of(name).text)
+            judged = _write_file(judged, name, path, load_view(name).text)
     return judged
 
 
-def _add_errors(before: Judged, after: Judged) -> Judged:
-    """Return `after`, whose verdict and views have its new errors unless it failed anyway."""
+def _fail_for_new_errors(before: Judged, after: Judged) -> Judged:
+    """Return `after` with NO_VERDICT if it has more errors than `before`, and rewrite the views.
+
+    A session that failed anyway is returned unchanged.
+    """
     errors = after.errors[len(before.errors) :]
-    if not errors or after.session.failed:
+    if not errors or after.session_verdict.failed:
         return after
-    session = before.session.with_outcome(SessionOutcome.NO_VERDICT, "; ".join(errors))
-    return replace(_write_views(replace(after, session=session)), errors=after.errors)
+    verdict = before.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, "; ".join(errors))
+    return replace(_write_views(replace(after, session_verdict=verdict)), errors=after.errors)
 
 
-def _write(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], str]) -> Judged:
-    """Write the file of an option, or add an error."""
+def _write_file(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], str]) -> Judged:
+    """Write the file `path` of the option `name`; if that fails, return `judged` with an error."""
     try:
         text = text_of(judged)
         if path == STANDARD_OUTPUT:
@@ -72,7 +77,7 @@ def _write(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], st
         problem = str(error)
     except OSError as error:
         problem = storage.error_text(error)
-    except Exception as error:  # Whatever it is, the verdict is shown first.
+    except Exception as error:  # A bug in a view must not hide the verdict.
         problem = repr(error)
     else:
         return judged
@@ -80,14 +85,14 @@ def _write(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], st
 
 
 def results_text(judged: Judged) -> str:
-    """Return the file of --results: a table if it is named as CSV, else JSON."""
+    """Return the text of the file of --results: CSV if its name ends in ``.csv``, else JSON."""
     if is_named_csv(judged.options.outputs["results"].name):
         return "\n".join([*render("csv", figures_table(tuple(judged.verdicts.values()))), ""])
-    return json.dumps(document_of(judged), indent=1) + "\n"
+    return json.dumps(results_document(judged), indent=1) + "\n"
 
 
-def document_of(judged: Judged) -> object:
-    """Return the session as plain data, without the names of homes."""
+def results_document(judged: Judged) -> object:
+    """Return the results of a session as data for JSON, with ``~`` in place of home directories."""
     observed = judged.observed
     measured = observed if isinstance(observed, Measured) else None
     now, references = (measured.measurements, measured.references) if measured else ({}, {})
@@ -96,7 +101,7 @@ def document_of(judged: Judged) -> object:
         for spec, verdict in judged.verdicts.items()
     )
     results = Results(
-        **head_of(judged, measured.machine.target.device.value if measured else ""),
+        **document_head(judged, measured.machine.target.device.value if measured else ""),
         environment=measured.environment if measured else None,
         process_hosts=measured.machine.process_hosts if measured else (),
         plan=measured.plan if measured else None,
@@ -108,42 +113,52 @@ def document_of(judged: Judged) -> object:
     return without_homes(wire.to_json(results), os.path.expanduser("~"))
 
 
-def head_of(judged: Judged, device: str = "") -> dict[str, Any]:
-    """Return what every document of a session has; `device` is the device that was measured."""
+def document_head(judged: Judged, device: str = "") -> dict[str, Any]:
+    """Return the fields that results of every mode begin with, by name.
+
+    `device` is the class of the measured device, empty if nothing was measured.
+    """
     return {
         "busbw": __version__,
         "began": moment_text(judged.collected.began),
         "host": platform.node(),
         "command": command_text(judged.options, os.environ, device),
-        "session": judged.session,
+        "session": judged.session_verdict,
     }
 
 
-def append_history(judged: Judged) -> Judged:
-    """Append the session to its history, if it has one."""
+def append_to_history(judged: Judged) -> Judged:
+    """Append a line for each case to the history, if the options name one.
+
+    The returned Judged has a note on the lines, or an error if they could not be appended, and says
+    since when its failed cases fail.
+    """
     root, measured = judged.options.history, judged.observed
     if root is None or not isinstance(measured, Measured):
         return judged
-    # A random name: two machines may begin sessions at the same moment.
+    # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes = os.urandom(8).hex(), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured.jobs.items():
-        lines.setdefault(job.key, []).extend(_lines(judged, measured, spec, session))
+        lines.setdefault(job.key, []).extend(_history_lines(judged, measured, spec, session))
     try:
         for key, several in lines.items():
             if several:
                 path = append(root, key, several)
                 notes.append(f"appended to the history: {plural(len(several), 'line')} of {path}")
-        since = tuple(_since(judged, measured, root, lines))
+        failing_since = tuple(_failing_texts(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
-    return replace(judged.with_notes(*notes), since=since)
+    return replace(judged.with_notes(*notes), failing_since=failing_since)
 
 
-def _since(
+def _failing_texts(
     judged: Judged, measured: Measured, root: Path, keys: Iterable[EnvironmentKey]
 ) -> Iterator[str]:
-    """Yield since when the cases that failed fail. Raises HistoryError."""
+    """Yield texts that say since which session of the history `root` the failed cases fail.
+
+    `keys` are the machines that were measured. Raises HistoryError if the history cannot be read.
+    """
     for key in keys:
         failed = {
             job.case: judged.verdicts[spec].outcome
@@ -154,8 +169,11 @@ def _since(
             yield from failing_texts(read(root, key), failed)
 
 
-def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
-    """Yield the lines of a case: of this stack, and of a locked reference that was interleaved."""
+def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
+    """Yield the line of a case, and the line of its locked reference stack if there is one.
+
+    `session` is the name of the session in the history. A case without a measurement has no lines.
+    """
     verdict, now = judged.verdicts[spec], measured.measurements.get(spec)
     if now is None:
         return
@@ -164,8 +182,8 @@ def _lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iter
         "session": session,
         "device": measured.machine.target.device,
         "case": now.case,
-        "session_outcome": judged.session.outcome,
-        "session_outcomes": judged.session.outcomes,
+        "session_outcome": judged.session_verdict.outcome,
+        "session_outcomes": judged.session_verdict.outcomes,
         "paired": measured.is_paired,
         "baseline_date": stored.date if stored is not None else "",
         "stack": stack.digest if stack is not None else "",

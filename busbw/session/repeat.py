@@ -1,6 +1,6 @@
-"""The command that repeats a session, made of the options and variables that the session had.
+"""Make the command that repeats a session, from the session's options and environment variables.
 
-Options that write files are left out: repeating a session must accept nothing.
+Options that write files are left out, because repeating a session must not change its baselines.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from .command_line import OptionParser
 from .option import Option
 from .options import OPTIONS, Options
 
-# Options whose values may be secrets.
+# Options whose values are environment variables, which may be secrets.
 _VARIABLES = ("against_env", "try_env")
 
 
-def repeat_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of a command line that write nothing, without values of secrets.
+def words_to_repeat(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the options in `words` that write nothing, without values that may be secrets.
 
-    Settings of the ini file hold for the next session, too.
+    `words` are the words of a command line. Settings of the ini file are left out, because the
+    repeated session reads them itself.
     """
-    texts = vars(OptionParser(map(_with_text, OPTIONS.values())).parse_known_args(words)[0])
+    texts = vars(OptionParser(map(_without_parsing, OPTIONS.values())).parse_known_args(words)[0])
     repeated: list[str] = []
     for name, option in OPTIONS.items():
         value = None if option.is_output else texts.get(name)
         if value is True:
             repeated.append(option.flag)
         elif option.is_repeated:
-            # Python 3.11 makes an empty list of two dashes, which are refused later.
+            # argparse of Python 3.11 makes an empty list of a value ``--``, which is refused later.
             repeated += [
                 f"{option.flag}={_without_secret(name, text)}" for text in filter(None, value or ())
             ]
@@ -42,14 +43,18 @@ def repeat_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(repeated)
 
 
-def _with_text(option: Option) -> Option:
-    """Return the option with the text as its value."""
+def _without_parsing(option: Option) -> Option:
+    """Return `option` with a type that keeps the text of its value as it is."""
     kept = {name: a for name, a in option.arguments.items() if name not in ("type", "choices")}
     return replace(option, arguments=kept)
 
 
 def _without_secret(option: str, text: str) -> str:
-    """Return NAME=VALUE of an option, with ``(set)`` for a value that is not recorded."""
+    """Return the value `text` of `option`, without the value of a variable that may be secret.
+
+    An option that sets a variable has the value ``NAME=VALUE``, in which ``(set)`` then replaces
+    VALUE.
+    """
     name, equals, value = text.partition("=")
     if option not in _VARIABLES or not equals:
         return text
@@ -58,22 +63,28 @@ def _without_secret(option: str, text: str) -> str:
 
 
 def command_text(options: Options, environment: Mapping[str, str], device: str = "") -> str:
-    """Return the command that repeats a session of these options, for a shell.
+    """Return the shell command that repeats a session with these options.
 
-    `environment` is that of this process. `device` is the device that was measured, which could be
-    another one on another machine. Home directories are ``~``, or ``$HOME`` where a shell would
-    keep a ``~``.
+    A home directory is written as ``~``, or as ``$HOME`` inside quotes, where a shell does not
+    expand ``~``.
+
+    Args:
+        options: The options of the session.
+        environment: The environment variables of this process.
+        device: The class of the measured device. It is added as --device, because another machine
+            may choose another device. Empty if nothing was measured.
+
     """
-    places = {option.flag: place for place, option in enumerate(OPTIONS.values())}
+    positions = {option.flag: position for position, option in enumerate(OPTIONS.values())}
     words = [*options.command, *_implied_words(options, device)]
-    words.sort(key=lambda word: places.get(word.partition("=")[0], len(places)))
+    words.sort(key=lambda word: positions.get(word.partition("=")[0], len(positions)))
     flags = variables.recorded(environment, os.path.expanduser("~"))
-    assignments = (f"{name}={_quoted(text)}" for name, text in flags.items())
+    assignments = (f"{name}={_quote_value(text)}" for name, text in flags.items())
     return " ".join([*assignments, shlex.join(["busbw", "run", *words])])
 
 
 def _implied_words(options: Options, device: str) -> Iterator[str]:
-    """Yield options that were not passed, but follow from the machine or from variables."""
+    """Yield options that were not passed, but that follow from the machine or the environment."""
     flags = {word.partition("=")[0] for word in options.command}
     if device and "--device" not in flags:
         yield f"--device={device}"
@@ -83,8 +94,8 @@ def _implied_words(options: Options, device: str) -> Iterator[str]:
         yield "--require-baselines"
 
 
-def _quoted(text: str) -> str:
-    """Return a variable's value for a shell, which expands no ``~`` inside of it."""
+def _quote_value(text: str) -> str:
+    """Return the value of a variable, quoted for a shell, with ``$HOME`` in place of ``~``."""
     escaped = re.sub(r'([\\"$`])', r"\\\1", text)
     with_home = variables.with_home(escaped, "$HOME")
     return shlex.quote(text) if with_home == escaped else f'"{with_home}"'

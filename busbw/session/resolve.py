@@ -1,4 +1,8 @@
-"""Machine → Measured, of nothing yet: the cases, what they are compared with, and skipped cases."""
+"""Resolve the Specs of a session on its Machine, and return a Measured without measurements.
+
+The Measured has the cases to measure, the stored times to compare them with, and the verdicts of
+the skipped cases.
+"""
 
 from __future__ import annotations
 
@@ -23,39 +27,54 @@ from .command_line import how_to_install
 from .errors import UsageError, usage_error
 from .files import shipped_folder
 from .levels import read_levels
-from .machine import add_reference, environment_of
+from .machine import add_reference_probes, make_environment
 from .options import LockedStack, Options
 from .state import Collected, Machine, Measured, TimedJob
 
-# A launch of two stacks costs two processes to start: a few more samples are worth it.
+# Two stacks need two processes for each launch, so a few more samples cost little in comparison.
 _PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
 
 
-def resolve(
+def resolve_cases(
     collected: Collected,
     machine: Machine,
     specs: tuple[Spec, ...],
     executor: Executor,
     say: Callable[[str], None],
 ) -> Measured:
-    """Return all that will be measured; `say` announces that a reference stack is built.
+    """Return the cases to measure as a Measured without measurements.
 
-    Raises UsageError for a Spec that is no case, for a damaged baseline, and for a reference that
-    cannot be built or would measure other cases.
+    Args:
+        collected: The session so far, with its options.
+        machine: The machine to measure on.
+        specs: The selected cases.
+        executor: Starts the workers that probe the reference stack.
+        say: Receives a line before a reference stack is built, which takes long.
+
+    Raises:
+        UsageError: A Spec is not possible on the machine, a file of baselines or of the history is
+            damaged or cannot be written, or the reference stack cannot be built or would measure
+            other cases.
+        HostError: A worker of the reference stack does not answer.
+
     """
-    skipped, jobs = _jobs(collected.options, machine.target, specs)
+    skipped, jobs = _resolve_specs(collected.options, machine.target, specs)
     options, keys = collected.options, [job.key for job in jobs.values()]
     levels = {}
     if options.is_paired:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
-        stacks = _stacks(options, machine.target, frameworks, say) if options.uses_lock else {}
+        stacks = (
+            _build_locked_stacks(options, machine.target, frameworks, say)
+            if options.uses_lock
+            else {}
+        )
         options = replace(options, stacks=stacks)
-        machine = add_reference(options, machine, frameworks, executor)
+        machine = add_reference_probes(options, machine, frameworks, executor)
         _check_same_cases(options, machine, jobs)
     else:
-        # Read before anything is measured: a damaged file is found early.
+        # Files are read before anything is measured, so that a damaged file is found early.
         with usage_error(BaselineError, HistoryError, OutputError, OSError):
-            jobs = {spec: _add_stored(options, job) for spec, job in jobs.items()}
+            jobs = {spec: _add_stored_times(options, job) for spec, job in jobs.items()}
             if options.writes_baselines:
                 cases = [(job.key, job.case) for job in jobs.values()]
                 check_writable(options.baselines, cases)
@@ -67,13 +86,13 @@ def resolve(
         specs=specs,
         jobs=jobs,
         skipped=skipped,
-        environment=environment_of(options, machine, widest),
-        plan=_plan(options),
+        environment=make_environment(options, machine, widest),
+        plan=_make_plan(options),
         levels=levels,
     )
 
 
-def _plan(options: Options) -> Plan:
+def _make_plan(options: Options) -> Plan:
     return replace(
         _PLAN_OF_PAIRS if options.is_paired else Plan(),
         launches=options.launches,
@@ -83,10 +102,13 @@ def _plan(options: Options) -> Plan:
     )
 
 
-def _jobs(
+def _resolve_specs(
     options: Options, target: Target, specs: tuple[Spec, ...]
 ) -> tuple[dict[Spec, Verdict], dict[Spec, TimedJob]]:
-    """Return the verdicts of Specs whose framework cannot measure them, and the other cases."""
+    """Return the SKIPPED verdicts of Specs whose framework cannot be used, and the other jobs.
+
+    Raises UsageError if a Spec is not possible on the devices of `target`.
+    """
     skipped, jobs = {}, {}
     for spec in specs:
         name = spec.framework
@@ -102,19 +124,22 @@ def _jobs(
     return skipped, jobs
 
 
-def _stacks(
+def _build_locked_stacks(
     options: Options, target: Target, frameworks: tuple[str, ...], say: Callable[[str], None]
 ) -> Mapping[str, LockedStack]:
-    """Return the locked stacks, built where they are missing. Raises UsageError."""
+    """Return the locked stack of each of `frameworks`, after building the stacks that are missing.
+
+    Raises UsageError if a stack cannot be built, or if the extension that builds stacks is missing.
+    """
     with usage_error(ValueError, where="--against=baseline: "):
-        for build in extensions.hooks("build_references"):
+        for build in extensions.load_functions("build_references"):
             stacks: Mapping[str, LockedStack] = build(options, target, frameworks, say)
             return stacks
         raise ValueError("expected the extension for stacks, which is not installed")
 
 
 def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, TimedJob]) -> None:
-    """Raise UsageError if the reference stack would measure other cases."""
+    """Raise UsageError if the reference stack would measure different cases than `jobs`."""
     for probe in machine.references:
         specs = [spec for spec in jobs if spec.framework == probe.framework]
         with usage_error(GridError, where="the reference: "):
@@ -135,8 +160,8 @@ def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, Ti
                 raise UsageError("--against: expected {}, got {}".format(*texts))
 
 
-def _add_stored(options: Options, job: TimedJob) -> TimedJob:
-    """Add the baseline of a case, and the published figure."""
+def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
+    """Return `job` with the baseline of its case and with a published figure, if there are any."""
     root, case = options.baselines, (job.key, job.case)
     roots = (root, shipped_folder("baselines"))
     figures = (find_published(folder, *case) for folder in roots)

@@ -1,4 +1,4 @@
-"""The steps of a session, without pytest: from collected cases to verdicts, and to files."""
+"""Run the steps of a session without pytest: from the collected cases to verdicts and files."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from busbw.driver.transport import HostError, HostLostError, IncomparableHostsEr
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
 
-from .accept import accept, accept_times
-from .errors import UsageError, explain_limits, usage_error
-from .judge import give_up, judge
-from .machine import check_before_lock, find_machine
-from .measure import measure
+from .accept import accept_baselines, accept_times
+from .errors import UsageError, raise_with_remedy, usage_error
+from .judge import fail_all_cases, judge_measured
+from .machine import check_options_before_lock, find_machine
+from .measure import measure_cases
 from .progress import Display
 from .record import results_text, write_outputs
-from .resolve import resolve
+from .resolve import resolve_cases
 from .state import Collected, Judged, Measured, Observed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
-    """What the steps of a session share.
+class RunningSession:
+    """The objects that all steps of a running session use.
 
-    `keep` takes what was measured so far. `skip` names an option that requests to skip benchmarks.
+    `specs` are the selected cases. `keep` receives the newest Observed, so that an interrupted
+    session can show it. `skip_option` is the option of pytest-benchmark by which the user skips
+    benchmarks, empty without it.
     """
 
     specs: tuple[Spec, ...]
@@ -37,7 +39,7 @@ class Session:
     executor: Executor
     display: Display
     keep: Callable[[Observed], None]
-    skip: str
+    skip_option: str
 
 
 def run_session(
@@ -46,85 +48,103 @@ def run_session(
     display: Display,
     *,
     keep: Callable[[Observed], None] = lambda observed: None,
-    skip: str = "",
-    run: Callable[[Collected, Session], Judged] | None = None,
+    skip_option: str = "",
+    run_cases: Callable[[Collected, RunningSession], Judged] | None = None,
 ) -> Judged:
     """Run the selected cases `specs`, and judge them.
 
-    If the probe is cut short, or a host is lost in it, every case fails. Raises UsageError, also if
-    the session reaches a limit of the operating system.
+    If the worker that probes the devices dies or hangs twice, or if hosts have different devices or
+    versions, every case fails.
 
     Args:
-        collected: The options and the grid.
-        specs: The cases that are selected.
-        display: Where progress is shown.
-        keep: Takes what was observed so far, with notes.
-        skip: An option that requests to skip benchmarks.
-        run: Measures or does something else, and judges; by default `measure_and_judge`.
+        collected: The options and the collected cases.
+        specs: The selected cases.
+        display: Shows the progress.
+        keep: Receives the newest Observed with the notes so far, so that an interrupted session can
+            be shown.
+        skip_option: The option of pytest-benchmark by which the user skips benchmarks, empty
+            without it.
+        run_cases: Measures the cases or does something else with them, and judges them; None means
+            `measure_and_judge`.
+
+    Raises:
+        UsageError: Options, files or devices cannot be used, or the session reaches a limit of the
+            operating system.
 
     """
     notes = list[str]()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(explain_limits(UsageError))
+        stack.enter_context(raise_with_remedy(UsageError))
         stack.enter_context(usage_error(HostError))
         bundle = Bundle()
         stack.callback(bundle.remove)
         transport = transport_of(collected.options.remote, bundle)
-        session = Session(
+        session = RunningSession(
             specs=tuple(specs),
             transport=stack.enter_context(contextlib.closing(transport)),
             executor=Executor(transport, notes.append),
             display=display,
             keep=lambda observed: keep(replace(observed, notes=tuple(notes))),
-            skip=skip,
+            skip_option=skip_option,
         )
         try:
-            judged = (run or measure_and_judge)(collected, session)
+            judged = (run_cases or measure_and_judge)(collected, session)
         except HostLostError as error:
-            judged = give_up(collected, specs, str(error))
+            judged = fail_all_cases(collected, specs, str(error))
         except IncomparableHostsError as error:
-            judged = give_up(collected, specs, str(error), Outcome.INCOMPARABLE)
+            judged = fail_all_cases(collected, specs, str(error), Outcome.INCOMPARABLE)
     return replace(judged, notes=tuple(notes))
 
 
-def on_machine(
-    collected: Collected, session: Session, act: Callable[[Session, Measured], Judged]
+def run_on_machine(
+    collected: Collected,
+    session: RunningSession,
+    run_resolved: Callable[[RunningSession, Measured], Judged],
 ) -> Judged:
-    """Let `act` measure the resolved cases while no other session measures on the machine."""
+    """Find the machine, resolve the cases and call `run_resolved`, all under the machine's lock.
+
+    No other session measures on the machine or on the session's hosts in the meantime.
+    `run_resolved` receives a Measured without measurements, and returns the Judged.
+    """
     wait_s, display, executor = collected.options.device_wait, session.display, session.executor
 
-    def report(holder: str) -> None:
+    def report_waiting(holder: str) -> None:
         waiting = "another busbw session is measuring on this machine; waiting for its end"
-        display.line(f"{waiting} ({holder})")
+        display.write_line(f"{waiting} ({holder})")
 
-    check_before_lock(collected.options, session.specs, executor)
-    with alone(wait_s, report):
+    check_options_before_lock(collected.options, session.specs, executor)
+    with alone(wait_s, report_waiting):
         session.transport.join(wait_s)
-        session.transport.lock(wait_s, display.line)
+        session.transport.lock(wait_s, display.write_line)
+        # If two processes must share a single GPU, the options change.
         options, machine = find_machine(collected.options, session.specs, executor)
         collected = replace(collected, options=options)
-        resolved = resolve(collected, machine, session.specs, executor, display.line)
-        display.header(resolved)
-        return act(session, resolved)
+        resolved = resolve_cases(collected, machine, session.specs, executor, display.write_line)
+        display.write_header(resolved)
+        return run_resolved(session, resolved)
 
 
-def measure_and_judge(collected: Collected, session: Session) -> Judged:
+def measure_and_judge(collected: Collected, session: RunningSession) -> Judged:
     """Measure and judge the selected cases."""
-    return on_machine(collected, session, _measure)
+    return run_on_machine(collected, session, _measure_resolved)
 
 
-def _measure(session: Session, resolved: Measured) -> Judged:
-    measured = measure(resolved, session.executor, session.display, session.keep)
-    judged = judge(measured, session.skip)
-    for notes_of in extensions.hooks("notes"):
+def _measure_resolved(session: RunningSession, resolved: Measured) -> Judged:
+    measured = measure_cases(resolved, session.executor, session.display, session.keep)
+    judged = judge_measured(measured, session.skip_option)
+    for notes_of in extensions.load_functions("notes"):
         for note in notes_of(judged):
             session.executor.on_note(note)
     return judged
 
 
-def write(judged: Judged) -> Judged | None:
-    """Write what was accepted, the history and the requested files; None without a measurement."""
+def accept_and_write(judged: Judged) -> Judged | None:
+    """Write accepted baselines, the history and the requested files.
+
+    Returns the Judged with the notes and errors of writing; None, and nothing is written, if no
+    case was measured.
+    """
     observed = judged.observed
     if not isinstance(observed, Measured) or not observed.measurements:
         return None
-    return write_outputs(accept(judged, accept_times), results_text)
+    return write_outputs(accept_baselines(judged, accept_times), results_text)

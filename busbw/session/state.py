@@ -1,7 +1,7 @@
-"""The values of a session: each step makes one of them from the value before, and none changes.
+"""The frozen values of a session: Collected → Observed → Judged.
 
-Collected → Observed → Judged. What is timed is Measured, a kind of Observed; an extension that does
-something else has a kind of its own.
+Each step of the session makes a new value from the value of the step before. Measured is the
+Observed of a session that measures; an extension that does something else has its own subclass.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ from .options import Options
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
-    """The options, and the grid of the tests collected so far. The session `began` in UTC."""
+    """A session whose tests are being collected.
+
+    `grid` has the Specs of the tests that were collected so far, including tests that -k deselects.
+    `began` is the moment in UTC when the session began.
+    """
 
     options: Options
     grid: tuple[Spec, ...] = ()
@@ -34,12 +38,17 @@ class Collected:
 
     @property
     def date(self) -> str:
+        """The day in UTC when the session began, such as ``2026-11-20``."""
         return self.began.date().isoformat()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The devices to measure on, and the probes; `references` are probes of the other stack."""
+    """The devices that a session measures on, and what each framework found.
+
+    `target` has the devices. `probes` are the probes of the frameworks, `references` the probes of
+    the frameworks in the reference stack, empty unless two stacks are interleaved.
+    """
 
     target: Target
     probes: tuple[Probe, ...]
@@ -47,12 +56,18 @@ class Machine:
 
     @property
     def process_hosts(self) -> tuple[str, ...]:
+        """The name of the host of each process, in the order of processes; empty if unknown."""
         return next((probe.hosts for probe in self.probes if probe.hosts), ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:
-    """A case to measure, and what it is compared with; nothing if two stacks are interleaved."""
+    """A case to measure, and the stored times to compare it with.
+
+    `key` is the environment key under which times of the case are stored. `stored` is the search
+    for its baseline, without a result if two stacks are interleaved. `published` is a published
+    figure for the same payload, None if there is none.
+    """
 
     case: Case
     key: EnvironmentKey
@@ -62,7 +77,11 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """What was observed so far of the selected `specs`; those that are `skipped` have verdicts."""
+    """A session that runs, with the observations so far.
+
+    `specs` are the selected cases. `skipped` has the verdicts of the cases that cannot be run.
+    `notes` are lines for the end of the session.
+    """
 
     collected: Collected
     specs: tuple[Spec, ...]
@@ -76,11 +95,23 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured(Observed):
-    """The jobs of a session, and what was measured of them, to the end or `interrupted`.
+    """A session that measures, with its jobs and the measurements so far.
 
-    `levels` are those of every machine with baselines that jobs are measured on. `references` are
-    measurements of the other stack. `lost` names a host that was lost. `extra` has the values of
-    extensions by name.
+    Attributes:
+        jobs: The cases to measure, by Spec.
+        machine: The devices that the session measures on.
+        environment: The environment to record.
+        plan: How long and how often each case is measured.
+        levels: The levels of each environment key that has baselines.
+        measurements: The launches of each case; with two stacks, of the candidate.
+        references: The launches of each case with the reference stack, empty with one stack.
+        measuring_s: How long measuring took, in seconds.
+        spent_s: The seconds that were spent starting processes, measuring and ending processes, by
+            the name of the phase.
+        lost: The message about a lost host, empty if no host was lost.
+        interrupted: Whether the user interrupted the measurements.
+        extra: The extra values of the session, by name.
+
     """
 
     jobs: Mapping[Spec, TimedJob]
@@ -98,35 +129,46 @@ class Measured(Observed):
 
     @property
     def is_paired(self) -> bool:
+        """Whether two stacks are interleaved."""
         return self.options.is_paired
 
     @property
     def policy(self) -> Policy:
+        """The thresholds of the rules for the measured class of device."""
         return POLICIES[self.machine.target.device]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """The verdicts and, at the end, what was written and what could not be written.
+    """A session with verdicts and, at the end, with a report of the files that were written.
 
-    `observed` is None if no machine was found. `groups` are the curves over the payloads of each
-    kind of case. `moved` cases left their level. `changes` are tables
-    of the baselines that were written. `exit_code` is that of the session if it does not follow
-    from the verdicts. `since` says since which session of the history the failed cases fail, and
-    what changed in the stack then.
+    Attributes:
+        collected: The options and the collected cases.
+        session_verdict: The verdict of the session.
+        verdicts: The verdicts of the selected cases, by Spec.
+        observed: The observations, None if no machine was found.
+        groups: For each kind of case, the curve of time over payload.
+        replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
+        notes: Lines for the end of the session.
+        changes: Tables of the baselines that were written or removed.
+        errors: A line for each file that could not be written.
+        exit_code: The exit code of the session, None if it follows from the verdicts.
+        failing_since: Lines that say since which session of the history the failed cases fail, and
+            what changed in the stack at that time.
+
     """
 
     collected: Collected
-    session: SessionVerdict
+    session_verdict: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     observed: Observed | None = None
     groups: tuple[SizeGroup, ...] = ()
-    moved: frozenset[Case] = frozenset()
+    replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     changes: tuple[Table, ...] = ()
     errors: tuple[str, ...] = ()
     exit_code: int | None = None
-    since: tuple[str, ...] = ()
+    failing_since: tuple[str, ...] = ()
 
     @property
     def options(self) -> Options:

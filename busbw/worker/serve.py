@@ -84,7 +84,9 @@ def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
 
 def load_function(core: Mapping[str, str], table: str, name: str) -> Callable[..., Any]:
     """Load the function `name` from a table of the core or of an extension. Raises WireError."""
-    functions = [resolve_name(core[name])] if name in core else extensions.hooks(name, table)
+    functions = (
+        [resolve_name(core[name])] if name in core else extensions.load_functions(name, table)
+    )
     if not functions:
         raise wire.WireError(f"request: expected a name of {table}, got {name!r}")
     function: Callable[..., Any] = functions[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.session.arguments import argument, expand_home, parse_text
+from busbw.session.arguments import argument_type, expand_home, parse_text
 from busbw.session.option import HOSTS as GROUP
 from busbw.session.option import Option
 
@@ -14,7 +14,7 @@ _PYTHON = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@argument
+@argument_type
 def _cluster(text: str) -> str:
     """Return the address of a Dask scheduler, or the path of its scheduler file."""
     scheme, separator, place = text.partition("://")
@@ -25,14 +25,14 @@ def _cluster(text: str) -> str:
     return text
 
 
-@argument
+@argument_type
 def _python(text: str) -> str:
     if not _PYTHON.fullmatch(text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
 
 
-@argument
+@argument_type
 def parse_variables(text: str) -> frozenset[str]:
     names = frozenset(name.strip() for name in text.split(",")) if text != _NONE else frozenset()
     for name in sorted(names):

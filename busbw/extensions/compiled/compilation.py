@@ -74,7 +74,7 @@ def parallel_of(
         workers=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compiling.cache,
-        say=display.now_and_then,
+        say=display.show_status,
     )
 
 
@@ -154,7 +154,7 @@ def compiled(
     try:
         parallel.run(list(resolved.jobs.values()))
     finally:
-        display.end("compiled in", time.monotonic() - begun_s)
+        display.write_duration("compiled in", time.monotonic() - begun_s)
         done = parallel.results
         results = {spec: done[job] for spec, job in resolved.jobs.items() if job in done}
         programs = replace(resolved, results=results)
@@ -192,7 +192,9 @@ def judged(programs: Programs, skip: str) -> Judged:
     verdicts = [verdicts_by_spec[spec] for spec in programs.specs]
     return Judged(
         collected=programs.collected,
-        session=judge_compiled_session(verdicts, asked_to_skip=skip, missing=_promised(programs)),
+        session_verdict=judge_compiled_session(
+            verdicts, asked_to_skip=skip, missing=_promised(programs)
+        ),
         verdicts={verdict.spec: verdict for verdict in verdicts},
         observed=programs,
     )

@@ -12,11 +12,11 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import plural
 from busbw.model.workload import ALL
 from busbw.report.table import attributes
-from busbw.session.accept import accept
-from busbw.session.mode import Mode, Tables, grid_of
+from busbw.session.accept import accept_baselines
+from busbw.session.mode import Mode, Tables, grid_options_of
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
-from busbw.session.run import Session, run_session
+from busbw.session.run import RunningSession, run_session
 from busbw.session.state import Collected, Judged, Observed
 
 from . import compilation, report
@@ -39,8 +39,10 @@ def mode_of(options: Options) -> Mode | None:
         collected=Collected(options=options),
         add_specs=partial(_add_specs, compiling),
         header=partial(_header, compiling),
-        run=partial(run_session, run=partial(_run, compiling)),
-        write=lambda judged: write_outputs(accept(judged, compilation.accepted), results_of),
+        run_cases=partial(run_session, run_cases=partial(_run, compiling)),
+        write=lambda judged: write_outputs(
+            accept_baselines(judged, compilation.accepted), results_of
+        ),
         tables=_tables_of,
         properties=_properties,
     )
@@ -49,7 +51,7 @@ def mode_of(options: Options) -> Mode | None:
 def _add_specs(
     compiling: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    request, sources = grid_of(collected.options), compiling.programs
+    request, sources = grid_options_of(collected.options), compiling.programs
     specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
         converted(CompiledSpec, spec, topology=topology.name, compiler=label)
@@ -78,15 +80,15 @@ def _header(compiling: CompileSettings, options: Options) -> str:
     return f"busbw: compiling for {names}, {programs}"
 
 
-def _run(compiling: CompileSettings, collected: Collected, session: Session) -> Judged:
+def _run(compiling: CompileSettings, collected: Collected, session: RunningSession) -> Judged:
     display = session.display
     specs = tuple(spec for spec in session.specs if isinstance(spec, CompiledSpec))
     parallel = compilation.parallel_of(collected.options, compiling, session.executor, display)
     resolved = compilation.resolved(collected, compiling, specs, parallel)
     for text in report.compiler_lines(tuple(resolved.compilers.values())):
-        display.line(text)
+        display.write_line(text)
     done = compilation.compiled(resolved, parallel, display, session.keep)
-    return compilation.judged(done, session.skip)
+    return compilation.judged(done, session.skip_option)
 
 
 def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:

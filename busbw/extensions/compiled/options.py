@@ -25,7 +25,7 @@ TOPOLOGY = Option(
         *("device", "ranks", "processes", "ranks_per_process", "hosts", "cluster", "launches"),
         *("time_budget", "fail_above", "against", "against_env", "try_env", "inject", "history"),
         *("memory_limit", "accept_regression", "prune_baselines", "soak", "require_signature"),
-        *extensions.names("VIEWS"),
+        *extensions.declared_names("VIEWS"),
     ),
     because="which measures nothing",
 )

@@ -15,7 +15,7 @@ from busbw.model.limits import NotNegative, moment_of
 from busbw.model.words import Outcome
 from busbw.report.reading import Outline, SessionRecord, check_case
 from busbw.report.results import SessionDocument, without_homes
-from busbw.session.record import head_of
+from busbw.session.record import document_head
 from busbw.session.state import Judged
 
 from .compilation import Programs
@@ -58,7 +58,7 @@ def results_of(judged: Judged) -> str:
     programs = judged.observed
     document = wire.to_json(
         CompiledResults(
-            **head_of(judged),
+            **document_head(judged),
             compilers=tuple(programs.compilers.values()) if isinstance(programs, Programs) else (),
             cases=tuple(map(row_of, verdicts_of(judged))),
         )

@@ -34,7 +34,7 @@ def metrics(judged: Judged) -> str:
     """Return the metrics of a session."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    registry, session = CollectorRegistry(), judged.session
+    registry, session = CollectorRegistry(), judged.session_verdict
     verdicts, began = judged.verdicts.values(), judged.collected.began
 
     def gauge(name: str, text: str, *labels: str) -> Gauge:

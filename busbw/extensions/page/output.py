@@ -7,7 +7,7 @@ from busbw.history.files import HistoryError
 from busbw.report.reading import DocumentError, session_of
 from busbw.session.errors import usage_error
 from busbw.session.files import View
-from busbw.session.record import document_of
+from busbw.session.record import results_document
 from busbw.session.state import Judged, Measured
 
 from .drawing import DrawingError, missing_libraries
@@ -32,4 +32,4 @@ def page_text(judged: Judged) -> str:
     history, baselines = options.history, options.baselines
     with usage_error(HistoryError, DocumentError, DrawingError):
         machines = read_machines(history, baselines, folders) if history and folders else []
-        return html(page([session_of(document_of(judged), "this session")], machines))
+        return html(page([session_of(results_document(judged), "this session")], machines))

@@ -27,7 +27,7 @@ from busbw.model.limits import LEAST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Table, TextLine, rows_of
-from busbw.session.arguments import argument, parse_path, payload, word_list
+from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
 from .recordings import UNKNOWN, XPLANE, Collective, collectives, read
@@ -78,7 +78,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--size-limit",
-        type=payload,
+        type=parse_payload,
         default="256M",
         metavar="SIZE",
         help="Read at most this much of an unpacked recording; reading one may take thirty times "
@@ -92,14 +92,14 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--slice-from",
-        type=argument(functools.partial(_pattern, "slice")),
+        type=argument_type(functools.partial(_pattern, "slice")),
         metavar="REGEX",
         help="Take the name of the column from the folder's name: a regular expression with a "
         "group (?P<slice>...). Default: the number of ranks",
     )
     add(
         "--collective",
-        type=word_list(tuple(COLLECTIVES)),
+        type=word_list_type(tuple(COLLECTIVES)),
         default="all_reduce",
         metavar="KINDS",
         help=f"Show these collectives, as a comma list of {', '.join(COLLECTIVES)} (default: "
@@ -121,13 +121,13 @@ def add_to(commands: Commands) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--payload",
-        type=payload,
+        type=parse_payload,
         metavar="SIZE",
         help="Use this payload, such as 16M, if the recording does not contain it",
     )
     group.add_argument(
         "--payload-from",
-        type=argument(functools.partial(_pattern, "payload")),
+        type=argument_type(functools.partial(_pattern, "payload")),
         metavar="REGEX",
         help="Read the payload from the folder's name: a regular expression with a group "
         "(?P<payload>...)",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from busbw.cli import Commands, add_command
 from busbw.report.renderers import render
-from busbw.session.arguments import device, whole_number
+from busbw.session.arguments import parse_device, whole_number_type
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 
@@ -43,13 +43,13 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument(
         "--ranks",
-        type=whole_number(2),
+        type=whole_number_type(2),
         metavar="N",
         help="Compile for N ranks, or the number of ranks of a file that does not have it",
     )
     parser.add_argument(
         "--device",
-        type=device,
+        type=parse_device,
         metavar="{auto,cpu,gpu,tpu}",
         help="Compile for this kind of device (default: auto)",
     )

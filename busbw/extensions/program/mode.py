@@ -79,13 +79,13 @@ def mode_of(options: Options) -> mode.Mode | None:
     if not sources:
         return None
     with usage_error(GridError):
-        mode.grid_of(options)
+        mode.grid_options_of(options)
     programs = [cases_of(options, source) for source in sources]
     return replace(
         mode.measuring_mode(options),
         add_specs=partial(_add_specs, programs),
         header=partial(_header, sources),
-        run=partial(run.run_session, run=partial(_run, programs)),
+        run_cases=partial(run.run_session, run_cases=partial(_run, programs)),
     )
 
 
@@ -101,10 +101,12 @@ def _header(sources: Sequence[str], options: Options) -> str:
     return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
 
 
-def _run(programs: Sequence[ProgramCases], collected: Collected, session: run.Session) -> Judged:
+def _run(
+    programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
+) -> Judged:
     for program in programs:
         for text in program.opening():
-            session.display.line(f"busbw program: {text}")
+            session.display.write_line(f"busbw program: {text}")
     judged = run.measure_and_judge(collected, session)
     for program in programs:
         session.executor.on_note(program.communication(judged.verdicts))

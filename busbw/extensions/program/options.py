@@ -7,7 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from busbw.session.arguments import argument
+from busbw.session.arguments import argument_type
 from busbw.session.errors import UsageError
 from busbw.session.option import Option
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from busbw.session.options import Options
 
 
-@argument
+@argument_type
 def parse_source(text: str) -> str:
     """Return a function of a file or module, or a file of HLO."""
     place, _, function = text.rpartition(":")

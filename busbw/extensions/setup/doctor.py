@@ -29,7 +29,7 @@ from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 from busbw.session.mode import add_specs
 from busbw.session.progress import Display, Screen
-from busbw.session.record import document_of
+from busbw.session.record import results_document
 from busbw.session.run import run_session
 from busbw.session.state import Collected, Judged, Measured
 from busbw.stats.launches import launch_time_s
@@ -64,7 +64,7 @@ _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 class _Messages(Screen):
     """Prints what a session waits for; its other lines begin with the name of busbw."""
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         if not text.startswith("busbw"):
             print(text, file=sys.stderr, flush=True)
 
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             sessions[name] = _measured({**shared, **settings})
             problems = list(_problems(name, sessions))
-            results = document_of(sessions[name])
+            results = results_document(sessions[name])
         except (UsageError, GridError) as error:
             problems, results = [str(error)], None
         print(wire.printable("; ".join(problems) or _outcomes(sessions[name])), flush=True)
@@ -137,7 +137,7 @@ def _measured(settings: Mapping[str, str | None]) -> Judged:
         collected, specs = add_specs(Collected(options=options))
         session = run_session(collected, specs, Display(_Messages()))
     if not isinstance(session.observed, Measured):
-        raise UsageError(session.session.text)
+        raise UsageError(session.session_verdict.text)
     return session
 
 
@@ -151,7 +151,7 @@ def _outcomes(session: Judged) -> str:
 def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield the problems that the session of the check `name`, the newest, shows."""
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
-    yield from (line.text for line in answer_lines(verdicts, session.session)[:-1])
+    yield from (line.text for line in answer_lines(verdicts, session.session_verdict)[:-1])
     outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
     texts = [(v.text, v.spec.id) for v in verdicts if v.outcome in outcomes and not v.failed]
     texts += [(note, v.spec.id) for v in verdicts for note in v.notes]

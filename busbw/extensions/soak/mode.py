@@ -20,13 +20,13 @@ from busbw.judge.findings import merge_findings
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
-from busbw.session.judge import findings_at
+from busbw.session.judge import findings_of_extensions
 from busbw.session.machine import starter_of
-from busbw.session.measure import Observer, observers_of, values_of
+from busbw.session.measure import Observer, make_observers, observed_values
 from busbw.session.mode import Mode, measuring_mode
 from busbw.session.options import Options
 from busbw.session.record import results_text, write_outputs
-from busbw.session.run import Session, on_machine, run_session
+from busbw.session.run import RunningSession, run_on_machine, run_session
 from busbw.session.state import Judged, Measured
 
 from .judge import NAME, Tally, amount_text, judge_soak, judge_soak_session
@@ -43,12 +43,12 @@ def mode_of(options: Options) -> Mode | None:
     mode = measuring_mode(replace(options, require_baselines=False))
     return replace(
         mode,
-        run=partial(run_session, run=partial(on_machine, act=_run)),
+        run_cases=partial(run_session, run_cases=partial(run_on_machine, run_resolved=_run)),
         write=partial(write_outputs, results=results_text),
     )
 
 
-def _run(running: Session, resolved: Measured) -> Judged:
+def _run(running: RunningSession, resolved: Measured) -> Judged:
     return Soak(running, resolved).run()
 
 
@@ -56,7 +56,7 @@ def _run(running: Session, resolved: Measured) -> Judged:
 class Soak:
     """Compares every result of the resolved cases for the time of --soak."""
 
-    running: Session
+    running: RunningSession
     resolved: Measured
     tallies: dict[Case, Tally] = field(init=False)
     _observers: Mapping[str, Observer] = field(init=False)
@@ -65,7 +65,7 @@ class Soak:
 
     def __post_init__(self) -> None:
         self.tallies = {job.case: Tally() for job in self.resolved.jobs.values()}
-        self._observers = observers_of(self.resolved, self.running.executor)
+        self._observers = make_observers(self.resolved, self.running.executor)
 
     def run(self) -> Judged:
         """Soak all cases, and judge them. After an interrupt the verdicts so far are notes."""
@@ -84,7 +84,7 @@ class Soak:
             raise
         finally:
             soaked_s = time.monotonic() - begun_s
-            self.running.display.end("soaked for", soaked_s)
+            self.running.display.write_duration("soaked for", soaked_s)
         return self._judged(soaked_s)
 
     def _open_cases(self, framework: str = "") -> list[Case]:
@@ -139,7 +139,7 @@ class Soak:
     def _soak(self, group: Group, case: Case) -> None:
         left_s = max(0.0, self._end_s - time.monotonic())
         amount = amount_text(self.tallies.values())
-        self.running.display.now_and_then(f"busbw: soaking: {amount}, {left_s:.0f} s left")
+        self.running.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
         seconds, plan = max(_LEAST_S, min(_TURN_S, left_s)), self.resolved.plan
         key = next(job.key for job in self.resolved.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
@@ -164,13 +164,13 @@ class Soak:
         }
         for spec, job in observed.jobs.items():
             verdict = judge_soak(spec, job.case, self.tallies[job.case], hosts)
-            findings = findings_at(observed, spec, verdict)
+            findings = findings_of_extensions(observed, spec, verdict)
             verdicts[spec] = merge_findings(verdict, findings)
         return {spec: verdicts[spec] for spec in observed.specs}
 
     def _judged(self, soaked_s: float) -> Judged:
         """Return the verdicts. The history keeps the failures alone, since there are no times."""
-        extra = values_of(self._observers)
+        extra = observed_values(self._observers)
         observed = replace(self.resolved, measuring_s=soaked_s, extra=extra)
         verdicts = self._verdicts(observed)
         failures = {
@@ -180,7 +180,7 @@ class Soak:
         }
         return Judged(
             collected=observed.collected,
-            session=judge_soak_session(list(verdicts.values()), self.tallies),
+            session_verdict=judge_soak_session(list(verdicts.values()), self.tallies),
             verdicts=verdicts,
             observed=replace(observed, measurements=failures),
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from busbw.session.arguments import argument, seconds
+from busbw.session.arguments import argument_type, parse_seconds
 from busbw.session.option import COMPARE, Option
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-@argument
+@argument_type
 def _duration(text: str) -> float:
     """Return the seconds of ``90s``, ``10m`` or ``8h``."""
     if text[-1:] not in _UNITS_S:
         raise ValueError(f"expected a duration such as 90s, 10m or 8h, got {text!r}")
-    return seconds(text[:-1]) * _UNITS_S[text[-1:]]
+    return parse_seconds(text[:-1]) * _UNITS_S[text[-1:]]
 
 
 SOAK = Option(

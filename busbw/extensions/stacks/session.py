@@ -15,9 +15,9 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
 from busbw.report.session import stack_flags
 from busbw.session.errors import usage_error
-from busbw.session.judge import curve_texts
-from busbw.session.levels import record_of, without_failures
-from busbw.session.machine import key_on, python_of
+from busbw.session.judge import slower_curve_texts
+from busbw.session.levels import jobs_without_failures, record_of
+from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import Judged, Measured
 
@@ -33,7 +33,7 @@ def build_references(
     """Return the locked stack of each framework, built if it is missing. Raises StackError."""
     cache, stacks = cache_of(options.extra.get("stack_cache", "")), {}
     for framework in frameworks:
-        folder = options.baselines / key_on(target, framework).folder
+        folder = options.baselines / key_of_all_devices(target, framework).folder
         try:
             stacks[framework] = build(folder, framework, python_of(options, framework), cache, say)
         except StackError as error:
@@ -48,7 +48,7 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     """
     options, notes = measured.options, []
     for framework in frameworks:
-        folder = options.baselines / key_on(measured.machine.target, framework).folder
+        folder = options.baselines / key_of_all_devices(measured.machine.target, framework).folder
         python, date = python_of(options, framework), measured.collected.date
         replaces = options.update_baselines == "all"
         notes.append(lock(folder, framework, python, date, replace=replaces))
@@ -59,20 +59,20 @@ def session_finding(judged: Judged) -> SessionVerdict:
     """Add whether the machine or the stack is slower, by the locked stacks if there are some."""
     measured = judged.observed
     if not isinstance(measured, Measured) or not measured.options.stacks:
-        return judged.session
+        return judged.session_verdict
     machine = _judge_machine(measured)
     if machine is None:
-        return judged.session
-    verdicts, slower = judged.verdicts.values(), curve_texts(judged.groups)
-    has_verdict = SessionOutcome.NO_VERDICT not in judged.session.outcomes
+        return judged.session_verdict
+    verdicts, slower = judged.verdicts.values(), slower_curve_texts(judged.groups)
+    has_verdict = SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes
     stack = stack_text(verdicts, slower, _stack_changes(measured)) if has_verdict else ""
-    return add_machine(judged.session, machine, stack)
+    return add_machine(judged.session_verdict, machine, stack)
 
 
 def _judge_machine(measured: Measured) -> MachineAnswer | None:
     """Return whether the machine is slower than in earlier sessions; None without a reference."""
     records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
-    for job, measurement in without_failures(measured, measured.references):
+    for job, measurement in jobs_without_failures(measured, measured.references):
         by_case = records.setdefault((job.key, job.case.framework), {})
         by_case[job.case] = record_of(measured, measurement)
     if not records:

@@ -37,7 +37,7 @@ from busbw.model.case import Spec
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.report.renderers import render
-from busbw.session.arguments import payloads, ratio, seconds
+from busbw.session.arguments import parse_payloads, parse_ratio, parse_seconds
 from busbw.session.command_line import hosts_of
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.options import OPTIONS, Options
@@ -75,7 +75,7 @@ def add_to(commands: Commands) -> None:
     add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
     add(
         "--payloads",
-        type=payloads,
+        type=parse_payloads,
         default="64K,16M",
         metavar="SIZES",
         help="Measure a small payload for latency and a large one for bandwidth "
@@ -83,7 +83,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--least",
-        type=ratio,
+        type=parse_ratio,
         default="1.05x",
         metavar="LOSS",
         help="Ignore slowdowns below this ratio, such as 5%% (default: %(default)s)",
@@ -91,7 +91,7 @@ def add_to(commands: Commands) -> None:
     add("--pairs", action="store_true", help="Measure every pair of hosts, however many there are")
     add(
         "--case-timeout",
-        type=seconds,
+        type=parse_seconds,
         default="60",
         metavar="SECONDS",
         help="Give up on a pair that takes longer to start or to measure one payload "

@@ -102,7 +102,7 @@ class Values:
     @cached_property
     def first_calls(self) -> Mapping[str, FirstCall]:
         """The inputs of extensions for this case, by the name of the extra value that they give."""
-        kinds = extensions.table("FIRST_CALLS").items()
+        kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
     def write(self, number: int, buffers: Mapping[int, Any]) -> None:

@@ -24,10 +24,10 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome
-from busbw.session.judge import judge
+from busbw.session.judge import judge_measured
 from busbw.session.levels import read_levels
 from busbw.session.options import Options
-from busbw.session.record import document_of
+from busbw.session.record import results_document
 from busbw.session.state import Collected, Judged, Measured, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
@@ -87,12 +87,12 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judge(measured, inputs["skip"])
+    judged = judge_measured(measured, inputs["skip"])
     return _document(judged)
 
 
 def _document(judged: Judged) -> dict[str, Any]:
-    result = document_of(judged)
+    result = results_document(judged)
     assert isinstance(result, dict)
     # No options were recorded.
     return {**result, "command": ""}

@@ -32,7 +32,7 @@ PUBLISHED: Mapping[type, Path] = {
 FIGURES = (
     *TIMED_FIGURES,
     *COMPILED_FIGURES,
-    *itertools.chain(*extensions.table("FIGURES").values()),
+    *itertools.chain(*extensions.load_table("FIGURES").values()),
 )
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
@@ -124,7 +124,7 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 def _extra(definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the values of extensions; unknown values are accepted."""
-    kinds = extensions.table("VALUES")
+    kinds = extensions.load_table("VALUES")
     properties = {name: _of(kind, name, definitions) for name, kind in kinds.items()}
     return {"type": "object", "properties": properties}
 

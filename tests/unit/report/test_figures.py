@@ -34,7 +34,7 @@ SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
 def test_names_are_of_one_figure_each() -> None:
-    extra = itertools.chain(*extensions.table("FIGURES").values())
+    extra = itertools.chain(*extensions.load_table("FIGURES").values())
     names = [figure.id for figure in (*TIMED_FIGURES, *extra)]
     assert len(set(names)) == len(names)
 

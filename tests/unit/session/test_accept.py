@@ -13,7 +13,7 @@ from busbw.baselines.store import find
 from busbw.judge.case import summary_of
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
-from busbw.session.accept import accept, accept_times, accepts_slower
+from busbw.session.accept import accept_baselines, accept_times, accepts_slower_times
 from busbw.session.command_line import read_options
 from busbw.session.options import Options
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
@@ -23,7 +23,7 @@ from tests.helpers import build
 @pytest.fixture(autouse=True)
 def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lock no stack, for which uv would ask an index."""
-    monkeypatch.setattr(extensions, "hooks", lambda name: [])
+    monkeypatch.setattr(extensions, "load_functions", lambda name: [])
 
 
 def options(root: Path, **changes: Any) -> Options:
@@ -59,7 +59,7 @@ def judged(
     )
     return Judged(
         collected=measured.collected,
-        session=SessionVerdict(outcomes=(session,), text="because"),
+        session_verdict=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
         observed=measured,
     )
@@ -67,7 +67,7 @@ def judged(
 
 def write(found: Judged) -> Judged:
     """What was written; the exit code stays as it was."""
-    written = accept(found, accept_times)
+    written = accept_baselines(found, accept_times)
     assert written.exit_code is None
     return written
 
@@ -75,7 +75,7 @@ def write(found: Judged) -> Judged:
 def test_a_session_that_failed_and_has_no_verdict_either_writes_nothing(tmp_path: Path) -> None:
     found = judged(tmp_path, session=SessionOutcome.FAILED)
     outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
-    both = replace(found, session=replace(found.session, outcomes=outcomes))
+    both = replace(found, session_verdict=replace(found.session_verdict, outcomes=outcomes))
     assert write(found).changes and not write(both).changes
 
 
@@ -112,7 +112,9 @@ def test_what_becomes_of_a_stored_session(
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
-    written = accept(judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked), accept_times)
+    written = accept_baselines(
+        judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked), accept_times
+    )
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
@@ -135,15 +137,15 @@ def test_a_change_says_why_it_was_written_and_whether_it_lost(
     if lost:
         write(judged(tmp_path, times_s=(1e-3,)))
     now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
-    now = replace(now, moved=frozenset({build.case()} if moved else ()))
+    now = replace(now, replaced_cases=frozenset({build.case()} if moved else ()))
     written = write(now)
     ((row,),) = (table.rows for table in written.changes)
     assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
     stored = find(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
     said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its accepted time"
-    assert written.session.text.endswith(said) == lost
-    assert ("accepted as a loss" in written.session.text) == lost
+    assert written.session_verdict.text.endswith(said) == lost
+    assert ("accepted as a loss" in written.session_verdict.text) == lost
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
@@ -166,14 +168,14 @@ def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
     tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
 ) -> None:
     read = options(tmp_path, **changes)
-    found = accepts_slower(read, build.baseline(1e-3), build.measurement(time_s), 0.10)
+    found = accepts_slower_times(read, build.baseline(1e-3), build.measurement(time_s), 0.10)
     assert found is taken
 
 
 def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
     read, slow = options(tmp_path), build.measurement(9.0)
     for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
-        assert accepts_slower(read, stored, slow, 0.10)
+        assert accepts_slower_times(read, stored, slow, 0.10)
 
 
 def test_an_accepted_loss_within_the_budget_is_in_the_verdict(
@@ -182,4 +184,6 @@ def test_an_accepted_loss_within_the_budget_is_in_the_verdict(
     write(judged(tmp_path, times_s=(1e-3,)))
     within = write(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(1.08e-3,), **WHY))
     name = "jax.all_reduce.psum.float32.4K"
-    assert within.session.text.endswith(f"accepted as a loss: {name} 1.080 x its accepted time")
+    assert within.session_verdict.text.endswith(
+        f"accepted as a loss: {name} 1.080 x its accepted time"
+    )

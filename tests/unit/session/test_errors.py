@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from busbw.session.errors import UsageError, explain_limits
+from busbw.session.errors import UsageError, raise_with_remedy
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
 
@@ -62,10 +62,10 @@ def test_a_session_that_reaches_a_limit_is_a_usage_error(
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
 def test_the_error_is_said_with_its_file_and_what_helps(number: int) -> None:
     words = f"^/tmp/file: {os.strerror(number)}; .+"
-    with pytest.raises(UsageError, match=words), explain_limits(UsageError):
+    with pytest.raises(UsageError, match=words), raise_with_remedy(UsageError):
         raise OSError(number, os.strerror(number), "/tmp/file")
 
 
 def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
-    with pytest.raises(FileNotFoundError), explain_limits(UsageError):
+    with pytest.raises(FileNotFoundError), raise_with_remedy(UsageError):
         raise FileNotFoundError(errno.ENOENT, "there is no such file")

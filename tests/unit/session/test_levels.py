@@ -25,10 +25,10 @@ from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session.command_line import read_options
-from busbw.session.judge import judge, judge_cases
-from busbw.session.levels import assess, read_levels, record_of, today
+from busbw.session.judge import judge_cases, judge_measured
+from busbw.session.levels import assess_machines, read_levels, record_of, sessions_of_today
 from busbw.session.options import Options
-from busbw.session.record import append_history
+from busbw.session.record import append_to_history
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
@@ -92,7 +92,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
 def _judged(measured: Measured) -> Judged:
     return Judged(
         collected=measured.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
+        session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
         verdicts={spec: one.verdict for spec, one in judge_cases(measured).items()},
         observed=measured,
     )
@@ -222,10 +222,10 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
         versions={"jax": dict(run.versions)},
         flags={"XLA_FLAGS": "--a"},
     )
-    assert not append_history(_judged(measured)).errors
+    assert not append_to_history(_judged(measured)).errors
     lines = read(tmp_path / "history", KEY)
     (later,) = earlier(lines, Series(framework="jax"))
-    ((key, session),) = today(measured).items()
+    ((key, session),) = sessions_of_today(measured).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s
@@ -247,7 +247,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     with drafted(tmp_path / "baselines") as draft:
         accepted = Accepted(key=KEY, measurement=found, record=record)
         save(draft, [accepted], session=record, budget=0.1)
-    append_history(_judged(measured))
+    append_to_history(_judged(measured))
     (levels,) = _levels(_options(tmp_path)).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
@@ -262,7 +262,7 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
             *_each([build.case(framework="tensorflow")]),
         ],
     )
-    limits = assess(measured)
+    limits = assess_machines(measured)
     assert set(limits[KEY].limits) == set(_cases(6))
 
 
@@ -270,7 +270,7 @@ def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
     tmp_path: Path,
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert SessionOutcome.NO_VERDICT not in judge(whole).session.outcomes
-    found = judge(replace(whole, lost="b is gone")).session
+    assert SessionOutcome.NO_VERDICT not in judge_measured(whole).session_verdict.outcomes
+    found = judge_measured(replace(whole, lost="b is gone")).session_verdict
     assert SessionOutcome.NO_VERDICT in found.outcomes
     assert "b is gone" in found.text

@@ -205,7 +205,7 @@ def _refused(root: Path, *words: str) -> str:
         problem = mode.problem(options, specs)
         if problem:
             raise UsageError(problem)
-        mode.run(collected, specs, Display(Screen()))
+        mode.run_cases(collected, specs, Display(Screen()))
     return str(refused.value)
 
 

@@ -206,7 +206,7 @@ _PLUGIN = Path(busbw.__file__).parent / "plugin"
 def _collisions(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the places and the names of options and fixtures that busbw has, too."""
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
-    fixtures = ("busbw_verdict", *extensions.names("MODES"))
+    fixtures = ("busbw_verdict", *extensions.declared_names("MODES"))
     ours |= {f"fixture {name}" for name in fixtures}
     ours |= {option.flag for option in OPTIONS.values()}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):

@@ -46,7 +46,7 @@ def _text(history: Path, stack: LockedStack) -> str:
     )
     judged = Judged(
         collected=measured.collected,
-        session=SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured"),
+        session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured"),
         observed=measured,
     )
     return session_finding(judged).text
