@@ -1,4 +1,4 @@
-"""Benchmarks of busbw itself: what it costs, how often its verdicts err, and what it survives.
+"""Benchmarks of busbw itself: its cost, the error rates of its verdicts, and the effects of faults.
 
-Nothing of busbw imports them. docs/bench.md, docs/quiet.md and docs/hosts.md have their results.
+busbw does not import this package. docs/bench.md, docs/quiet.md and docs/hosts.md have the results.
 """

@@ -1,4 +1,7 @@
-"""Run a benchmark of busbw, and print its table as Markdown. Nothing else may run meanwhile."""
+"""Run a benchmark of busbw, and print its table as Markdown.
+
+Let no other program run on the machine meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def main(words: Sequence[str]) -> None:
     options = parser().parse_args(words)
     try:
         for line in options.lines(options):
-            # Tables of minutes are printed row by row.
+            # Rows are printed at once, because a table may take minutes.
             print(line, flush=True)
     except (BenchError, HistoryError, OSError) as error:
         raise SystemExit(f"bench: {error}") from error

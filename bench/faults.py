@@ -1,7 +1,7 @@
-"""Send a signal to a process of real sessions at random moments, and print what that cost.
+"""Send a signal to a process of real sessions at random moments, and print what each session lost.
 
-Exit code 1 if a session lost more than docs/hosts.md allows. Nothing else may run on the machine
-meanwhile.
+The exit code is 1 if a session lost more than docs/hosts.md allows. Let no other program run on the
+machine meanwhile.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from .processes import ROOT, BenchError, environment
 
 LAUNCHES = 2
 PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
-# The payload of the first session, whose baseline and history every other session must keep.
+# The payload of the first session. All other sessions must keep its baseline and its history.
 _STORED = "128K"
-# A session that takes longer counts as a session that never ends.
+# A session that takes longer counts as a session that does not end.
 _LONGEST_S = 120.0
-# Workers that do not start fail after 20 seconds in place of three minutes.
+# pytest with a shorter timeout: a worker that does not start fails after 20 seconds instead of
+# three minutes.
 _PYTEST = """
 import sys, pytest
 from busbw.driver import executor
@@ -49,9 +50,10 @@ sys.exit(pytest.main(sys.argv[1:]))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """A signal to a worker or the session, so long after the first worker of a launch started.
+    """A signal to send during a session: to which process, and when.
 
-    The `launch` is ``probe``, or the number of a launch that measures.
+    `target` is ``worker`` or ``session``. The signal is sent `after_s` seconds after the first
+    worker of `launch` has started. `launch` is ``probe``, or the number of a round, such as ``1``.
     """
 
     target: str
@@ -61,7 +63,7 @@ class Hit:
 
     @property
     def may_end_session(self) -> bool:
-        """Whether the session may end and lose all that it measured."""
+        """Whether the signal may end the session, which may then lose all its measurements."""
         return self.target == "session" and self.signal is not SIGSTOP
 
 
@@ -80,8 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lines(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the table. Raises SystemExit if any session was not as expected."""
-    # A background process of a script ignores SIGINT, and so would its sessions.
+    """Yield the lines of the table, one for each session.
+
+    Raises SystemExit after the last line if a session lost more than expected.
+    """
+    # A process that a script starts in the background ignores SIGINT, and its sessions would
+    # inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     unexpected = 0
     yield "| hit | signal | launch | after, s | exit code | lost launches | unexpected |"
@@ -103,7 +109,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def draw(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
-    """Yield `count` hits: every target, signal and launch as often as possible, in random order."""
+    """Yield `count` hits in random order, with each target, signal and launch about equally often.
+
+    `launch_s` is the time of a launch in seconds, within which the moment of a hit is drawn.
+    """
     generator = random.Random(seed)
     signals = (SIGKILL, SIGSTOP, SIGTERM, SIGINT)
     every = list(itertools.product(("worker", "session"), signals, ("probe", "1", "2")))
@@ -114,9 +123,10 @@ def draw(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
 
 
 def prepare(folder: Path, options: Sequence[str]) -> float:
-    """Run a first session in a new folder, and return how long a launch of others will take.
+    """Run the first session in a new folder, and estimate how long a later launch will take.
 
-    Raises BenchError if the session fails.
+    `options` are additional options of the session. Returns the time in seconds. Raises BenchError
+    if the session fails.
     """
     (folder / "temporary").mkdir(parents=True)
     shutil.copytree(ROOT / "perf", folder / "perf")
@@ -131,10 +141,13 @@ def prepare(folder: Path, options: Sequence[str]) -> float:
 
 
 def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a session that measures and stores; `options` come last."""
+    """Start a session in `folder` that writes new baselines, the history and its results.
+
+    `options` follow the other options, and so replace them.
+    """
     command = [sys.executable, "-P", "-c", _PYTEST, "perf", "-p", "no:cacheprovider"]
     command += ["--frameworks=jax", f"--payloads={','.join(PAYLOADS)}"]
-    # The clock of dispatches measures even where the machine is busy.
+    # The clock `dispatch` also measures on a busy machine.
     command += [
         "--frameworks=jax",
         "--clock=dispatch",
@@ -164,10 +177,13 @@ def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 def run(
     first: Path, folder: Path, options: Sequence[str], hit: Hit
 ) -> tuple[str, int | None, int | None, Sequence[str]]:
-    """Run a session in a copy of the folder `first`, and hit it.
+    """Run a session in `folder`, a copy of the folder `first`, and send the signal of `hit`.
 
-    Returns what was hit; the exit code of the session, None if it never ended; the number of
-    launches that are lost, None without results; and what is unexpected.
+    Returns:
+        The process that got the signal; the exit code of the session, None if the session did not
+        end; the number of lost launches, None if there are no results; and sentences on unexpected
+        losses.
+
     """
     shutil.copytree(first, folder)
     with _begin(folder, *options) as session:
@@ -192,24 +208,24 @@ def run(
 
 
 def _strike(folder: Path, session: subprocess.Popen[bytes], hit: Hit) -> bool:
-    """Send the signal; return whether the process still ran."""
+    """Send the signal of `hit` to its process; return whether there was such a process."""
     running = [session.pid] if session.poll() is None else []
     processes = running if hit.target == "session" else _workers(folder, hit.launch)
     if not processes:
         return False
     process = random.choice(processes)
-    # A process that ended a moment ago is as good a case as any.
+    # The process may end before the signal is sent, which is also worth a test.
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, hit.signal)
         if hit.target == "session" and hit.signal is SIGSTOP:
-            # No other process kills a session that is stopped.
+            # A stopped session does not continue by itself.
             time.sleep(3.0)
             os.kill(process, signal.SIGCONT)
     return True
 
 
 def _processes(folder: Path) -> dict[int, str]:
-    """Return the command of each process of the session."""
+    """Return the command lines of all processes of the session in `folder`, by process id."""
     processes = {}
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -225,7 +241,10 @@ def _workers(folder: Path, launch: str) -> Sequence[int]:
 
 
 def _kill_all(folder: Path) -> Sequence[int]:
-    """Kill the processes of the session that still run some seconds later, and return them."""
+    """Wait a few seconds for the processes of a session to end, and kill the others.
+
+    Returns the ids of the processes that were killed.
+    """
     end_s = time.monotonic() + 5.0
     while (processes := list(_processes(folder))) and time.monotonic() < end_s:
         time.sleep(0.05)
@@ -236,9 +255,9 @@ def _kill_all(folder: Path) -> Sequence[int]:
 
 
 def _traces(folder: Path, exit_code: int | None) -> list[str]:
-    """Return what is left of temporary files and locks.
+    """Return texts on the temporary files and locks that a session has left behind.
 
-    A killed session leaves its folders to the next session.
+    The folder of a killed session is not counted, because the next session removes it.
     """
     temporary = folder / "temporary"
     if exit_code is None or exit_code < 0:
@@ -253,9 +272,14 @@ def _traces(folder: Path, exit_code: int | None) -> list[str]:
 
 
 def damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]:
-    """Yield what is wrong with baselines and history, compared with those of `first`.
+    """Yield sentences on damage to the baselines and the history of a session in `folder`.
 
-    A session stores `stored` baselines; a session that was `ended` may have stored nothing.
+    Args:
+        first: The folder of the first session, whose entries must be kept.
+        folder: The folder of the session.
+        stored: How many baselines the session should have added.
+        ended: Whether the session was ended early, so that it may also have added nothing.
+
     """
     try:
         before, after = _entries(first), _entries(folder)
@@ -271,8 +295,11 @@ def damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]
 
 
 def _entries(folder: Path) -> Mapping[str, Sequence[Any]]:
-    """Return all that is stored. Raises BaselineError and HistoryError."""
-    # A temporary file beside the baselines cannot be read, or has their entries once more.
+    """Return the stored baselines and the lines of the history in `folder`.
+
+    Raises BaselineError or HistoryError for a file that cannot be read.
+    """
+    # Temporary files are read, too. Such a file cannot be read, or has the same entries again.
     files = (folder / "baselines").rglob("*.json*")
     return {
         "baselines": [baseline for path in files for baseline in read(path).baselines],
@@ -283,14 +310,15 @@ def _entries(folder: Path) -> Mapping[str, Sequence[Any]]:
 def surprises_of(
     hit: Hit, exit_code: int | None, cases: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[str]:
-    """Yield sentences on what the session lost beyond what docs/hosts.md allows.
+    """Yield sentences on losses of a session that docs/hosts.md does not allow after `hit`.
 
-    `exit_code` is None if the session never ended, and `cases` if it wrote no results.
+    `exit_code` is None if the session did not end. `cases` are the cases in its results, None if it
+    wrote no results.
     """
     lost = _lost(cases)
     codes = {1 if lost else 0}
     if hit.may_end_session:
-        # Where nothing is lost, the signal came when all was written, or even later.
+        # If nothing is lost, the signal came after all files were written.
         codes = {0, 2, -hit.signal} if lost == 0 else {2 if hit.signal is SIGINT else -hit.signal}
     if exit_code not in codes:
         yield f"exit code {exit_code}, expected {' or '.join(map(str, sorted(codes)))}"

@@ -1,8 +1,8 @@
-"""Compare busbw's time per all-reduce with that of a loop written by hand, in several processes.
+"""Compare busbw's time of an all-reduce with the time of a loop that was written by hand.
 
-Launches of the same loop differ by 5 to 35 %, so the two are interleaved within a process. Both
-have the same estimator, the slope between a short chain and a long one, and the same number of
-iterations.
+Launches of the same loop differ by 5 to 35 %, so busbw and the loop are interleaved within each of
+several processes. Both times are estimated in the same way, as the slope between a short chain and
+a long chain, with the same number of iterations.
 """
 
 from __future__ import annotations
@@ -72,10 +72,19 @@ def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
 def compared(
     backend: Backend, case: Case, make: Callable[[int, int], Loop], turns: int
 ) -> dict[str, float]:
-    """Return busbw's time of `case`, the loop's time, and the median ratio of their pairs.
+    """Measure `case` with busbw and with a loop, and return their times and ratio.
 
-    The side that gets its memory first can be up to 8 % faster, so the sides alternate in that,
-    too. In a group every process does the same.
+    Args:
+        backend: The back end of busbw.
+        case: The case to measure.
+        make: Makes the loop for a payload in bytes and a number of ranks.
+        turns: How often the memory of both is allocated again. Memory that is allocated first can
+            be up to 8 % faster, so busbw and the loop alternate in this.
+
+    Returns:
+        ``busbw_s`` and ``by_hand_s`` are the times of an all-reduce in seconds. ``ratio`` is the
+        median of busbw's time divided by the loop's time.
+
     """
     pairs = [
         pair
@@ -93,7 +102,10 @@ def compared(
 def _turn(
     backend: Backend, case: Case, make: Callable[[int, int], Loop], *, is_first: bool
 ) -> Iterator[tuple[float, float]]:
-    """Yield pairs of times, of buffers that are laid out once; busbw's first if `is_first`."""
+    """Allocate the memory of busbw and of a loop once, and yield pairs of their times in seconds.
+
+    Busbw's time is the first of a pair. The memory of busbw is allocated first if `is_first`.
+    """
     with contextlib.ExitStack() as stack:
         program = stack.enter_context(backend.prepare(case)) if is_first else None
         loop = make(case.payload_bytes, case.ranks)

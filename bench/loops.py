@@ -1,9 +1,9 @@
-"""The loops that busbw's times are compared with, each written as a person would write it.
+"""Loops of all-reduces with which busbw's times are compared, as an engineer would write them.
 
-A loop is an all-reduce of float32 over virtual devices. It lays out new input on every rank
-(`fresh`), runs several all-reduces in one call (`run`), and waits for either. `shortest` is the
-number of iterations that a long call is compared with, as in busbw. Nothing of busbw is used,
-nothing is checked and nothing proved.
+A loop does all-reduces of float32 over virtual devices. `fresh` writes new input on every rank, and
+`run` does several all-reduces in one call; both wait for the end. `shortest` is the number of
+iterations in the short call whose time is subtracted from the time of a long call. The loops use
+nothing of busbw, check no values and prove no program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Any
 
 
 class JaxLoop:
-    """One program: a loop of pairs of psums from one donated buffer to another one and back."""
+    """A loop in JAX: a program whose loop does a psum from one buffer to another, and one back.
+
+    Both buffers are donated, so that no copy is needed.
+    """
 
     shortest = 0
 
@@ -46,7 +49,7 @@ class JaxLoop:
         return self._jax.lax.fori_loop(0, iterations // 2, two, (x, y))
 
     def fresh(self) -> None:
-        """Write the same value everywhere, over the present values."""
+        """Write the same small value into all elements of the input, in place."""
         self._pair = (self._fill(self._pair[0]), self._pair[1])
         self._jax.block_until_ready(self._pair)
 
@@ -56,7 +59,7 @@ class JaxLoop:
 
 
 class TensorflowLoop:
-    """One tf.function: a while loop around `strategy.run` of `all_reduce`."""
+    """A loop in TensorFlow: a tf.function with a while loop around `strategy.run` of all_reduce."""
 
     shortest = 1
 
@@ -66,7 +69,7 @@ class TensorflowLoop:
         self._tf = tf
         self._count = payload_bytes // 4
         self._devices = [f"/cpu:{rank}" for rank in range(ranks)]
-        # Without this, collectives of two strategies would have the same keys.
+        # Two strategies would otherwise use the same keys for their collectives.
         tf.distribute.MirroredStrategy._collective_key_base += 100_000
         self._strategy = tf.distribute.MirroredStrategy(self._devices)
         self.fresh()
@@ -87,7 +90,7 @@ class TensorflowLoop:
         self._loop = loop.get_concrete_function(self._input, tf.constant(1))
 
     def fresh(self) -> None:
-        """Write the same value everywhere, each rank's part on its device."""
+        """Make new input, on the device of each rank, with the same small value in all elements."""
 
         def value(context: Any) -> Any:
             with self._tf.device(self._devices[context.replica_id_in_sync_group]):
@@ -109,5 +112,5 @@ class TensorflowLoop:
 
 Loop = JaxLoop | TensorflowLoop
 
-# By framework, each made of a payload in bytes and a number of ranks.
+# The class of the loop by framework. A loop is made for a payload in bytes and a number of ranks.
 LOOPS: Mapping[str, Callable[[int, int], Loop]] = {"jax": JaxLoop, "tensorflow": TensorflowLoop}

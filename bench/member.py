@@ -1,7 +1,7 @@
-"""Do a task of a benchmark with a back end of busbw, in a process that was started for it.
+"""Do a task of a benchmark with a back end of busbw, in a process that was started for the task.
 
-The request is JSON in the command line, and the result JSON in the last line of the output. In a
-group every process does the same task.
+The request is a JSON argument of the command line. The result is JSON in the last line of the
+output. In a group of processes, each process does the same task.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from busbw.worker.backends.base import Backend, MeasuringError
 from . import fidelity
 from .loops import LOOPS
 
-# The memory of a process on the CPU, as if the machine had no more.
+# The memory that a process on the CPU may use, as if the machine had no more.
 _CPU_LIMIT_BYTES = 256 * MIB
-# Payloads to try, relative to the payload at which memory is predicted to end.
+# Payloads to try, as shares of the largest payload that is predicted to fit into memory.
 _TRIED = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
 
 
 class Opened:
-    """The back end, and the target of its cases.
+    """A back end of busbw in this process, and the devices for its cases.
 
-    Open it in a process before the framework is imported.
+    It must be made before the framework is imported. `member` says which process of a group this
+    is; None is a single process.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Opened:
         self._target = grid.choose_target(device=device, ranks=ranks, probes=[probe], named=[])
 
     def case(self, payload: str) -> Case:
-        """Return the case of an all-reduce."""
+        """Return the case of an all-reduce of a payload such as ``64K``."""
         spec = Spec(
             framework=self.framework,
             payload_bytes=parse_payload(payload),
@@ -67,7 +68,8 @@ class Opened:
     def failure(self, case: Case, limit_bytes: float = math.inf) -> str:
         """Run a case once and check its values; return the message of a failure.
 
-        On the CPU it is also a failure to need more than `limit_bytes`.
+        The message is empty if the values are right. On the CPU, a case also fails if it needs more
+        than `limit_bytes` of memory.
         """
         need = self.backend.memory_need(case)
         if need is not None and need.needed_bytes > limit_bytes:
@@ -83,7 +85,7 @@ class Opened:
 
 
 def _compare(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare the times of some payloads with those of a loop written by hand."""
+    """Compare busbw's time with the time of a loop written by hand, for each requested payload."""
     backend, make, turns = opened.backend, LOOPS[opened.framework], request["turns"]
     return {
         payload: fidelity.compared(backend, opened.case(payload), make, turns)
@@ -92,7 +94,10 @@ def _compare(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Flip a bit of the middle element on rank 1, and return the failure of this process."""
+    """Flip a bit in the middle element of rank 1's result, and return the failure of this process.
+
+    The failure is empty in the process of rank 0, whose result is right.
+    """
     import jax
     import numpy as np
 
@@ -116,7 +121,11 @@ def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
 
 
 def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Find the predicted largest payload, and the payloads that did and did not fit."""
+    """Try increasing payloads until memory runs out.
+
+    Returns the memory limit, the largest payload that was predicted to fit, the largest payload
+    that did fit, the payload that did not fit (0 if all fitted), and the message of the failure.
+    """
     limit_bytes, needed_bytes = _limit_and_need(opened, opened.case("64M"))
     predicted = 64 * MIB * limit_bytes // needed_bytes
     fits, fails, message = 0, 0, ""
@@ -137,7 +146,10 @@ def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
 
 
 def _limit_and_need(opened: Opened, case: Case) -> tuple[int, int]:
-    """Return the memory of a process, and the predicted or compiled part that a case needs."""
+    """Return the memory that this process may use, and the memory that a case needs, in bytes.
+
+    The need is predicted by busbw on the CPU, and is the compiler's figure on other devices.
+    """
     need = opened.backend.memory_need(case)
     if need is not None:
         return _CPU_LIMIT_BYTES, need.needed_bytes
@@ -164,7 +176,7 @@ def main(text: str) -> None:
     member = wire.from_json(ClusterMember, member, "member") if member else None
     opened = Opened(request["framework"], Device(request["device"]), request["ranks"], member)
     print(json.dumps(_TASKS[request["task"]](opened, request)), flush=True)
-    # Do not wait for the end of the other process.
+    # A normal exit would wait for the end of the other process.
     os._exit(0)
 
 

@@ -19,7 +19,7 @@ _POLL_S = 0.1
 
 
 class BenchError(Exception):
-    """Why a benchmark failed; `result` is what it had until then."""
+    """A benchmark failed, for the reason in the message. `result` has the results until then."""
 
     def __init__(self, message: str, result: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class BenchError(Exception):
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of this process without those that change a session of pytest."""
+    """Return the environment variables of this process that do not change a session of pytest."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -44,10 +44,20 @@ def session(
     baselines: Path | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Run `pytest perf/` and return its results, and its wall time as `wall_s`.
+    """Run `pytest perf/`, and return its results with its wall time in seconds as `wall_s`.
 
-    Results, output and, unless given, baselines are written below `folder`. Raises BenchError at
-    the timeout, or if the exit code is not among `exit_codes`.
+    Args:
+        folder: The folder for the results and the output.
+        name: The name of the files in `folder`.
+        options: Options of the session.
+        timeout_s: The session is killed after this time.
+        exit_codes: The exit codes with which the session succeeds.
+        baselines: The folder of baselines; None for a folder in `folder`.
+        variables: Environment variables to set.
+
+    Raises:
+        BenchError: The session takes too long, or ends with another exit code.
+
     """
     results, baselines = folder / f"{name}.json", baselines or folder / "baselines"
     results.unlink(missing_ok=True)
@@ -66,7 +76,11 @@ def answers(
     timeout_s: float = 3600.0,
     variables: Mapping[str, str] | None = None,
 ) -> list[Any]:
-    """Return the results of processes of `bench.member` that run at the same time."""
+    """Run a process of `bench.member` for each request at the same time; return their results.
+
+    The output goes into files in `folder`, and `variables` are environment variables to set. Raises
+    BenchError if a process fails, or takes longer than `timeout_s` seconds.
+    """
     command = [sys.executable, "-m", "bench.member"]
     outputs = run(
         [[*command, json.dumps({"parent": os.getpid(), **request})] for request in requests],
@@ -86,11 +100,12 @@ def run(
     env: Mapping[str, str],
     exit_codes: Collection[int] = (0,),
 ) -> list[str]:
-    """Run commands at the same time, and return their outputs.
+    """Run commands at the same time, and return what each command wrote to stdout.
 
-    Outputs are written to ``NAME-0.txt`` and so on, and what the commands write to stderr to
-    ``NAME-0.log``. Raises BenchError as soon as a command fails, or at the timeout. None of them is
-    left running.
+    The stdout of the first command goes into the file ``NAME-0.txt`` in `folder`, and its stderr
+    into ``NAME-0.log``; the files of the other commands are numbered. `env` are all environment
+    variables of the commands. Raises BenchError if a command ends with an exit code that is not in
+    `exit_codes`, or after `timeout_s` seconds. All commands have ended at the end.
     """
     end_s, processes = time.monotonic() + timeout_s, list[subprocess.Popen[bytes]]()
     paths = [folder / f"{name}-{number}.txt" for number in range(len(commands))]
@@ -109,7 +124,7 @@ def run(
             if None not in codes or any(codes) or time.monotonic() > end_s:
                 break
             time.sleep(_POLL_S)
-    # A process that failed is the cause if others did not end.
+    # If some processes did not end, a process that failed is the cause, so it is reported first.
     for code, path in sorted(zip(codes, paths), key=lambda end: end[0] is None):
         if code not in exit_codes:
             end = f"did not end in {timeout_s:.0f} s" if code is None else f"ended with {code}"
@@ -118,7 +133,10 @@ def run(
 
 
 def _reason(path: Path) -> str:
-    """Return the first line with an error of pytest, or the last line."""
+    """Return the first line with an error of pytest in the outputs, or their last line.
+
+    `path` is the file with the stdout; the file with the stderr is beside it.
+    """
     texts = [file.read_text(errors="replace") for file in (path, path.with_suffix(".log"))]
     lines = [line for text in texts for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("ERROR", "FAILED", "E "))]

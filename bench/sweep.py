@@ -26,6 +26,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def table(words: tuple[str, ...], results: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a table with the time of each phase of a session.
+
+    `words` are the options of the session, for the heading.
+    """
     yield from ("", f"### `{' '.join(('pytest perf/', *words))}`", "")
     yield f"{len(results['cases'])} cases, {results['plan']['launches']} launches: measured in "
     yield f"{results['measuring_s']:.0f} s, {results['wall_s']:.0f} s in all."
@@ -35,7 +39,7 @@ def table(words: tuple[str, ...], results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def phases(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds of a session by phase: in the workers, and around them."""
+    """Return the seconds that a session spent in each phase, in its workers and outside them."""
     workers = Counter[str]()
     for case in results["cases"]:
         for launch in case["launches"]:

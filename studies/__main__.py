@@ -1,7 +1,7 @@
-"""Run one study again: print its results, next to the published figures, as Markdown tables.
+"""Run a study, and print its results next to the published figures, as Markdown tables.
 
-Exit codes: 0 if the study ran and its checks hold, 1 if one of them does not hold or the study
-failed, 2 for wrong usage, 130 after Ctrl-C.
+Exit codes: 0 if the study ran and its checks hold, 1 if a check does not hold or the study failed,
+2 for wrong usage, 130 after Ctrl-C.
 """
 
 import argparse
@@ -19,7 +19,7 @@ NAMES = ("tpu_v2", "all_reduce_in_training", "strategies", "parameter_servers", 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the study that the arguments name and return the exit code."""
     options = _parser().parse_args(arguments)
-    # As after Ctrl-C, the child processes are ended first.
+    # SIGTERM raises an exception, as Ctrl-C does, so that the child processes are ended first.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         report = options.report(options)

@@ -1,10 +1,10 @@
-"""Read all-reduce inside training steps from the profiler, next to all-reduce by itself.
+"""Compare the all-reduce inside training steps with the all-reduce by itself.
 
 The source ("TPU_All_reduce", 2019) trained a dense layer on slices of TPU v2, and read the
 all-reduce of its gradient from profiler recordings, for gradients of 1K to 1024M. Here the same
-step runs on what is attached, or on virtual CPU devices, in JAX and under TensorFlow's
+step runs on the attached devices, or on virtual CPU devices, in JAX and under TensorFlow's
 MirroredStrategy. `busbw trace` reads the recordings, and `pytest perf/` measures the all-reduce by
-itself. Rates are payload / time in GB/s; the source's GB/s are GiB/s, and converted.
+itself. Rates are payload / time in GB/s. The source calls GiB/s GB/s; its rates are converted.
 
 Check: every recording has an all-reduce of the payload.
 """
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report(options: argparse.Namespace) -> Report:
-    """Measure all payloads and return the report."""
+    """Measure the all-reduce of all payloads in both ways, and return the report."""
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
         measurements.record_steps(options, folder)
         inside_s = measurements.read_recordings(folder)
@@ -47,6 +47,10 @@ def report(options: argparse.Namespace) -> Report:
 
 
 def _cells(payload: int, inside_s: float | None, alone_s: float | None) -> list[str]:
+    """Return the cells with the rates of an all-reduce in training and by itself, and their ratio.
+
+    `payload` is in bytes. The times are None if they are unknown.
+    """
     rates = [
         "-" if not time_s else f"{payload / time_s / 1e9:.4g}" for time_s in (inside_s, alone_s)
     ]

@@ -1,4 +1,4 @@
-"""TensorFlow's devices in one process, and its clusters of processes on this machine."""
+"""Set up TensorFlow's devices in a process, and its clusters of processes on this machine."""
 
 import contextlib
 import json
@@ -8,9 +8,10 @@ from typing import Any
 
 
 def tasks(counts: Mapping[str, int]) -> list[tuple[str, dict[str, str]]]:
-    """Return the job and the environment variables of each process.
+    """Return the job and the environment variables of each process of a cluster.
 
-    `counts` is the number of processes of each job, such as `{"worker": 2, "ps": 1}`.
+    `counts` is the number of processes by job, such as `{"worker": 2, "ps": 1}`. The environment
+    variable TF_CONFIG tells a process the addresses of all processes.
     """
     ports = iter(_free_ports(sum(counts.values())))
     addresses = {
@@ -31,12 +32,15 @@ def tasks(counts: Mapping[str, int]) -> list[tuple[str, dict[str, str]]]:
 
 
 def start_server() -> tuple[Any, Any]:
-    """Start the server of this process; return it with the resolver that read TF_CONFIG."""
+    """Start TensorFlow's server in this process; return the server, and its cluster resolver.
+
+    The resolver has read the addresses of all processes from TF_CONFIG.
+    """
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     options = tf.compat.v1.ConfigProto()
-    # On a machine with few cores all threads could otherwise wait for other processes.
+    # With only as many threads as a machine of few cores has, all could wait for other processes.
     options.inter_op_parallelism_threads = 8
     server = tf.distribute.Server(
         resolver.cluster_spec(),
@@ -49,13 +53,13 @@ def start_server() -> tuple[Any, Any]:
 
 
 def serve() -> None:
-    """Serve until the process is killed."""
+    """Run TensorFlow's server in this process until the process is killed."""
     server, _ = start_server()
     server.join()
 
 
 def devices(ranks: int) -> list[str]:
-    """Return the names of the attached GPUs, or of as many virtual CPU devices."""
+    """Return the names of `ranks` devices: GPUs if enough are attached, else virtual CPUs."""
     import tensorflow as tf
 
     if len(tf.config.list_physical_devices("GPU")) >= ranks:

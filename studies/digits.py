@@ -1,4 +1,4 @@
-"""The handwritten digits of scikit-learn: 1,797 pictures of 8 x 8 pixels."""
+"""Load the handwritten digits of scikit-learn: 1,797 pictures of 8 x 8 pixels."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,10 @@ _UNSEEN = 297
 
 
 def load() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Return training pictures and labels, then unseen ones; pixels are between 0 and 1."""
+    """Return pictures and labels for training, and then pictures and labels for testing.
+
+    Pixels are between 0 and 1.
+    """
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -21,7 +24,10 @@ def load() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def batches(seen: tuple[Any, Any], size: int, *, seed: object) -> Iterator[tuple[Any, Any]]:
-    """Yield all whole batches of pictures and labels, in an order that follows from the seed."""
+    """Yield batches of `size` pictures and labels, in a random order that depends on the seed.
+
+    `seen` has all pictures and labels. Pictures that do not fill a batch are left out.
+    """
     pictures, labels = seen
     order = np.random.default_rng(seed).permutation(len(labels))  # type: ignore[arg-type]
     for start in range(0, len(labels) - size + 1, size):

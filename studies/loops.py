@@ -1,4 +1,4 @@
-"""A training loop for the strategies of `tf.distribute` that `model.fit` does not know."""
+"""A training loop for strategies of `tf.distribute` that `model.fit` does not support."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -15,10 +15,22 @@ def train(
     unseen: Any,
     epochs: int,
 ) -> dict[str, Any]:
-    """Train a Keras network; return its epoch times, accuracy, gradients and updates.
+    """Train a Keras network under a strategy of `tf.distribute`.
 
-    `batches` gives the pictures and labels of each step of an epoch. Steps under
-    ParameterServerStrategy are asynchronous: a worker that is free takes the next one.
+    With ParameterServerStrategy the steps are asynchronous: a free worker takes the next step.
+
+    Args:
+        strategy: The strategy.
+        network: Makes the network.
+        make_optimizer: Makes the optimizer.
+        batches: Returns the batches of pictures and labels of an epoch, by its number.
+        unseen: Pictures and labels for testing.
+        epochs: The number of epochs.
+
+    Returns:
+        The time of each epoch in seconds, the accuracy on the pictures for testing, and the numbers
+        of gradients, of updates of the variables, and of ranks.
+
     """
     import keras
     import tensorflow as tf
@@ -50,6 +62,7 @@ def train(
 
 
 def _make_step(strategy: Any, model: Any, optimizer: Any, updates: Any) -> Any:
+    """Return a function that trains `model` with a batch, and counts the updates in `updates`."""
     import keras
     import tensorflow as tf
 
@@ -69,5 +82,5 @@ def _make_step(strategy: Any, model: Any, optimizer: Any, updates: Any) -> Any:
 
 
 def accuracy(logits: Any, labels: Any) -> float:
-    """Return the share of pictures whose largest logit is that of their label."""
+    """Return the share of pictures whose largest logit is the logit of their label."""
     return float((np.argmax(logits, axis=1) == labels).mean())

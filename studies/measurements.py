@@ -1,4 +1,4 @@
-"""All-reduce measured twice: inside training steps, from recordings, and by itself, by busbw."""
+"""Measure all-reduces in two ways: inside training steps by the profiler, and alone by busbw."""
 
 import argparse
 import json
@@ -14,13 +14,16 @@ from studies.report import payload_text
 FRAMEWORKS = ("jax", "tensorflow")
 _SIZE = re.compile(r"(\d+)([KM])")
 _SMALLEST = training_steps.OUTPUTS * 4
-# Seconds by framework and payload.
+# Times in seconds by framework and payload in bytes.
 Times: TypeAlias = dict[tuple[str, int], float]
 _PAYLOAD, _SLICE = r"-(?P<payload>\d+K)$", r"(?P<slice>[a-z]+)-\d+-\d+K$"
 
 
 def add_arguments(parser: argparse.ArgumentParser, payloads: str) -> None:
-    """Add the options of a study that measures; `payloads` is the default."""
+    """Add the options of a study that measures all-reduces.
+
+    `payloads` is the default of --payloads, such as ``64K,1M``.
+    """
     parser.add_argument(
         "--payloads",
         type=parse_payloads,
@@ -41,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser, payloads: str) -> None:
 
 
 def parse_payloads(text: str) -> list[int]:
-    """Return the sizes of a list such as `64K,1M` in bytes, the smallest first."""
+    """Return the sizes in a list such as `64K,1M` in bytes, the smallest first.
+
+    Raises ArgumentTypeError for a word that is no size, or a size that no gradient can have.
+    """
     sizes = []
     for word in text.split(","):
         match = _SIZE.fullmatch(word)
@@ -53,9 +59,9 @@ def parse_payloads(text: str) -> list[int]:
 
 
 def record_steps(options: argparse.Namespace, folder: str) -> Times:
-    """Record training steps into a folder; return the median step of each."""
+    """Record training steps into `folder`; return the median time of a step of each payload."""
     times_s: Times = {}
-    # One framework after the other, so that they do not disturb one another.
+    # The frameworks run one after the other, so that they do not disturb each other.
     for framework in options.frameworks:
         arguments = (framework, options.ranks, options.payloads, folder)
         (steps_s,) = run_group([Member(training_steps.record, arguments)])
@@ -65,7 +71,10 @@ def record_steps(options: argparse.Namespace, folder: str) -> Times:
 
 
 def read_recordings(folder: str) -> Times:
-    """Return the all-reduce inside the recorded steps: the median of the slowest rank."""
+    """Return the times of the all-reduce inside the steps that were recorded into `folder`.
+
+    A time is the median time of the slowest rank.
+    """
     naming = (f"--slice-from={_SLICE}", f"--payload-from={_PAYLOAD}")
     text = run_module("busbw", "trace", folder, *naming, "--json")
     return {
@@ -79,7 +88,8 @@ def measure_alone(
 ) -> tuple[Times, list[str]]:
     """Measure all-reduces by themselves with `pytest perf/`.
 
-    Return the times, and a sentence for each case without a time.
+    Returns the times, and a sentence for each case without a time. The files of the session are
+    left in `folder`.
     """
     cases = run_perf(
         folder,
@@ -97,10 +107,13 @@ def measure_alone(
 
 
 def run_perf(folder: str, *arguments: str) -> list[Any]:
-    """Run `pytest perf/`; return the cases of its results, which it leaves in the folder."""
+    """Run `pytest perf/` with `arguments`, and return the cases in its results.
+
+    The files of the session are left in `folder`.
+    """
     results, baselines = Path(folder) / "results.json", Path(folder) / "baselines"
     baselines.mkdir(exist_ok=True)
-    # No accepted time, program or cache has a part in a study.
+    # Baselines and caches of the user must not change the results of a study.
     files = (f"--results={results}", f"--baselines={baselines}")
     run_module("pytest", "perf/", "-p", "no:cacheprovider", *files, *arguments, accepted=(0, 1))
     return list(json.loads(results.read_text())["cases"])

@@ -2,12 +2,13 @@
 
 The source ("mnist-distributed": TensorFlow 1.2.1, GTX 1080) trained two dense layers on 28 x 28
 pictures in batches of 100, in one process, and with one or two parameter servers. Here every
-process runs on this machine, and the pictures are scikit-learn's digits, enlarged; so only the
-ratios to the single process compare. Asynchronous rows use ParameterServerStrategy. Synchronous
-rows use SyncReplicasOptimizer of `tf.compat.v1`: TensorFlow 2 has only asynchronous servers.
+process runs on this machine, and the pictures are the digits of scikit-learn, enlarged. Therefore
+you can compare only the ratios to the single process. Asynchronous rows use
+ParameterServerStrategy. Synchronous rows use SyncReplicasOptimizer of `tf.compat.v1`, because
+TensorFlow 2 has only asynchronous servers.
 
-Checks: an asynchronous row makes an update of every gradient, a synchronous row one of the
-gradients of all workers; every row learns.
+Checks: an asynchronous row makes an update for every gradient. A synchronous row makes an update
+for the gradients of all workers together. Every row learns.
 """
 
 import argparse
@@ -33,7 +34,11 @@ _LEAST_ACCURACY = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A published row. Where the source has a figure for each worker, `epoch_s` is their mean."""
+    """A row of the published table: the numbers of processes, and the published results.
+
+    `epoch_s` is the time of an epoch in seconds, the mean over workers if the source has a time for
+    each worker. `accuracy` is a text.
+    """
 
     servers: int
     workers: int
@@ -60,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report(options: argparse.Namespace) -> Report:
-    """Train each row and return the report."""
+    """Train with the processes of each row, and return the report."""
     preload("tensorflow", "keras", "studies.digits")
     results = {name: train(row, options.epochs) for name, row in ROWS.items()}
     single_s = _epoch_s(results[SINGLE])
@@ -85,6 +90,7 @@ def report(options: argparse.Namespace) -> Report:
 
 
 def _failures(results: dict[str, Any]) -> list[str]:
+    """Return a sentence for each check that does not hold, from the results by row."""
     failures = []
     for name, result in results.items():
         row = ROWS[name]
@@ -97,13 +103,16 @@ def _failures(results: dict[str, Any]) -> list[str]:
 
 
 def _epoch_s(result: Any) -> float:
-    """Return the median epoch without the first epoch, which compiles."""
+    """Return the median time of an epoch in seconds, without the first epoch, which compiles."""
     epochs_s: list[float] = result["epochs_s"]
     return statistics.median(epochs_s[1:] or epochs_s)
 
 
 def train(row: Row, epochs: int) -> Any:
-    """Train one row in new processes; return its epoch times, accuracy, updates and gradients."""
+    """Train in new processes, as many as a row has.
+
+    Returns the times of epochs, the accuracy, and the numbers of updates and gradients.
+    """
     if not row.servers:
         return run_group([Member(_train, (epochs, False))])[0]
     counts = {"worker": row.workers, "ps": row.servers}
@@ -121,7 +130,10 @@ def train(row: Row, epochs: int) -> Any:
 
 
 def _data() -> list[tuple[Any, Any]]:
-    """Return the seen and unseen digits, enlarged to 28 x 28 pixels, as rows of 784 numbers."""
+    """Return the digits for training and for testing, each as pictures and labels.
+
+    A picture is enlarged to 28 x 28 pixels, and is a row of 784 numbers.
+    """
     enlarged = []
     for pictures, labels in digits.load():
         larger = np.kron(pictures[..., 0], np.ones((1, 3, 3), np.float32))
@@ -131,6 +143,7 @@ def _data() -> list[tuple[Any, Any]]:
 
 
 def _initial_weights() -> list[Any]:
+    """Return the weights and biases of both layers, the same random values for each row."""
     generator = np.random.default_rng(0)
     shapes = ((28 * 28, HIDDEN), (HIDDEN, 10))
     hidden, output = (generator.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes)
@@ -139,7 +152,10 @@ def _initial_weights() -> list[Any]:
 
 
 def _train(epochs: int, has_servers: bool) -> Any:
-    """Train in this process alone, or asynchronously as the coordinator of workers and servers."""
+    """Train in this process alone, or asynchronously with other processes.
+
+    If `has_servers`, this process coordinates workers and parameter servers.
+    """
     import keras
     import tensorflow as tf
 
@@ -167,7 +183,7 @@ def _train(epochs: int, has_servers: bool) -> Any:
 
 
 def _train_synchronously(epochs: int) -> Any:
-    """Train as one worker whose gradients are averaged with those of all other workers."""
+    """Train in this process as a worker whose gradients are averaged with all other workers."""
     import tensorflow as tf
 
     server, resolver = clusters.start_server()
@@ -178,9 +194,9 @@ def _train_synchronously(epochs: int) -> Any:
         setter = tf.compat.v1.train.replica_device_setter(worker_device=device, cluster=cluster)
         with tf.compat.v1.device(setter):
             optimizer, batch, step, logits, updates = _synchronous_graph(workers)
-        # Without filters a session needs all workers: one that ended would stop the others.
+        # Without filters a session needs all workers, and a worker that ends would stop the others.
         configuration = tf.compat.v1.ConfigProto(device_filters=["/job:ps", device])
-        # Without initial tokens no worker can be behind an update and have its gradient dropped.
+        # With initial tokens a worker could be late for an update, and its gradient be dropped.
         hook = optimizer.make_session_run_hook(is_chief=worker == 0, num_tokens=0)
         session = tf.compat.v1.train.MonitoredTrainingSession(
             server.target, is_chief=worker == 0, hooks=[hook], config=configuration
@@ -192,7 +208,7 @@ def _train_synchronously(epochs: int) -> Any:
                 session.run(step, dict(zip(batch, values, strict=True)))
                 gradients += workers
             epochs_s.append(time.perf_counter() - began_s)
-        # Worker 0 makes the updates, so it must not end before the other workers' last ones.
+        # Worker 0 makes the updates, so it must not end before the last update of other workers.
         while (count := int(session.run(updates))) < gradients // workers:
             time.sleep(_POLL_S)
         accuracy = loops.accuracy(session.run(logits, {batch[0]: unseen[0]}), unseen[1])
@@ -201,7 +217,11 @@ def _train_synchronously(epochs: int) -> Any:
 
 
 def _synchronous_graph(workers: int) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the optimizer, the inputs, a step, the logits and the number of updates."""
+    """Build the graph of a synchronous training step in TensorFlow 1.
+
+    Returns the optimizer, the placeholders for pictures and labels, the operation of a step, the
+    logits, and the variable that counts updates.
+    """
     import tensorflow as tf
 
     v1 = tf.compat.v1

@@ -1,11 +1,11 @@
-"""Predict the communication of training steps with `busbw estimate`, next to what it took.
+"""Predict the communication of training steps with `busbw estimate`, next to the measured time.
 
 First, published calculations are repeated. "tensorflow分布式" calculates a ring of four GPUs for
-VGG-16 over 1 Gbit/s, and measured a step of 7.628 s. "placement的估计" counts what parameter
-servers exchange for 61.5 million parameters and 8 workers. Then training steps run here: the
-prediction is that of a ring whose bandwidth and latency come from all-reduces by themselves
-(`pytest perf/`), which are half and twice as large; the communication is read from recordings
-(`busbw trace`). A step of one rank is the computation.
+VGG-16 over 1 Gbit/s, and measured a step of 7.628 s. "placement的估计" counts the bytes that
+parameter servers exchange for 61.5 million parameters and 8 workers. Then training steps run here.
+Their communication is predicted for a ring, whose bandwidth and latency come from all-reduces by
+themselves (`pytest perf/`) that are half and twice as large. The measured communication is read
+from recordings (`busbw trace`). The computation is measured in a step of one rank.
 
 Check: the repeated calculations are within 1 % of the published figures.
 """
@@ -27,8 +27,8 @@ _RING = (
 _SERVERS = ("--parameters=61.5M", "--ranks=8", "--bandwidth=10gbe", "--servers=1,8")
 _BYTES_OF_A_MILLION = 4e6
 _TOLERANCE = 0.01
-# A name, the published figure, and where `busbw estimate` has it: the arguments, the beginning of
-# the method, the field, and its unit.
+# For each published figure: its name, its value, the arguments of `busbw estimate`, and where the
+# figure is in its results: the beginning of the method's name, the field, and its unit.
 FIGURES = (
     ("ring of 4 GPUs, VGG-16: efficiency", 0.0765, _RING, "ring", "efficiency", 1),
     ("the same: time of a step, s (measured: 7.628)", 7.19, _RING, "ring", "step_s", 1),
@@ -42,7 +42,7 @@ FIGURES = (
         _BYTES_OF_A_MILLION,
     ),
     (
-        # Published as 4 x 7/8 of the gradients, in both directions together.
+        # The source counts both directions together, which are 4 x 7/8 of the gradients.
         "8 servers on the workers: gradients that a worker sends, million",
         2 * 7 / 8 * 61.5,
         _SERVERS,
@@ -88,7 +88,11 @@ def report(options: argparse.Namespace) -> Report:
 
 
 def _published() -> tuple[list[str], list[str]]:
-    """Return the table of repeated calculations, and what differs."""
+    """Repeat the published calculations with `busbw estimate`.
+
+    Returns the lines of a table, and a sentence for each result that differs from the published
+    figure.
+    """
     rows, failures = [], []
     for name, published, arguments, method, field, unit in FIGURES:
         repeated = _estimate(method, *arguments)[field] / unit
@@ -100,13 +104,25 @@ def _published() -> tuple[list[str], list[str]]:
 
 @functools.cache
 def _estimate(method: str, *arguments: str) -> Any:
-    """Return the estimate whose method begins with this text."""
+    """Return an estimate of `busbw estimate`, whose method's name begins with `method`.
+
+    `arguments` are the arguments of the command.
+    """
     estimates = json.loads(run_module("busbw", "estimate", *arguments, "--json"))["estimates"]
     return next(estimate for estimate in estimates if estimate["method"].startswith(method))
 
 
 def _predict(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
-    """Predict a ring whose line through the times of half and twice the payload is known."""
+    """Return the estimate of a training step whose gradients are summed by a ring.
+
+    Args:
+        payload: The size of the gradient in bytes.
+        computing_s: The time of the computation of a step, in seconds.
+        ranks: The number of ranks.
+        times_s: The measured times of all-reduces of half and twice the payload. The bandwidth and
+            the latency of the ring follow from a line through both times.
+
+    """
     half_s, double_s = times_s
     s_per_byte = max(double_s - half_s, 1e-12) / (1.5 * payload)
     latency_s = max(0.0, half_s - s_per_byte * payload / 2) / (2 * (ranks - 1))
@@ -125,6 +141,10 @@ def _row(
     estimate: Any,
     measured: tuple[float | None, float],
 ) -> list[str]:
+    """Return the cells of the table for a framework and a payload (`case`).
+
+    `measured` has the measured times of the communication, None if unknown, and of the step.
+    """
     inside_s, step_s = measured
     predicted_s = estimate["communication_s"]
     return [

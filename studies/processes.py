@@ -1,4 +1,4 @@
-"""The processes of a study: busbw's commands, and groups of processes that train together."""
+"""Run the processes of a study: busbw's commands, and groups of processes that train together."""
 
 import contextlib
 import json
@@ -19,20 +19,20 @@ from typing import Any
 
 from studies.report import ROOT
 
-# Settings of the user that would change what a session measures, or keep its results.
+# Environment variables of the user that would change a session, or write its results elsewhere.
 _LEFT_OUT = ("BUSBW_HISTORY", "CI", "PYTEST_ADDOPTS")
 _TIMEOUT_S, _GRACE_S = 300.0, 20.0
 _SHOWN_LINES = 15
 
 
 class StudyError(Exception):
-    """A study cannot give its results; the text says why."""
+    """A study cannot give its results. The message says why."""
 
 
 def run_module(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
     """Run `python -m` with these arguments in the repository; return its standard output.
 
-    Raise StudyError if the exit code is not in `accepted`, or the command takes too long.
+    Raises StudyError if the exit code is not in `accepted`, or if the command takes too long.
     """
     command = " ".join(["python -m", *arguments])
     environment = {name: text for name, text in os.environ.items() if name not in _LEFT_OUT}
@@ -58,7 +58,7 @@ def run_module(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    """End the command and its workers as Ctrl-C does; kill it if it takes too long."""
+    """End a command and its workers as Ctrl-C does; kill them if they take too long."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
@@ -70,9 +70,10 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One process of a group: `function(*arguments)` with additional environment variables.
+    """A process of a group, which calls `function(*arguments)`.
 
-    A server never returns: it is killed when the other members have returned.
+    `environment` are additional environment variables. If `is_server`, the function never returns,
+    and the process is killed when the other members have returned.
     """
 
     function: Callable[..., Any]
@@ -82,21 +83,21 @@ class Member:
 
 
 def preload(*modules: str) -> None:
-    """Import these modules once: the processes of groups are forked from the one that has them.
+    """Let the processes of groups be forked from a process that has imported these modules.
 
-    TensorFlow alone takes six seconds to import, which a group would spend in every process.
+    Otherwise each process would import TensorFlow by itself, which takes six seconds.
     """
-    # More threads could not be forked, and TensorFlow has its own.
+    # A process with threads of OpenBLAS could not be forked. TensorFlow has threads of its own.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
 
 
 def run_group(members: Sequence[Member]) -> list[Any]:
-    """Run all members at the same time; return what each returned, None for servers.
+    """Run all members at the same time; return the result of each member, None for a server.
 
-    Results must be JSON. All processes have ended when this function returns or raises. Raise
-    StudyError, with the end of the output, if a member fails or takes too long.
+    The results must be values of JSON. All processes have ended when this function returns or
+    raises. Raises StudyError, with the end of the output, if a member fails or takes too long.
     """
     context = multiprocessing.get_context("forkserver")
     with (
@@ -117,6 +118,10 @@ def run_group(members: Sequence[Member]) -> list[Any]:
 
 @contextlib.contextmanager
 def _running(context: ForkServerContext, member: Member, path: Path) -> Iterator[ForkServerProcess]:
+    """Run a member in a new process, and kill the process at the end.
+
+    The process writes the member's result to `path`.
+    """
     _log(path).touch()
     process = context.Process(target=_run, args=(member, path), daemon=True)
     process.start()
@@ -128,7 +133,7 @@ def _running(context: ForkServerContext, member: Member, path: Path) -> Iterator
 
 
 def _run(member: Member, path: Path) -> None:
-    """Run one member in its process; write its result to `path` and its output to a log."""
+    """Run `member` in this process; write its result to `path`, and its output to a log."""
     threading.Thread(target=_end_with_study, daemon=True).start()
     with _log(path).open("a") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
@@ -136,12 +141,15 @@ def _run(member: Member, path: Path) -> None:
     os.environ.update(member.environment)
     result = member.function(*member.arguments)
     path.write_text(json.dumps(result))
-    # TensorFlow's servers cannot be shut down: at a normal end Python waits for their threads.
+    # TensorFlow's servers cannot be shut down, and a normal exit waits for their threads.
     os._exit(0)
 
 
 def _end_with_study() -> None:
-    """Kill this process when the study was killed, without a chance to end its children."""
+    """Wait until the process of the study ends, and kill this process then.
+
+    A study that is killed cannot end its child processes.
+    """
     study = multiprocessing.parent_process()
     assert study is not None
     study.join()
@@ -154,7 +162,11 @@ def _wait(
     paths: Sequence[Path],
     deadline_s: float,
 ) -> None:
-    """Wait until all members but the servers have returned."""
+    """Wait until all members that are not servers have returned.
+
+    `paths` are the files of the members' results, and `deadline_s` is a time of the monotonic
+    clock. Raises StudyError if a process fails, or runs after the deadline.
+    """
     running = {process.sentinel: index for index, process in enumerate(processes)}
     while any(not members[index].is_server for index in running.values()):
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -173,6 +185,7 @@ def _wait(
 
 
 def _log(path: Path) -> Path:
+    """Return the log of the member whose result is written to `path`."""
     return path.with_suffix(".log")
 
 

@@ -1,4 +1,4 @@
-"""What a study prints: Markdown tables, the machine, published figures, and what did not hold."""
+"""The report of a study: Markdown tables, the machine, published figures, and failed checks."""
 
 import importlib.metadata
 import json
@@ -16,20 +16,23 @@ _PACKAGES = ("jax", "libtpu", "tensorflow")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The lines of a study's Markdown, and a sentence for each check that does not hold."""
+    """The report of a study: its lines of Markdown, and a sentence for each check that failed."""
 
     lines: Sequence[str]
     failures: Sequence[str] = ()
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table; every column but the first is aligned to the right."""
+    """Return the lines of a Markdown table with the titles `head`.
+
+    All columns except the first are aligned to the right.
+    """
     rule = ["---", *["---:"] * (len(head) - 1)]
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
 def machine() -> str:
-    """Return a line with the processor, the number of cores, and the versions that matter."""
+    """Return a line with the processor, the number of cores, and the versions of the frameworks."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
     processor = model[1] if model else platform.machine()
@@ -42,12 +45,16 @@ def machine() -> str:
 
 
 def payload_text(size: int) -> str:
-    """Return a size in bytes as `512K` or `1M`."""
+    """Return a size in bytes as a text such as `512K` or `1M`."""
     return f"{size // 1024**2}M" if size % 1024**2 == 0 else f"{size // 1024}K"
 
 
 def published_rates(ranks: int) -> dict[str, str]:
-    """Return the all-reduce table of TPU v2 for one slice, by payload: GB/s, or `OOM`."""
+    """Return the published rates of an all-reduce on a slice of TPU v2, by payload.
+
+    `ranks` is the number of cores of the slice. A rate is a text in GB/s, or `OOM` if the memory
+    ran out.
+    """
     path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _TABLE
     rates = {e["payload"]: e["algbw_gb_per_s"] for e in json.loads(path.read_text())["entries"]}
     return {payload: "OOM" if rate is None else f"{rate:.4g}" for payload, rate in rates.items()}

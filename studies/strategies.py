@@ -3,9 +3,9 @@
 The source ("Tensorflow Strategies on parallel computing") trains two convolutions and two dense
 layers on handwritten digits, and publishes no times. Here the digits are scikit-learn's.
 OneDeviceStrategy, MirroredStrategy, CentralStorageStrategy and TPUStrategy train with `model.fit`
-of Keras 3. That supports neither MultiWorkerMirroredStrategy nor ParameterServerStrategy, which
-have a loop of their own. The batch of 128 pictures is the same, over all ranks together, so that
-accuracies compare; a worker of ParameterServerStrategy updates by its own part of a batch.
+of Keras 3. `model.fit` supports neither MultiWorkerMirroredStrategy nor ParameterServerStrategy,
+which train with a loop written by hand. All ranks together have a batch of 128 pictures, so that
+you can compare accuracies. A worker of ParameterServerStrategy updates by its own part of a batch.
 
 Check: every strategy learns.
 """
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report(options: argparse.Namespace) -> Report:
-    """Train under each strategy and return the report."""
+    """Train under each selected strategy, and return the report."""
     preload("tensorflow", "keras", "studies.digits")
     results = {name: train(name, options.ranks, options.epochs) for name in options.strategies}
     head = ("strategy", "ranks", "first epoch, s", "median of later epochs, s", "accuracy")
@@ -72,7 +72,11 @@ def _cells(name: str, result: Any) -> list[str]:
 
 
 def train(name: str, ranks: int, epochs: int) -> Any:
-    """Train in new processes; return epoch times, accuracy and ranks, or why it was skipped."""
+    """Train under the strategy `name` in new processes.
+
+    Returns the times of epochs, the accuracy and the number of ranks, or the reason why the
+    strategy was skipped.
+    """
     if name == "multi_worker_mirrored":
         members = [
             Member(_train_in_workers, (epochs,), environment)
@@ -91,7 +95,7 @@ def train(name: str, ranks: int, epochs: int) -> Any:
 
 
 def _strategy(name: str, ranks: int) -> Any:
-    """Return a strategy of one process, or None for TPUStrategy without a TPU."""
+    """Return the strategy `name`, which uses a single process; None for `tpu` without a TPU."""
     import tensorflow as tf
 
     if name == "tpu":
@@ -109,7 +113,7 @@ def _strategy(name: str, ranks: int) -> Any:
 
 
 def _network() -> Any:
-    """Return the source's convolutional network, for pictures of 8 x 8 pixels."""
+    """Return the convolutional network of the source, for pictures of 8 x 8 pixels."""
     import keras
 
     layers = keras.layers
@@ -134,6 +138,7 @@ def _optimizer() -> Any:
 
 
 def _train_with_fit(name: str, ranks: int, epochs: int) -> Any:
+    """Train with `model.fit` under the strategy `name`, unless it needs a TPU that is missing."""
     strategy = _strategy(name, ranks)
     if strategy is None:
         return {"skipped": "no TPU is attached"}
@@ -161,7 +166,7 @@ def _train_with_fit(name: str, ranks: int, epochs: int) -> Any:
 
 
 def _train_in_workers(epochs: int) -> Any:
-    """Train synchronously as one of several processes, each with an equal part of each batch."""
+    """Train synchronously in this process, one of several that share each batch equally."""
     import tensorflow as tf
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -173,7 +178,10 @@ def _train_in_workers(epochs: int) -> Any:
 
 
 def _train_with_servers(epochs: int) -> Any:
-    """Train asynchronously: each worker computes gradients and updates the servers' variables."""
+    """Train asynchronously, with this process as the coordinator of workers and servers.
+
+    Each worker computes gradients, and updates the variables on the parameter servers by itself.
+    """
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()

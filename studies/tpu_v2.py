@@ -1,10 +1,10 @@
-"""Show the published all-reduce table of TPU v2 beside what today's compiler does, without a TPU.
+"""Show the published all-reduce table of TPU v2 next to programs of today's compiler.
 
-The source ("TPU_All_reduce", 2019) measured four slices of TPU v2 with TensorFlow 1.12, and names
-the payloads at which memory ran out; its GB/s are GiB/s, and converted. `pytest perf/ --topology=`
-compiles all-reduces for the same slices, with the installed libtpu, which still knows TPU v2. That
-shows the algorithm and the memory, not the time. Training steps as the source's are compiled for
-the payloads next to those at which the source ran out of memory.
+You need no TPU. The source ("TPU_All_reduce", 2019) measured four slices of TPU v2 with TensorFlow
+1.12, and names the payloads at which memory ran out. It calls GiB/s GB/s; its rates are converted.
+`pytest perf/ --topology=` compiles all-reduces for the same slices with the installed libtpu, which
+still supports TPU v2. The compiled programs show the algorithm and the memory, but not the time.
+Training steps like the source's are compiled for payloads around the limit of the source's memory.
 
 Check: every program compiles, or runs out of memory.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from studies.measurements import failed_cases, run_perf
 from studies.report import Report, payload_text, published_rates, table
 
-# The name of a slice, its topology, and the payloads whose training step is compiled.
+# By the name of a slice: its topology, and the payloads for which a training step is compiled.
 SLICES = {
     "v2-8": ("v2:2x2", ()),
     "v2-32": ("v2:4x4", ()),
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report(options: argparse.Namespace) -> Report:
-    """Compile for all slices and return the report."""
+    """Compile for all selected slices, and return the report."""
     topologies = {SLICES[name][0]: name for name in options.slices}
     cases = _compile(f"--topology={','.join(topologies)}", f"--payloads={options.payloads}")
     rates = {name: published_rates(int(name.removeprefix("v2-"))) for name in options.slices}
@@ -71,12 +71,16 @@ def report(options: argparse.Namespace) -> Report:
 
 
 def _compile(*arguments: str) -> list[Any]:
+    """Run `pytest perf/` with `arguments` and without a cache; return the cases in its results."""
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
         return run_perf(folder, "--compile-cache=none", *arguments)
 
 
 def _memory(case: Any) -> str:
-    """Return the peak of a core's memory, or what it would need."""
+    """Return a text with the peak memory of a core, or with the memory that a core lacks.
+
+    The text is the outcome of the case if the case failed for another reason.
+    """
     failure = case["failure"]
     if failure is None:
         return _bytes_text(case["figures"]["peak_bytes"])
@@ -91,13 +95,17 @@ def _bytes_text(count: int) -> str:
 
 
 def _algorithm(case: Any) -> str:
+    """Return the algorithm of a compiled case as a text, or the outcome of a case that failed."""
     program = case["program"] and case["program"]["now"]
     algorithm = program["algorithm"] if program else {"outcome": case["outcome"]}
     return ", ".join(f"{name} {value}" for name, value in sorted(algorithm.items()))
 
 
 def _algorithm_table(algorithms: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Return a table with a row for each range of payloads that have the same algorithm."""
+    """Return a table with a row for each range of payloads that have the same algorithm.
+
+    `algorithms` has the slice, the algorithm and the payload of each case, in order.
+    """
     rows = []
     for (name, algorithm), group in itertools.groupby(algorithms, key=lambda cell: cell[:2]):
         payloads = [payload for _, _, payload in group]

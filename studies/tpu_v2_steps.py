@@ -1,7 +1,7 @@
-"""Training steps of the source of the TPU v2 table, for `pytest perf/ --program=` to compile.
+"""The training steps of the source of the TPU v2 table, which `pytest perf/ --program=` compiles.
 
 Each function takes the devices of a slice. The source's batch has 128 rows for each core, but its
-program draws the whole batch on every core: that, not the all-reduce, is what needs the memory.
+program draws the whole batch on every core. The batch, and not the all-reduce, needs the memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,10 @@ _RATE = 1e-3
 
 
 def _source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
-    """Return a program: a step whose weights, and gradient, have this size."""
+    """Return a function that makes a training step for devices.
+
+    The weights of the step, and so its gradient, have a size of `mebibytes` MiB.
+    """
     inputs = mebibytes * INPUTS_PER_MIB
 
     def program(devices: Sequence[Any]) -> Any:
@@ -27,7 +30,7 @@ def _source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
             return -jax.numpy.take_along_axis(chances, labels[:, None], axis=1).mean()
 
         def step(weights: Any, key: Any, labels: Any) -> Any:
-            # Drawn by threefry, the compiler need not keep all of the batch at once.
+            # With threefry the compiler can draw the batch in parts, and need not keep all of it.
             own_key = jax.random.wrap_key_data(key, impl="threefry2x32")
             own_key = jax.random.fold_in(own_key, jax.lax.axis_index("ranks"))
             batch = jax.random.normal(own_key, (rows, inputs))

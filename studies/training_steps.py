@@ -1,7 +1,7 @@
-"""A training step whose gradient has the payload's size, in JAX and TensorFlow, under the profiler.
+"""Run and record training steps whose gradient has the size of a payload, in JAX and TensorFlow.
 
-The net is one dense layer of float32 without a bias, as in the source of the TPU v2 table. All
-ranks have the whole weights and a part of the batch, so a step has one all-reduce: the gradient's.
+The network is a dense layer of float32 without a bias, as in the source of the TPU v2 table. All
+ranks have all weights and a part of the batch, so a step has one all-reduce, of the gradient.
 """
 
 import contextlib
@@ -22,8 +22,9 @@ _EVENTS_END_S = 0.3
 
 
 def record(framework: str, ranks: int, payloads: Sequence[int], folder: str) -> list[float]:
-    """Time steps of each payload, and record some; return the median step of each, in seconds.
+    """Time and record training steps of each payload.
 
+    Returns the median time of a step in seconds, for each of the `payloads`, which are in bytes.
     The recording of a payload is the folder `<framework>-<ranks>-<KiB>K` in `folder`. A single rank
     has nothing to reduce, and is not recorded.
     """
@@ -44,12 +45,14 @@ def record(framework: str, ranks: int, payloads: Sequence[int], folder: str) -> 
 
 
 def _seconds(step: Callable[[], None]) -> float:
+    """Run a step, and return its time in seconds."""
     began_s = time.perf_counter()
     step()
     return time.perf_counter() - began_s
 
 
 def _prepare_jax(ranks: int) -> Callable[[int], Callable[[], None]]:
+    """Return a function that makes a step in JAX, for a number of inputs of the dense layer."""
     import jax
     import numpy as np
 
@@ -82,6 +85,7 @@ def _prepare_jax(ranks: int) -> Callable[[int], Callable[[], None]]:
 
 
 def _profile_jax(folder: str) -> Any:
+    """Return a context manager under which JAX's profiler records into `folder`."""
     import jax
 
     options = jax.profiler.ProfileOptions()
@@ -90,6 +94,7 @@ def _profile_jax(folder: str) -> Any:
 
 
 def _prepare_tensorflow(ranks: int) -> Callable[[int], Callable[[], None]]:
+    """Return a function that makes a step in TensorFlow, for a number of inputs of the layer."""
     import keras
     import tensorflow as tf
 
@@ -117,6 +122,7 @@ def _prepare_tensorflow(ranks: int) -> Callable[[int], Callable[[], None]]:
 
 @contextlib.contextmanager
 def _profile_tensorflow(folder: str) -> Any:
+    """Record into `folder` with TensorFlow's profiler during the body of the `with`."""
     import tensorflow as tf
 
     options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)

@@ -1,4 +1,4 @@
-"""Run the parts, and write the results after each, as JSON and as a page of Markdown."""
+"""Run the parts of the benchmark; after each, write all results as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .parts import PARTS, Bench, Part
 
 # A GPU costs money by the minute; a CPU has no limit.
 LIMIT_S = 240.0
-# What can go wrong, and what decides times.
+# The counters of nvidia-smi that show errors of a GPU, or explain its times.
 _COUNTERS = "ECC,PAGE_RETIREMENT,ROW_REMAPPER,PERFORMANCE,CLOCK,TEMPERATURE,POWER,MEMORY"
 # NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0
 _CHANNEL = re.compile(r"Channel \d+(?:/\d+)? : .* via (\S+)")
@@ -46,7 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lines(options: argparse.Namespace) -> Iterator[str]:
-    """Run the parts, and yield where the results are. Raises SystemExit if a part failed."""
+    """Run the selected parts, and yield a line with the paths of the results.
+
+    Raises BenchError if a part is unknown or failed, or if there is no GPU.
+    """
     names, device, end_s = options.parts.split(","), Device(options.device), math.inf
     if not set(names) <= set(PARTS):
         raise BenchError(f"--parts: expected some of {', '.join(PARTS)}, got {options.parts!r}")
@@ -66,7 +69,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _see_one_gpu() -> None:
-    """Leave one GPU for this process and all that it starts. Raises BenchError without any."""
+    """Let this process, and the processes that it starts, see only one GPU.
+
+    Raises BenchError if there is no GPU.
+    """
     if not sharing.visible_gpus(os.environ):
         raise BenchError(
             "there is no NVIDIA GPU here that this process sees; --device=cpu tries all parts on "
@@ -77,9 +83,10 @@ def _see_one_gpu() -> None:
 
 
 def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
-    """Run each part even if others fail, and write the results so far after each.
+    """Run each part, even after another part failed, and return all results.
 
-    Parts that an earlier run on the same device left in the folder stay.
+    The results so far are written after each part. They include the results of other parts that an
+    earlier run on the same device wrote into the same folder.
     """
     path = bench.out / "gpu.json"
     earlier = json.loads(path.read_text()) if path.exists() else {}
@@ -108,7 +115,7 @@ def _run_part(bench: Bench, name: str, part: Part) -> dict[str, Any]:
     try:
         result: Mapping[str, Any] = part(bench)
     except Exception as error:
-        # The other parts run whatever the error of this part is.
+        # An error of any type must not keep the other parts from running.
         traceback.print_exc()
         problem, result = f"{type(error).__name__}: {error}", getattr(error, "result", {})
     seconds = time.monotonic() - begin_s
@@ -117,7 +124,10 @@ def _run_part(bench: Bench, name: str, part: Part) -> dict[str, Any]:
 
 
 def transport(bench: Bench) -> str:
-    """Return how bytes move between the processes; on a GPU by NCCL's logs."""
+    """Return how bytes move between the two processes, such as ``gloo``.
+
+    On a GPU, the logs of NCCL say it.
+    """
     if bench.device is not Device.GPU:
         return "gloo"
     text = "\n".join(path.read_text(errors="replace") for path in bench.out.glob("nccl-*.log"))
@@ -128,11 +138,11 @@ def transport(bench: Bench) -> str:
 
 
 def health(device: Device) -> Sequence[str]:
-    """Return the counters of the GPUs as nvidia-smi prints them."""
+    """Return the lines with counters of the GPUs as nvidia-smi prints them; empty on a CPU."""
     if device is not Device.GPU:
         return []
     try:
-        # A driver that hangs may not end the benchmark.
+        # A GPU driver that hangs must not stop the benchmark.
         smi = subprocess.run(
             ["nvidia-smi", "-q", "-d", _COUNTERS], capture_output=True, check=True, timeout=30
         )
@@ -157,13 +167,13 @@ def page(document: Mapping[str, Any]) -> str:
         lines += _table(rows)
     before, after = document["health"]["before"], document["health"]["after"]
     lines += ["", "## health", "", "Counters by nvidia-smi, and their changes:", "", "```diff"]
-    # With so many unchanged lines around each change it has all counters.
+    # With so many unchanged lines around each change, the diff has all counters.
     lines += difflib.unified_diff(before, after, "before", "after", lineterm="", n=1000)
     return "\n".join([*lines, "```"]) + "\n"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a table with a column for each key of any row."""
+    """Yield the lines of a table with a column for each key that any of the `rows` has."""
     if not rows:
         return
     heads = list(dict.fromkeys(key for row in rows for key in row))

@@ -1,7 +1,7 @@
-"""The parts of the benchmark, in the order of their value. Each runs by itself.
+"""The parts of the benchmark, the most useful first. Each part can run by itself.
 
-A part returns what goes into the JSON file, with its table as `rows`, or raises BenchError where
-the result is wrong, such as a regression that was planted and is not found.
+A part returns its results for the JSON file, in which `rows` are the rows of a table. It raises
+BenchError if busbw is wrong, for example if it does not find a planted regression.
 """
 
 from __future__ import annotations
@@ -29,45 +29,59 @@ from ..processes import BenchError
 
 RANKS = 2
 MOST_RECORDED_BYTES = 2 * MIB
-# The case that a delay is planted in. A CPU's limit for a single session is at twice the time.
+# The payload of the case in which a delay is planted. On a CPU, where a baseline of one session has
+# a limit of twice the time, the delay must be large.
 _PLANTED = "4M"
 _DELAY = {Device.GPU: "25%", Device.CPU: "300%"}
-# Of the GPU's memory, so that it ends at a payload which sockets move in a second.
+# The processes may use this share of the GPU's memory, so that memory ends at a payload that
+# sockets move within a second.
 _MEMORY_FRACTION = "0.02"
 _PAIR_S = 120.0
-# For the end of another session on this machine.
+# How long to wait for the end of another session on this machine.
 _WAIT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """`device` is measured, everything is written below `out`, and no part runs after `end_s`."""
+    """The settings of the benchmark, and how its parts measure.
+
+    `device` is the kind of device. All files are written below the folder `out`. No part starts
+    after `end_s`, a time of the monotonic clock.
+    """
 
     device: Device
     out: Path
     end_s: float = math.inf
 
     def left_s(self, most_s: float) -> float:
-        """Return the seconds left, `most_s` at most. Raises BenchError if no time is left."""
+        """Return the seconds until the end of the benchmark, but at most `most_s`.
+
+        Raises BenchError if the time is over.
+        """
         left_s = min(most_s, self.end_s - time.monotonic())
         if left_s <= 0:
             raise BenchError("the time is over; name the part in --parts to run it alone")
         return left_s
 
     def session(self, name: str, *options: str, most_s: float = 600.0, **where: Any) -> Any:
-        """Return the results of a session with JAX and one launch, whatever its verdict."""
-        # On one GPU a session starts as many processes by itself.
+        """Run a session with JAX and one launch, and return its results, whatever its verdict.
+
+        `name` is the name of its files, `options` are its options, and `most_s` is its timeout in
+        seconds. `where` are further arguments of `bench.processes.session`.
+        """
+        # On a single GPU, a session starts two processes without this option.
         joined = () if self.device is Device.GPU else (f"--processes={RANKS}",)
         words = ("--frameworks=jax", "--launches=1", f"--device={self.device.value}", *joined)
         with tempfile.TemporaryDirectory() as empty:
-            # Whatever is compared may take additional launches.
+            # A session without baselines takes no additional launches.
             where = {"baselines": Path(empty), "timeout_s": self.left_s(most_s), **where}
             return processes.session(self.out, name, *words, *options, exit_codes=(0, 1), **where)
 
     def pair(self, task: str, fraction: str = "", **fields: Any) -> list[Any]:
-        """Return the results of two processes that do a task of `bench.member` together.
+        """Run two processes that do a task of `bench.member` together, and return their results.
 
-        `fraction` is how much of the GPU's memory they take.
+        `fraction` is the share of the GPU's memory for each process, empty for JAX's default.
+        `fields` are values of the request.
         """
         cluster = Cluster(processes=RANKS, shared_devices=int(self.device is Device.GPU))
         ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
@@ -80,7 +94,7 @@ class Bench:
 
 
 def _rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for each case, with the figures of its first launch."""
+    """Return a row for each case in the results of a session, with figures of its first launch."""
     rows = []
     for case in results["cases"]:
         spec = case["spec"]
@@ -95,10 +109,13 @@ def _rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def measure_sweep(bench: Bench) -> dict[str, Any]:
-    """Measure 21 payloads of all-reduce in a session, by the device's clock and the host's."""
+    """Measure an all-reduce of 21 payloads in a session, by the clocks of the device and the host.
+
+    Raises BenchError if a case failed.
+    """
     options, most_s = ["--clock=device", "--update-baselines"], 600.0
     if bench.device is Device.GPU:
-        # Large payloads over sockets may not take the time of all other parts.
+        # Large payloads over sockets must not take the time that the other parts need.
         options, most_s = [*options, "--case-timeout=40"], 170.0
     baselines = bench.out / "baselines"
     results = bench.session("sweep", *options, most_s=most_s, baselines=baselines)
@@ -117,7 +134,7 @@ def measure_sweep(bench: Bench) -> dict[str, Any]:
 
 
 def find_wrong_value(bench: Bench) -> dict[str, Any]:
-    """Plant a wrong bit in one element of one rank's results, which must be found."""
+    """Plant a wrong bit in one element of one rank's result, and check that busbw finds it."""
     failures = [answer["failure"] for answer in bench.pair("wrong")]
     if failures[0] or not failures[1].startswith("rank 1, element "):
         raise BenchError(f"the wrong value was not found: {failures}"[:400])
@@ -125,7 +142,10 @@ def find_wrong_value(bench: Bench) -> dict[str, Any]:
 
 
 def keep_recording(bench: Bench) -> dict[str, Any]:
-    """Record a case with the profiler, keep a recording, and list what may be its collectives."""
+    """Record a case with the profiler, keep a recording, and list events that may be collectives.
+
+    Raises BenchError if the profiler wrote no recording.
+    """
     with tempfile.TemporaryDirectory() as folder:
         setting = {variables.RECORDINGS: folder}
         results = bench.session("recording", "--payloads=64K", "--clock=device", variables=setting)
@@ -141,7 +161,10 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
 
 
 def kernels(recording: Path) -> list[dict[str, Any]]:
-    """Return the names of events that may be collectives, and what busbw knows them as."""
+    """Return a row for each kind of event in a recording that may be a collective.
+
+    ``known_as`` is the collective that busbw recognizes in the event, empty for no collective.
+    """
     counts = Counter[tuple[str, str, str]]()
     for event in read(recording, most_bytes=1024 * MIB):
         kind = "".join(collective.kind for collective in collectives([event], ""))
@@ -154,7 +177,7 @@ def kernels(recording: Path) -> list[dict[str, Any]]:
 
 
 def compare_with_loop(bench: Bench) -> dict[str, Any]:
-    """Compare busbw's times with those of a copy-free loop by hand, in the same processes."""
+    """Compare busbw's times with the times of a loop written by hand, in the same processes."""
     # Small enough that a loop over sockets takes little time.
     results = bench.pair("fidelity", payloads=["64K", "1M", "16M"], turns=2)
     rows = [
@@ -166,7 +189,10 @@ def compare_with_loop(bench: Bench) -> dict[str, Any]:
 
 
 def find_memory_end(bench: Bench) -> dict[str, Any]:
-    """Find the payload at which memory ends, and compare it with the predicted payload."""
+    """Find the payload at which memory runs out, and return it with the predicted payload.
+
+    Raises BenchError if all payloads fitted, or no payload fitted.
+    """
     result: dict[str, Any] = bench.pair("memory", fraction=_MEMORY_FRACTION)[0]
     if not result["fits_payload_bytes"] or not result["fails_payload_bytes"]:
         raise BenchError("memory did not end between the payloads that were tried", result)
@@ -174,7 +200,10 @@ def find_memory_end(bench: Bench) -> dict[str, Any]:
 
 
 def measure_collectives(bench: Bench) -> dict[str, Any]:
-    """Measure every collective at two payloads and in two dtypes."""
+    """Measure every collective with two payloads and two dtypes.
+
+    Raises BenchError if no case was measured.
+    """
     names = f"--collectives={','.join(COLLECTIVES)}"
     options = (names, "--dtypes=float32,bfloat16", "--payloads=1M,64M")
     result = {"rows": _rows(bench.session("collectives", *options))}
@@ -184,20 +213,23 @@ def measure_collectives(bench: Bench) -> dict[str, Any]:
 
 
 def find_regression(bench: Bench) -> dict[str, Any]:
-    """Compare with a baseline an unchanged session, and one with a delay, which must be found."""
+    """Compare an unchanged session and a session with a planted delay with a baseline.
+
+    Raises BenchError if the unchanged session regressed, or the delayed session did not.
+    """
     delay = f"delay:{_DELAY[bench.device]}@{_PLANTED}"
     options = {"baseline": "--update-baselines", "unchanged": "", "planted": f"--inject={delay}"}
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, option in options.items():
-            # The device's clock does not time what runs between collectives.
+            # The delay runs between collectives, where the device's clock does not see it.
             words = [f"--payloads={_PLANTED}", "--clock=host", *([option] if option else [])]
             results = bench.session(f"regression-{name}", *words, baselines=Path(folder))
             (row,) = _rows(results)
             rows[name] = {"session": name, **row, "ratio": results["cases"][0]["ratio"]}
     result = {"planted": delay, "rows": list(rows.values())}
     unchanged, planted = rows["unchanged"]["outcome"], rows["planted"]["outcome"]
-    # An unchanged session may be too noisy to tell, on a machine that other work shares.
+    # On a machine with other work, an unchanged session may be too noisy to decide.
     if unchanged not in ("PASS", "IMPROVED", "NOISY") or planted != "REGRESSED":
         raise BenchError(f"expected PASS and REGRESSED, got {unchanged} and {planted}", result)
     return result

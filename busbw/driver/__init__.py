@@ -1,6 +1,7 @@
-"""Starts, feeds, times out and kills workers. Knows no framework, no pytest and no verdict.
+"""Start workers, send them requests, and kill workers that take too long.
 
-It never imports the worker: it starts an interpreter on a private folder. A transport starts
-workers on this host or on others, a group has the workers of one launch; the executor ends all
-groups, and a schedule says in which order they run and how many at once.
+This package knows no framework, no pytest and no verdict. It never imports the code of workers: it
+starts an interpreter on a private folder with a copy of that code. A transport starts workers on
+this host or on other hosts. A group has the workers of one launch. An executor ends all groups. A
+schedule has the order of launches and cases.
 """

@@ -1,8 +1,9 @@
-"""The private folder that workers are started from: their files, their logs, their temporary files.
+"""The private folder from which workers start: busbw's code for workers, logs, temporary files.
 
-It is locked while its session or its Host lives, and removed at the end, also if that is a signal;
-the folder of a session that was killed is removed by the next session. A foreign interpreter must
-not see our site-packages, nor our jax.
+Workers import busbw from a copy, because another interpreter must not import the packages that are
+installed beside this busbw, such as another version of JAX. The folder is locked while its session
+or its cluster host runs, and is removed at the end, even if a signal ends the session. The next
+session removes the folder of a session that was killed.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _PREFIX = f"busbw-{os.getuid()}."
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
-# Keys that are hit again and again in less than this are one interrupt.
+# A user who presses Ctrl-C several times within this time interrupts the session once.
 _ONE_INTERRUPT_S = 1.0
 
-# Any Python can compile this, so that a Python that is too old says so in one line.
+# The file __main__.py of a bundle. A Python of any version can compile it, so that a Python that is
+# too old ends with a sentence instead of a syntax error.
 MAIN = """
 import sys
 
@@ -51,7 +53,7 @@ def package_folder() -> Path:
 
 
 def _core_files() -> Iterator[Path]:
-    """Yield the files that every worker may import."""
+    """Yield the paths of busbw's files that every worker may import, without extensions."""
     package = package_folder()
     yield from (package / name for name in _CORE)
     for name in _PACKAGES:
@@ -59,9 +61,10 @@ def _core_files() -> Iterator[Path]:
 
 
 def worker_hash() -> str:
-    """Return a hash of the code that measures: times of other code are not compared.
+    """Return a hash of the code of workers, 16 hexadecimal digits.
 
-    The code of extensions changes no time, and is left out.
+    busbw does not compare times that were measured by different code. The code of extensions is
+    left out, because it does not change times.
     """
     package = package_folder()
     digest = hashlib.sha256()
@@ -72,7 +75,10 @@ def worker_hash() -> str:
 
 
 class _Signals:
-    """Signals that would end this process interrupt it; handlers of other code are left alone."""
+    """Handlers that raise KeyboardInterrupt for signals that would end this process.
+
+    Only default handlers are replaced: handlers that other code has set stay.
+    """
 
     def __init__(self) -> None:
         self._ignored_until_s, self._killed_by = -math.inf, 0
@@ -91,11 +97,15 @@ class _Signals:
             self._ignored_until_s = now_s + _ONE_INTERRUPT_S
             raise KeyboardInterrupt
 
-    def hold(self) -> None:
+    def defer(self) -> None:
+        """Raise no KeyboardInterrupt from now on; `restore` ends the process by a late signal."""
         self._ignored_until_s = math.inf
 
     def release(self) -> None:
-        """Handle signals as before, and end by the signal that came unless it was an interrupt."""
+        """Restore the previous handlers, and end this process by a signal other than SIGINT.
+
+        The process continues if no such signal came while the handlers were replaced.
+        """
         while self._handlers:
             signal.signal(*self._handlers.popitem())
         if self._killed_by:
@@ -103,7 +113,10 @@ class _Signals:
 
 
 class Folder:
-    """A new folder that only this user can read, with an empty `temporary` folder in it."""
+    """A new, locked folder that only this user can read, with an empty folder `temporary`.
+
+    While the folder exists, signals that would end this process raise KeyboardInterrupt instead.
+    """
 
     def __init__(self) -> None:
         self._signals = _Signals()
@@ -117,20 +130,25 @@ class Folder:
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
-        """Remove the folder, even if signals interrupt this; then end by such a signal."""
+        """Remove the folder, and let go of its lock and of the signals.
+
+        A signal does not interrupt the removal. If a signal other than SIGINT came while the folder
+        existed, this process then ends by that signal.
+        """
         self._signals.hold()
         try:
             self._folder.cleanup()
         finally:
             if self.path.exists():
-                # `cleanup` opens a descriptor for each level, which fails without descriptors.
+                # `cleanup` opens a file descriptor for each level, and fails if this process may
+                # open no more files.
                 subprocess.run(["rm", "-rf", self.path], check=False)
             self._lock.close()
             self._signals.release()
 
 
 def _remove_orphans(parent: Path) -> None:
-    """Remove this user's folders whose sessions have ended: those that are not locked."""
+    """Remove the private folders of this user in `parent` that no session has locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             is_ours = folder.lstat().st_uid == os.getuid()
@@ -141,7 +159,10 @@ def _remove_orphans(parent: Path) -> None:
 
 
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitStack]:
-    """Make a folder and lock it; another session may remove it before it is locked."""
+    """Make a folder and lock it; return the folder and its lock.
+
+    Another session may remove the folder before it is locked. In this case a new folder is made.
+    """
     while True:
         folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
         with contextlib.suppress(FileNotFoundError):
@@ -152,10 +173,10 @@ def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitS
 
 
 class Bundle(Folder):
-    """A folder with `files` of busbw that a worker may import, its logs and its temporary files.
+    """A private folder with a copy of the files of busbw that workers may import.
 
-    Workers have the core's code, and the files worker*.py of extensions. The first worker compiles
-    them.
+    `files` are the original paths: the core's code for workers, and the files `worker*.py` of
+    extensions. The copy has no byte code: the first worker compiles each file that it imports.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""All processes of a session, which has its machine to itself: groups are started and ended.
+"""Start and end the groups of worker processes of a session.
 
-However the work ends, no process is left: the Executor is a context manager that kills all groups.
-It does not know what is measured or compiled.
+An Executor is a context manager that kills all groups at its end, so that no process is left
+however the session ends. It does not know what its workers measure or compile.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from .transport import (
     Transport,
 )
 
-# Importing a framework takes long where nothing is cached.
+# Importing a framework takes long if its files are not in the page cache of the host.
 START_TIMEOUT_S = 180.0
 
 _PROBE = LaunchId(name="probe")
 
 
 class Executor:
-    """All groups of a session. `on_note` takes what the user should know of launches.
+    """Starts, ends and kills the groups of a session.
 
-    `spent_s` has the seconds of each phase: starting processes, measuring cases, ending processes.
-    Several threads may use it, each with its own groups.
+    `on_note` is called with each sentence that the user should read, such as on a launch that was
+    repeated. `spent_s` has the seconds spent in each phase: ``starting`` processes, ``measuring``
+    cases, and ``ending`` processes. Several threads may use an Executor, each with its own groups.
     """
 
     def __init__(
@@ -59,6 +60,11 @@ class Executor:
         self.kill()
 
     def start(self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None) -> Group:
+        """Start the workers of a launch, and return their group without waiting for the workers.
+
+        `cluster` says how many processes there are; with None the starter says it. Raises HostError
+        if a worker cannot be started.
+        """
         group = Group(self.transport, starter, launch, cluster or starter.cluster)
         self._groups.append(group)
         if self.is_stopped:
@@ -66,23 +72,28 @@ class Executor:
         return group
 
     def begin(self, group: Group) -> Group | Failure:
-        """Wait until `group` is ready; return it, or the group that replaced it."""
+        """Wait until the workers of `group` are ready for requests, and return the group.
+
+        If a worker was killed or hung, the launch is started again, and the new group is returned.
+        Returns a Failure if the workers did not become ready.
+        """
         failure = group.begin(START_TIMEOUT_S)
         if failure is None:
             return group
         if not self.is_repeated(failure):
             return failure
-        # Members are named after their index, a single process after its launch.
+        # The log of a single process is named after its launch, so the second process needs another
+        # name. The logs of a group are named after the index of a member, too, and are appended to.
         launch = group.launch.again if group.cluster == ALONE else group.launch
         other = self.start(group.starter, launch, group.cluster)
         return other.begin(START_TIMEOUT_S) or other
 
     def is_repeated(self, failure: Failure) -> bool:
-        """Tell whether a start that failed is repeated, and note that.
+        """Tell whether a launch that failed to start is started again, and note it for the user.
 
-        A process that was killed by a signal or hung is started once more: such an end says nothing
-        of what is measured, and would cost every case of the launch. A process that exited by
-        itself has logged the reason, and would exit again.
+        A launch is started again if its process was killed by a signal or hung: the cause is not
+        the measured software, and all cases of the launch would fail. A process that exited by
+        itself is not started again: it would exit again, and its log has the reason.
         """
         is_repeated = is_cut_short(failure) and not self.is_stopped
         if is_repeated:
@@ -90,9 +101,14 @@ class Executor:
         return is_repeated
 
     def open(self, starter: Starter, launch: LaunchId) -> Group | Failure:
+        """Start the workers of a launch, and wait until they are ready for requests.
+
+        Returns their group, or a Failure if they did not become ready.
+        """
         return self.begin(self.start(starter, launch))
 
     def close(self, group: Group) -> None:
+        """Let the workers of `group` exit, and note for the user a worker that had to be killed."""
         with self.counted("ending"):
             has_exited = group.close()
         if not has_exited:
@@ -101,13 +117,17 @@ class Executor:
             )
 
     def stop(self) -> None:
-        """Interrupt every group, from any thread, and every group that is started later."""
+        """Kill the processes of all groups, and of each group that is started later.
+
+        Any thread may call this: a thread that waits for a reply of a group gets a Failure.
+        """
         self.is_stopped = True
         for group in list(self._groups):
             group.interrupt()
 
     def kill(self) -> None:
-        # All are killed before the first one is waited for: waiting may be interrupted again.
+        """Kill the processes of all groups, and wait until they have ended."""
+        # All processes are killed before any is waited for: Ctrl-C may interrupt the waiting.
         for group in self._groups:
             group.interrupt()
         while self._groups:
@@ -116,7 +136,7 @@ class Executor:
 
     @contextlib.contextmanager
     def counted(self, phase: str) -> Iterator[None]:
-        """Add the time within to a phase."""
+        """Add the seconds that the body of the `with` takes to `spent_s` of a phase."""
         begin_s = self.clock()
         try:
             yield
@@ -125,17 +145,20 @@ class Executor:
 
 
 def is_cut_short(failure: Failure) -> bool:
-    """Tell whether a process hung or was killed, which is nothing that it did itself."""
+    """Tell whether the process of a failure hung or was ended by a signal.
+
+    False if it exited by itself, or if a reply had the failure.
+    """
     is_ended = failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
     return is_ended or (failure.exit_code or 0) < 0
 
 
 def probe(starter: Starter, executor: Executor) -> Probe:
-    """Return the devices that the framework of `starter` reaches.
+    """Start a worker that looks for devices, and return the devices and versions that it finds.
 
-    Raises HostError with the end of the log, HostLostError if a second worker hung or died of a
-    signal, too, and IncomparableHostsError if the processes of a group have other versions or
-    devices.
+    If the worker hangs or a signal ends it, a second worker is started. Raises HostLostError if the
+    second worker ends in this way, too, IncomparableHostsError if the processes of a group have
+    different versions or devices, and HostError for any other failure.
     """
     answer = _probe(starter, executor, _PROBE)
     if isinstance(answer, Failure) and executor.is_repeated(answer):
@@ -145,7 +168,7 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
     if answer.kind is FailureKind.WRONG_WORLD:
         kind = IncomparableHostsError
-    # The interpreter is named if it is another than this process's.
+    # A starter without an interpreter uses the interpreter of this process, which needs no name.
     raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
 
 

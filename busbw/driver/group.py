@@ -1,9 +1,10 @@
-"""The processes of one launch, which take each request together and have one deadline.
+"""The worker processes of one launch, to which each request is sent at the same time.
 
-A single process is a group of one. If one of several processes dies, times out or fails, the
-request fails for all and the group is over: its other members would wait for that process forever.
-All processes agree on every call's time: where two times differ the group is out of step, and no
-time of the group is a result.
+A single process is a group with one member. If one of several processes dies, times out or fails,
+the request fails for the whole group and the group is over, because its other members would wait
+for that process forever. The processes of a group exchange the time of every call, so all of them
+return the same times. If their times differ, they have not measured the same calls, and the request
+fails.
 """
 
 from __future__ import annotations
@@ -24,19 +25,26 @@ from busbw.model.words import FailureKind
 from .logs import failure_of
 from .transport import Ending, Exit, Reply, Request, Starter, T, Transport, Worker
 
-# How long the others are watched after one failed: the cause may show there a little later.
+# After a process has failed, the other processes are watched for this time: the failure of another
+# process may be the cause, and may be seen a little later.
 CAUSE_GRACE_S = 0.5
 
-# How long processes that refuse a request together may take to do so, one after the other.
+# After a process has replied with a Failure, the other processes may take this long to reply. If
+# all processes refuse a request, they do so within a short time.
 REFUSAL_GRACE_S = 10.0
 
-# Of a Run, the fields that processes must agree on, and those of which the largest value counts.
+# The fields of a Run that must be equal in all processes, and the fields whose largest value is the
+# value of the group.
 _AGREED = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
 _LARGEST = ("compile_s", "peak_memory_bytes", "predicted_memory_bytes", "compiled_memory_bytes")
 
 
 class Group:
-    """Running workers, in the order of their indices."""
+    """The running worker processes of one launch.
+
+    `members` are the workers in the order of their indices, empty once the group is over. Making a
+    Group starts the workers. Raises HostError if a worker cannot be started.
+    """
 
     def __init__(
         self,
@@ -62,17 +70,25 @@ class Group:
 
     @property
     def is_over(self) -> bool:
+        """Whether all processes have ended, so that the group takes no more requests."""
         return not self.members
 
     def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
-        """Wait until all are ready."""
+        """Wait until all workers are ready for requests; return None, or why they are not ready.
+
+        `doing` describes the wait in messages, such as ``starting``.
+        """
         answers = self.ask_each(None, timeout_s, doing)
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request[T], timeout_s: float, doing: str) -> T | Failure:
-        """Return the one answer of all processes; a Failure if any of them gave none.
+        """Send a request to all processes, and return the reply of the group.
 
-        After a Failure that all of them answered the group goes on, else it `is_over`.
+        The reply of the group is merged from the replies of its processes, see `merge_replies`.
+        Returns a Failure if any process failed, or if all processes have not replied within
+        `timeout_s` seconds. The group can be used again after a Failure if each process replied
+        with a Failure; otherwise the group `is_over`. `doing` describes the request in messages,
+        such as ``measuring CASE``.
         """
         answers = self.ask_each(request, timeout_s, doing)
         if isinstance(answers, Failure):
@@ -86,11 +102,12 @@ class Group:
     def ask_each(
         self, request: Request[T] | None, timeout_s: float, doing: str
     ) -> Sequence[T | Failure] | Failure:
-        """Send each member the request and wait for all answers, all within `timeout_s`.
+        """Send a request to all processes, and return their replies in the order of members.
 
-        Without a request it waits until each member is ready. `doing` describes the request in
-        messages. A Failure in place of answers names the process if there are several; every
-        member has been killed then.
+        If `request` is None, nothing is sent, and the first reply of a worker is awaited, with
+        which it says that it is ready. `doing` describes the request in messages. Returns a single
+        Failure, after killing all processes, if a process ended or if not all processes replied
+        within `timeout_s` seconds. The message names the process if the group has several.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.kill)
@@ -100,9 +117,13 @@ class Group:
             return answers
 
     def close(self) -> bool:
-        """Have all processes exit by themselves; tell whether they did."""
+        """Let all processes exit by themselves, and tell whether all of them did.
+
+        A process that does not exit within its grace period is killed.
+        """
         try:
-            # Processes of one framework end together.
+            # All processes begin to end before any is waited for: a framework ends its connections
+            # when all of its processes end.
             for member in self.members:
                 member.end(Ending.CLOSE)
             exits = [member.finish(Ending.CLOSE) for member in self.members]
@@ -111,11 +132,15 @@ class Group:
         return all(end.exit_code is not None for end in exits)
 
     def interrupt(self) -> None:
-        """Kill all processes, from any thread; the thread that waits for them sees their end."""
+        """Kill all processes without waiting for their end.
+
+        Any thread may call this: the thread that waits for a reply gets a Failure.
+        """
         for member in list(self.members):
             member.end(Ending.KILL)
 
     def kill(self) -> None:
+        """Kill all processes, and wait until they have ended."""
         self.interrupt()
         while self.members:
             self.members.pop().wait()
@@ -130,7 +155,7 @@ class Group:
         while len(answers) < len(self.members):
             seen = self._watch(range(len(self.members)), deadline_s)
             causes = {index: end for index, end in seen.items() if isinstance(end, Exit)}
-            # A member that talks without end may not hold up the deadline.
+            # The deadline also holds for a member that sends parts of a reply without end.
             is_late = not seen or time.monotonic() >= deadline_s
             if causes or (is_late and _has_failure(answers)):
                 return self._cause(causes or answers, doing)
@@ -141,13 +166,18 @@ class Group:
                 index: reply.answer for index, reply in seen.items() if isinstance(reply, Reply)
             }
             if _has_failure(answers):
-                # The others say the same soon, or wait for that process for ever.
+                # The other processes refuse the request soon, too, or wait for this process
+                # forever.
                 deadline_s = min(deadline_s, time.monotonic() + REFUSAL_GRACE_S)
         return [answers[index] for index in sorted(answers)]
 
     def _watch(self, indices: Iterable[int], end_s: float) -> dict[int, Reply | Exit | None]:
-        """Return what members replied or how they ended, as soon as one does; nothing in time."""
-        # `select.select` takes no descriptor from 1024 on, which a few hundred hosts have.
+        """Wait until one of the members `indices` can be read, and return what was read by index.
+
+        The value is None for a part of a reply. Returns an empty dictionary if no member could be
+        read until `end_s`, a time of the monotonic clock.
+        """
+        # `select.select` takes no descriptor above 1023, which a few hundred hosts exceed.
         poll = select.poll()
         watched = {self.members[index].fileno(): index for index in indices}
         for descriptor in watched:
@@ -156,7 +186,12 @@ class Group:
         return {watched[fd]: self.members[watched[fd]].receive() for fd, _ in ready}
 
     def _cause(self, causes: Mapping[int, Any], doing: str) -> Failure:
-        """Return the failure of the process that is the likely cause of the others' ends."""
+        """Return the failure of the process that probably made the other processes end.
+
+        `causes` are the replies and ends seen so far, by the index of the process. The processes
+        that still run are watched for a short time, because the cause may be seen later than its
+        effects. `doing` describes the request in messages.
+        """
         causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
         watched = {*range(len(self.members))} - {*causes}
         end_s = time.monotonic() + CAUSE_GRACE_S
@@ -168,20 +203,28 @@ class Group:
                     causes[index] = answer
         others = [index for index in range(len(self.members)) if index not in causes]
         if stopped := self._stopped(others):
-            # The framework has told the others that it does not hear from a stopped process.
+            # A process that a signal stopped does not end. The other processes ended because the
+            # framework told them that it does not hear from the stopped process.
             return self._time_out(stopped, doing)
         index = min(causes, key=lambda index: _rank_of_cause(causes[index]))
         return self._failure([index], causes[index], doing)
 
     def _stopped(self, indices: Iterable[int]) -> list[int]:
+        """Return the indices, among `indices`, of processes that a signal has stopped."""
         return [index for index in indices if self.members[index].is_stopped]
 
     def _time_out(self, indices: Sequence[int], doing: str) -> Failure:
-        """Return the failure of members that did not reply, with the stack of the first."""
+        """End the first of the members that did not reply, and return the failure of all of them.
+
+        The failure has the stack that the first member printed.
+        """
         return self._failure(indices, self.members[indices[0]].finish(Ending.STACK), doing)
 
     def _failure(self, indices: Sequence[int], end: Exit | Failure, doing: str) -> Failure:
-        """Return the failure of the first member, in the name of all `indices`."""
+        """Return the failure of the first member of `indices`, with a message that names them all.
+
+        `end` is how the first member ended, or the Failure with which it replied.
+        """
         if isinstance(end, Exit):
             end = failure_of(end, self.members[indices[0]].launch, doing)
         names = ", ".join(self._name(index) for index in indices)
@@ -197,7 +240,10 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
 
 
 def _rank_of_cause(end: Exit | Failure) -> int:
-    """Order likely causes first: a host lost, a process killed, one that exited, a failure."""
+    """Return a sort key with which the end that probably caused the other ends comes first.
+
+    The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
+    """
     if isinstance(end, Failure):
         return 3
     if end.lost:
@@ -206,7 +252,10 @@ def _rank_of_cause(end: Exit | Failure) -> int:
 
 
 def merge(answers: Sequence[Any], launch: LaunchId) -> Any:
-    """Return the group's reply, of launch `launch`; a Failure where the processes disagree."""
+    """Merge the replies of all processes into the reply of the group, of the launch `launch`.
+
+    Returns a Failure if one of the replies is a Failure, or if the processes disagree.
+    """
     for answer in answers:
         if isinstance(answer, Failure):
             return replace(answer, launch=launch)
@@ -228,13 +277,16 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
 
 
 def _largest(values: Sequence[object], name: str) -> Any:
-    """Return the largest value of a field, None where no process knows it."""
+    """Return the largest value of the field `name`; None if it is None in all values."""
     fields = (getattr(value, name) for value in values)
     return max((field for field in fields if field is not None), default=None)
 
 
 def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
-    """Return what all processes reach; WRONG_WORLD where versions or devices differ."""
+    """Return the probe of the group, which has the hosts of all processes.
+
+    Returns a Failure of the kind WRONG_WORLD if versions or devices differ between processes.
+    """
     first = _features(probes[0])
     for index, probe in enumerate(probes):
         features = _features(probe)
@@ -253,7 +305,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
 
 def _features(probe: Probe) -> dict[str, object]:
-    """Return the versions of packages, and the properties of devices, by name."""
+    """Return what must be equal in all processes: versions and properties of devices, by name."""
     devices = {
         f"{devices.device.value} {name}": value
         for devices in probe.devices

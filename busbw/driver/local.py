@@ -1,8 +1,9 @@
-"""What runs on this host: workers, the lock for one session at a time, and free ports.
+"""Start worker processes on this host, lock this machine for a session, and find free ports.
 
-Requests and replies go over a private socket, stdout and stderr into a log file. A worker has a
-session and process group of its own, so that Ctrl-C reaches its parent alone; it is killed when the
-thread that started it ends, even while it is stopped.
+A worker takes requests and sends replies over a private socket, and writes stdout and stderr into a
+log file. A worker has a session and a process group of its own, so that Ctrl-C in the terminal
+reaches only the process that started the worker. The kernel kills a worker when the thread that
+started it ends, even while a signal has stopped the worker.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from . import logs, pids
 from .bundle import Bundle, Folder
 from .transport import Ending, Exit, HostError, Hosts, Starter, Transport, Worker
 
-# How long a worker may take to print its stack, and to exit by itself.
+# How long a worker may take to print its stack before it is killed, and to exit by itself.
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 
@@ -38,8 +39,9 @@ _LOG_BYTES = 2**20
 
 _READ_BYTES = 65536
 
-# Python ignores SIGPIPE and SIGXFSZ as it starts, and the command would inherit that. Without
-# site-packages the program takes 16 ms.
+# The program asks the kernel to kill its process when the parent's thread ends, and then becomes
+# the command in its arguments. Python ignores SIGPIPE and SIGXFSZ when it starts, and the command
+# would inherit this, so both signals are reset.
 _TIED = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
@@ -56,10 +58,11 @@ except OSError as error:
     sys.exit(127)
 """
 
-# Another interpreter would import the packages of ours before its own.
+# With these variables another interpreter would import packages of this one before its own.
 _INTERPRETER_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
-# Hosts to which gRPC connects without a proxy: the first that is set counts.
+# Variables that name hosts to which gRPC connects without a proxy. gRPC reads the first of them
+# that is set.
 _WITHOUT_PROXY = ("no_grpc_proxy", "no_proxy", "NO_PROXY")
 
 _CONNECT_S = 1.0
@@ -74,11 +77,11 @@ _REMEDIES = {
 def environment_of(
     starter: Starter, base: Mapping[str, str], member: ClusterMember | None = None
 ) -> dict[str, str]:
-    """Return `base`, changed as `starter` says, with byte code enabled to import faster.
+    """Return the environment variables of a worker: those of `base`, changed as `starter` says.
 
-    An interpreter other than ours does not get our PYTHONPATH and PYTHONHOME, unless the starter
-    sets them. An activated venv does no harm: it only changes PATH. A member of a group connects to
-    the hosts of the group without a proxy.
+    Python may write byte code, so that the next worker starts faster. Another interpreter than this
+    one does not get PYTHONPATH and PYTHONHOME from `base`. A `member` of a group connects to the
+    hosts of its group without a proxy; None is a single process.
     """
     is_foreign = starter.python not in ("", sys.executable)
     removed = {*starter.unset, *(_INTERPRETER_VARIABLES if is_foreign else ())}
@@ -92,10 +95,11 @@ def environment_of(
 
 
 def without_proxy(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the variable with which gRPC in `environment` connects to `hosts` directly.
+    """Return the variable to add to `environment` so that gRPC connects to `hosts` directly.
 
-    The processes of a group find each other by gRPC, which would connect even to the loopback
-    through `http_proxy`. Hosts that the user has listed stay listed.
+    The processes of a group find each other by gRPC, which would use the proxy of `http_proxy` even
+    for the loopback interface. The variable also lists the hosts that the user has excluded from
+    the proxy. Returns an empty dictionary without hosts.
     """
     listed = [environment[name] for name in _WITHOUT_PROXY if environment.get(name)]
     return {_WITHOUT_PROXY[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
@@ -107,10 +111,18 @@ def child(
     environment: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `command` in a session of its own; it is killed when the calling thread ends.
+    """Start `command` in a session of its own; the kernel kills it when the calling thread ends.
 
-    `streams` are its stdin, stdout and stderr; it inherits `descriptors` too. A command that cannot
-    be run says so on stderr and ends with exit code 127.
+    Args:
+        command: The program and its arguments.
+        streams: The file descriptors of its stdin, stdout and stderr.
+        environment: All of its environment variables.
+        descriptors: Further file descriptors that it inherits.
+
+    Returns:
+        The process. If the command cannot be run, the process writes the reason to stderr and ends
+        with exit code 127.
+
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
@@ -125,19 +137,22 @@ def child(
 
 
 def tied_to(parent: int, command: Sequence[str]) -> list[str]:
-    """Return the command line that becomes `command` once the kernel is to kill it with `parent`.
+    """Return a command line that runs `command` in a process that ends with its parent.
 
-    It ends instead if `parent` has ended before. Python would do the same in `preexec_fn`, between
-    fork and exec, but then runs what libraries have registered for a fork: JAX raises a warning.
+    `parent` is the id of the parent's process. The process asks the kernel to kill it when the
+    thread that started it ends, and then executes `command`. If the parent has already ended, the
+    process exits with code 1. A `preexec_fn` of `subprocess` would have the same effect, but Python
+    then also runs functions that libraries registered for a fork, and JAX's function warns.
     """
     return [sys.executable, "-I", "-S", "-c", _TIED, str(parent), *command]
 
 
 class LocalWorker(Worker):
-    """A process of this host, started as `starter` says from the files in `folder`.
+    """A worker process on this host, started as `starter` says from the files in `folder`.
 
-    Raises OSError where the system starts no more processes, ValueError for an environment that no
-    process can have.
+    `member` says which process of a group it is; None is a single process. Raises OSError if the
+    system cannot start a process, and ValueError for environment variables that no process can
+    have, such as a name with ``=``.
     """
 
     def __init__(
@@ -173,15 +188,15 @@ class LocalWorker(Worker):
 
     @property
     def pid(self) -> int:
-        """The process id, which is that of the process group, too."""
+        """The id of the process, which is also the id of its process group."""
         return self._process.pid
 
     @property
     def is_stopped(self) -> bool:
-        # No file: the process was reaped.
+        # Without the file, the process has ended and was waited for.
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{self.pid}/stat").read_text()
-            # The name before the state may hold any character, spaces and brackets too.
+            # The program's name, which precedes the state, may contain spaces and parentheses.
             return text.rpartition(")")[2].split()[0] == "T"
         return False
 
@@ -189,16 +204,17 @@ class LocalWorker(Worker):
         return self._socket.fileno()
 
     def write(self, line: bytes) -> None:
-        # Else the log has the reason of the end already.
+        # While the worker is ending, its log may already have the reason for its end, which must
+        # not be skipped.
         if self._kill_s == math.inf:
             self._begin_log()
-            # The end of a worker is seen when its replies are read, with its exit code. A worker
-            # that does not read its requests does not reply in time.
+            # No error is raised here: `read` notices the end of a worker, with its exit code, and a
+            # worker that does not read its requests does not reply in time.
             with contextlib.suppress(ConnectionError, BlockingIOError):
                 self._socket.send(line, socket.MSG_DONTWAIT)
 
     def read(self) -> bytes:
-        # Reset by a worker that ended before it read its request.
+        # A worker that ends before it reads its request resets the connection.
         with contextlib.suppress(ConnectionResetError):
             return self._socket.recv(_READ_BYTES)
         return b""
@@ -214,7 +230,7 @@ class LocalWorker(Worker):
             self._signal(os.kill, signal.SIGUSR1)
         elif ending is Ending.KILL:
             self._signal(os.killpg, signal.SIGKILL)
-        # At the end of its requests the worker exits by itself.
+        # The worker exits by itself when its requests end.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -227,7 +243,10 @@ class LocalWorker(Worker):
         return self._exit
 
     def _reap(self) -> Exit:
-        """Kill what the process started, and the process itself if it is left."""
+        """Kill the process group, wait for the process, and return how the process ended.
+
+        The group has the process, if it still runs, and the processes that it started.
+        """
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -242,13 +261,13 @@ class LocalWorker(Worker):
         )
 
     def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
-        # The id of a process that was reaped may belong to another process.
+        # After the process was waited for, its id may belong to another process.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 send(self.pid, number)
 
     def _begin_log(self) -> None:
-        """Have the log, and the kernel's counts, be about what follows."""
+        """Remember the size of the log and the kernel's counts, to report only what comes later."""
         self._log_begin = self._log.stat().st_size
         self._oom_kills, self._refused = oom_kill_count(), pids.refused_count()
 
@@ -275,7 +294,10 @@ def _command_of(
 
 
 def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """Count the processes that the kernel killed for memory since it started; 0 if unknown."""
+    """Return how many processes the kernel killed for lack of memory since it booted.
+
+    Returns 0 if the kernel does not count them in the file `vmstat`.
+    """
     if not vmstat.exists():
         return 0
     counts = dict(line.split() for line in vmstat.read_text().splitlines())
@@ -283,9 +305,10 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
 
 
 def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the last MiB of a log from byte `begin` on, as anybody may read it.
+    """Return the text of the log `path` from the byte `begin` on, at most its last MiB.
 
-    It has no secret of the `environment` of the process that wrote it, and no home directory.
+    Secrets in the `environment` of the process that wrote the log and the user's home directory are
+    replaced, so that the text can be published.
     """
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
@@ -295,10 +318,11 @@ def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ
 
 @contextlib.contextmanager
 def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
-    """Lock this machine; `on_wait` gets the holder of the lock, such as ``pid 1234, ...``.
+    """Keep other sessions from measuring on this machine during the body of the `with`.
 
-    Raises HostError where another session measured until `wait_s` was over, or where nothing can
-    rule that out.
+    If another session is measuring, `on_wait` is called with its process, such as ``pid 1234,
+    started 2026-11-20 03:12:08``, before waiting. Raises HostError if the other session still
+    measures after `wait_s` seconds, or if the machine's lock cannot be used.
     """
     try:
         lock = storage.machine_lock(wait_s, on_wait)
@@ -313,7 +337,7 @@ def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -
 
 
 class LocalTransport(Transport):
-    """Workers on this host, started from the `bundle`."""
+    """Starts workers on this host from the files of `bundle`."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
@@ -327,7 +351,7 @@ class LocalTransport(Transport):
             return LocalWorker(starter, self._bundle, launch, member)
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE):
-                # The session says how to raise the limit on open files.
+                # The session turns this error into a sentence on the limit of open files.
                 raise
             limit = pids.least_limit()
             most = "" if limit is None else f"; pids.max is {limit}"
@@ -336,15 +360,16 @@ class LocalTransport(Transport):
 
 
 def transport_of(hosts: Hosts | None, bundle: Bundle) -> Transport:
-    """Return the transport that starts workers on `hosts`, or on this host without any."""
+    """Return the transport that starts workers on `hosts`, or on this host if `hosts` is None."""
     return LocalTransport(bundle) if hosts is None else hosts.transport(bundle)
 
 
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
-    """Return ports of `host` for the members of a group; they are not reserved.
+    """Return `count` ports of this host on which nothing listens, for the members of a group.
 
-    Raises HostError where members could not connect to each other: a framework would try for
-    minutes, and not say why.
+    `host` is the address at which the members connect. Another process may take a port before a
+    member listens on it. Raises HostError if a connection to the address fails: a framework would
+    try to connect for minutes, and give no reason.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -353,7 +378,8 @@ def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int
                 for _ in range(count + 1)
             ]
             ports = [listener.getsockname()[1] for listener in listeners]
-            # No member has the port that was connected to.
+            # The connection uses an additional port, because no process can listen for a while on
+            # the port of a connection that has ended.
             stack.enter_context(socket.create_connection((host, ports.pop()), _CONNECT_S))
         except OSError as error:
             remedy = _REMEDIES.get(error.errno or 0, "let its firewall accept its own connections")

@@ -1,8 +1,9 @@
-"""Why a worker ended, and what its end means for the case that it measured.
+"""Find out from its exit code and its log why a worker ended.
 
-Ends without a reply are distinguished by the exit code, by the kernel's count of processes killed
-for memory, and by the log. A process that aborts logs the reason, then addresses, the stacks of its
-threads and the names of extension modules; so the last line says nothing.
+If a worker ended without a reply, the exit code, the kernel's count of processes that it killed for
+lack of memory, and the log say why. A process that aborts logs the reason first, and then
+addresses, the stacks of its threads and the names of its modules, so the last line of its log does
+not have the reason.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .transport import Exit
 
 REASON_CHARACTERS = 300
 
-# What a library, the compiler, the C++ and the C run time, the loader and Python write as they end
-# a process; the first such line is the cause, and the others follow from it.
+# The line that a library, the compiler, the C++ or C run time, or the loader writes when it ends a
+# process. The first such line of a log has the cause; later ones are consequences.
 _FATAL = re.compile(
     r"""
     ^F\d{4}\ [\d:.]+\ +\d+\ \S+\]       # Abseil: F1128 00:21:15.676642   26247 client.h:80] ...
@@ -44,18 +45,23 @@ _THREAD = re.compile(
     r"^(?:(?P<current>Current t)|T)hread 0x\w+ .*\(most recent call first\):$", re.MULTILINE
 )
 _FRAME = re.compile(r' *File "(?:.*/)?(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
-# Date, time and thread before the source file differ from launch to launch.
+# The date, the time and the thread at the beginning of a line differ between launches, so they are
+# removed: equal reasons must be equal texts.
 _PREFIX = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
-# In the log of a framework that aborts or crashes with SIGSEGV after its allocator failed.
+# A framework whose allocator fails may abort or crash with SIGSEGV. Its log then has such words.
 _OUT_OF_MEMORY = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
 )
 
 
 def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
-    """Return the failure of a launch whose worker ended while it was `doing` something."""
+    """Return the failure of the launch whose worker ended as `end` says.
+
+    `doing` is what the worker did, for the message, such as ``measuring CASE``.
+    """
     kind, text, detected = _classify(end)
-    # Memory and signals from outside explain themselves.
+    # The message on memory, on a signal from outside or on an invalid reply needs no reason from
+    # the log.
     is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.invalid
     reason = f": {end.reason}" if is_unexplained and end.reason else ""
     if is_unexplained and end.pids_max is not None:
@@ -71,6 +77,10 @@ def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
 
 
 def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
+    """Return the kind of the failure, its message, and how a lack of memory was detected.
+
+    The last value is None for other failures.
+    """
     code = end.exit_code
     if end.lost:
         return FailureKind.KILLED, end.lost, None
@@ -102,10 +112,11 @@ def _signal_name(number: int) -> str:
 
 
 def reason(log: str) -> str:
-    """Return the line of `log` that says why its process ended, without its middle if it is long.
+    """Return the line of `log` that says why its process ended.
 
-    It is the first line of a fatal error, else the exception of the last traceback, else where
-    Python was in the current thread, else the last line; empty for an empty log.
+    The first of these that the log has is returned: the first line of a fatal error, the exception
+    of the last traceback, the function in which the current thread of Python was, the last line. In
+    a long line `` ... `` replaces the middle. Returns an empty text for an empty log.
     """
     line = _PREFIX.sub("", _line(log)).strip()
     half = REASON_CHARACTERS // 2
@@ -116,7 +127,7 @@ def _line(log: str) -> str:
     if fatal := _first_line(_FATAL, log):
         return fatal
     _, is_traceback, frames = log.rpartition(_TRACEBACK)
-    # Frames are indented.
+    # The lines on the frames of a traceback are indented; the line of the exception is not.
     raised = [line for line in frames.splitlines() if line.strip() and not line.startswith(" ")]
     if is_traceback and raised:
         return raised[0]
@@ -131,7 +142,10 @@ def _first_line(pattern: re.Pattern[str], log: str) -> str:
 
 
 def _innermost_call(log: str) -> str:
-    """Return the innermost call of the current thread, in a stack that faulthandler printed."""
+    """Return where the current thread was, from a stack that Python's faulthandler printed.
+
+    Such as ``in wait (threading.py, line 12)``; empty if the log has no such stack.
+    """
     threads = list(_THREAD.finditer(log))
     if not threads:
         return ""

@@ -1,4 +1,7 @@
-"""Limits of processes and threads that control groups of both versions set for this process."""
+"""Read the limits on processes and threads that control groups (cgroups) set for this process.
+
+Both versions of control groups are read.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,30 @@ from pathlib import Path
 
 
 def refused_count(root: Path = Path("/")) -> int:
-    """Return how often a limit refused a process or thread to this process; 0 if unknown."""
+    """Return how often the cgroups of this process refused to start a process or thread.
+
+    Returns 0 if they do not count it. `root` is the folder that has `proc` and `sys`.
+    """
     texts = (_text(group / "pids.events") for group in _groups(root))
     counts = [text.partition("max ")[2].partition("\n")[0] for text in texts]
     return sum(int(count) for count in counts if count.isdecimal())
 
 
 def least_limit(root: Path = Path("/")) -> int | None:
-    """Return the least `pids.max` of this process's groups and of those around them."""
+    """Return the smallest limit on processes and threads of the cgroups of this process.
+
+    The cgroups that contain these cgroups count, too. Returns None if there is no limit. `root` is
+    the folder that has `proc` and `sys`.
+    """
     texts = (_text(group / "pids.max").strip() for group in _groups(root))
     return min((int(text) for text in texts if text.isdecimal()), default=None)
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of the groups that this process is in, each below the one around it.
+    """Yield the folders of the cgroups of this process, each before the cgroup that contains it.
 
-    In a container the path may be that of the host, of which only the mount is there.
+    In a container a path may be a path of the host. Then only the last folder exists, at which the
+    cgroups are mounted.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -39,6 +50,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file, or an empty text if it cannot be read."""
     with contextlib.suppress(OSError):
         return path.read_text()
     return ""

@@ -1,7 +1,9 @@
-"""The schedule: the order of cases and of two stacks over launches, and how much is left.
+"""Measure all cases of a session, in rounds of launches, and estimate the remaining time.
 
-A case whose worker died is a Failure of its launch; a new process, in a new launch, measures the
-cases after it. Results are kept as they come, so that an interrupted session still has them.
+In a round each framework is launched once, or once for each of two stacks, and a launch measures
+all cases of the framework. If a worker dies, the case that it measured gets a Failure, and a new
+process measures the remaining cases. Each result is kept as soon as it is known, so an interrupted
+session has the results so far.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Pace, Plan, Run
 from busbw.model.machine import EnvironmentKey
 
-# By the name of a request: the type of its reply, unless that is a Failure.
+# The type of the reply by the name of the request. The reply to each of them can also be a Failure.
 _KINDS: Mapping[str, type] = {
     "measure": Run,
     "open": bool,
@@ -32,7 +34,7 @@ _KINDS: Mapping[str, type] = {
 
 
 class Side(enum.StrEnum):
-    """Which of two stacks; a stack by itself is the candidate."""
+    """Which of two interleaved stacks; a stack that is measured by itself is the candidate."""
 
     REFERENCE = "reference"
     CANDIDATE = "candidate"
@@ -40,7 +42,10 @@ class Side(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """How workers are started, by framework, and what is injected into them, if anything."""
+    """A stack to measure: how its workers are started, by the name of the framework.
+
+    `injection` is extra work to add to the measured program, None for no extra work.
+    """
 
     starters: Mapping[str, Starter]
     injection: Injection | None = None
@@ -48,7 +53,12 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far the schedule is, before `case` is measured."""
+    """How far the schedule is at the moment before `case` is measured.
+
+    `pass_number` counts the rounds from 1 on, and `passes` is the number of rounds that are planned
+    so far. `done` of `total` measurements of cases have ended. `remaining_s` is the estimated time
+    of the other measurements, None before the first measurement has ended.
+    """
 
     pass_number: int
     passes: int
@@ -60,11 +70,19 @@ class Progress:
 
 @dataclass
 class Schedule:
-    """All launches of all cases, each with the Environment key that it was resolved on.
+    """Runs rounds of launches that measure `cases`, and has their results.
 
-    One of `stacks` is measured by itself, two are measured in pairs of launches. `shared`: two
-    processes can have the devices open. `observers` are called with each case that was measured,
-    and with None before the first case of a launch.
+    Args:
+        executor: Starts and ends the workers.
+        cases: The cases, each with the key of the environment on which it was resolved.
+        plan: How many rounds and samples to measure, and the seed of the random order.
+        stacks: The candidate, or the reference and the candidate to interleave.
+        shared: Whether two workers can use the devices at the same time. Otherwise two stacks are
+            launched one after the other.
+        on_progress: Is called before each measurement of a case.
+        observers: Are called with each case after it was measured, and with None before the first
+            case of a launch.
+
     """
 
     executor: Executor
@@ -89,11 +107,15 @@ class Schedule:
         self._shuffler = random.Random(self.plan.seed)
 
     def run(self) -> None:
+        """Measure all cases in as many rounds as the plan has."""
         self.passes(tuple(self.cases), self.plan.launches)
 
     def passes(self, cases: Sequence[Case], passes: int) -> None:
-        """Measure `cases` in `passes` more passes. However that ends, no worker is left."""
-        # If only one can have the devices, each side has a launch of its own over the cases.
+        """Measure `cases` in additional rounds, as many as `passes`.
+
+        No worker is left running at the end, even after an error.
+        """
+        # If two workers cannot use the devices at the same time, each stack has its own launches.
         times = passes * (1 if self.shared else len(self.stacks))
         self._planned += [*cases] * times
         self._to_launch += len({case.framework for case in cases}) * times
@@ -105,6 +127,7 @@ class Schedule:
             self._close_previous()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
+        """Return the runs and failures of each case so far, for one of the stacks."""
         results = {case: self._results.get((side, case), []) for case in self.cases}
         return tuple(
             Measurement(
@@ -120,9 +143,11 @@ class Schedule:
         return len(self.stacks) > 1
 
     def _one_pass(self, cases: Sequence[Case]) -> None:
-        """Measure frameworks one after the other; sides take turns A B, B A, B A, A B, and so on.
+        """Launch each framework once for each stack, one framework after the other.
 
-        Large cases of a stack by itself are by turns at the beginning and the end of a launch.
+        With the stacks A and B the orders of successive rounds are A B, B A, B A, A B, and so on.
+        With a single stack the large cases are alternately the last and the first cases of a
+        launch, so that large cases of successive launches follow each other.
         """
         sides = tuple(self.stacks)
         order = sides if self._number % 4 < 2 else sides[::-1]
@@ -136,10 +161,12 @@ class Schedule:
             self._large_first = not (self._is_paired or self._large_first)
 
     def _launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
-        """Measure all `cases`; after a case whose worker died another launch goes on.
+        """Measure all `cases` of a framework with the stacks `sides`.
 
-        A single stack that shares its devices hands over: a worker exits when the next is ready,
-        which gets the memory that the worker had.
+        If a worker dies, new workers measure the remaining cases. If the workers cannot be started,
+        each remaining case gets the failure. If a single stack is measured and `shared` is true, a
+        worker exits only after the worker of the next launch is ready, so that the next worker gets
+        the memory that the first worker releases.
         """
         self._launched += 1
         attempt = 0
@@ -162,7 +189,11 @@ class Schedule:
     def _start(
         self, framework: str, sides: Sequence[Side], attempt: int
     ) -> tuple[Mapping[Side, Group], Mapping[Side, Failure]]:
-        """Start both sides together; return what is ready, or the first failure."""
+        """Start the workers of all `sides` at the same time, and wait until they are ready.
+
+        `attempt` counts from 1 how often the workers of this launch were started. Returns the
+        groups by side, and the failure of the first side that did not become ready, if any.
+        """
         groups: dict[Side, Group] = {}
         with self.executor.counted("starting"):
             for side in sides:
@@ -181,7 +212,7 @@ class Schedule:
         return groups, {}
 
     def _measure(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
-        """Measure `cases` until a worker dies; return the cases that are left."""
+        """Measure `cases` until a worker dies; return the cases that were not measured."""
         self._observe(None)
         for index, case in enumerate(cases):
             self._report(case)
@@ -200,13 +231,21 @@ class Schedule:
             observe(case)
 
     def _measure_in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
+        """Measure a case completely with one stack, and then with the other stack, if any.
+
+        The memory of the first measurement is released before the second measurement.
+        """
         for side, group in groups.items():
             self._ask(side, group, case, "measure")
             if len(groups) > 1 and not any(group.is_over for group in groups.values()):
                 self._ask(side, group, case, "release")
 
     def _measure_interleaved(self, groups: Mapping[Side, Group], case: Case) -> None:
-        """Take samples A B B A; a side that fails is dropped, and the other one goes on alone."""
+        """Measure a case with two stacks A and B by samples in the order A B, B A, A B, and so on.
+
+        Both stacks are sampled until each has enough samples. After a failure of one stack, the
+        other stack is sampled by itself.
+        """
         enough = {
             side: False
             for side, group in groups.items()
@@ -225,7 +264,10 @@ class Schedule:
             self._ask(side, groups[side], case, "close")
 
     def _ask(self, side: Side, group: Group, case: Case, name: str) -> Any:
-        """Return the answer; a Run or a Failure is kept as the case's."""
+        """Send the request `name` for a case, and return the reply.
+
+        A Run or a Failure is kept as a result of the case.
+        """
         values: dict[str, object] = {}
         if name in ("measure", "open"):
             runs = [run for run in self._results.get((side, case), ()) if isinstance(run, Run)]
@@ -263,7 +305,11 @@ class Schedule:
         )
 
     def _remaining_s(self) -> float:
-        """Estimate the time that is left: a launch takes its mean, a case in proportion to cost."""
+        """Estimate the seconds that the remaining launches and cases take.
+
+        A launch is expected to take the mean time of the launches so far, without their cases. The
+        time of a case is expected to be proportional to its `cost`.
+        """
         spent_s = Counter(self.executor.spent_s)
         done, planned = (sum(map(cost, cases)) for cases in (self._done, self._planned))
         case_s = spent_s["measuring"] / done * (planned - done)
@@ -276,12 +322,13 @@ _FIXED_COST = 2**26
 
 
 def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
-    """Return `cases` in random order, but large ones together at one end, the largest outermost.
+    """Return `cases` in random order, but with the large cases at one end, sorted by size.
 
-    The large cases of one launch are then next to the large cases of the following launch, and each
-    reuses the memory that the case before released. Memory that was in use a moment ago is
-    available at once; what a virtual machine returned to its host comes back at half a GiB/s
-    (observed), which would take most of the session.
+    If `large_first`, the launch begins with the largest case, otherwise it ends with the largest
+    case. The large cases of a launch are then next to the large cases of the following launch, and
+    each large case reuses the memory that the previous case released. Memory that was in use a
+    moment ago is available at once. Memory that a virtual machine has returned to its host comes
+    back at half a GiB/s (observed), which would take most of the time of a session.
     """
     small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
     large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]
@@ -292,8 +339,10 @@ def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: boo
 
 
 def bytes_of(case: Case) -> int:
+    """Return the bytes of the payload of all ranks together."""
     return case.payload_bytes * case.ranks
 
 
 def cost(case: Case) -> int:
+    """Return a number, in bytes, to which the time of measuring a case is about proportional."""
     return _FIXED_COST + case.payload_bytes

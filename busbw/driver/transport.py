@@ -1,9 +1,9 @@
-"""Where worker processes run, what is requested from them, and what they reply.
+"""The interface to worker processes on any host: start them, send requests, check replies.
 
-A transport starts workers on this host or on other hosts. It implements Transport and Worker;
-groups and schedules know nothing else of it. A worker runs code that is not ours, under an
-interpreter that is not ours: anything but a valid reply to the request ends the process, and is
-never part of a result.
+A transport starts workers on this host or on other hosts. It implements the classes Transport and
+Worker, and groups and schedules use only these classes. A worker runs a framework under an
+interpreter of the user, so its output is not trusted: anything but a valid reply to the request
+ends the process, and is never part of a result.
 """
 
 from __future__ import annotations
@@ -31,27 +31,35 @@ MOST_REPLY_BYTES = 16 * 2**20
 
 
 class HostError(Exception):
-    """A host cannot measure; the message is the sentence that the user reads."""
+    """A host cannot measure. The message is the sentence that the user reads."""
 
 
 class HostLostError(HostError):
-    """A host or a worker that took part ended or does not reply, so that every case fails."""
+    """A host or a worker of the session has ended or does not reply, so that every case fails."""
 
 
 class IncomparableHostsError(HostError):
-    """Hosts or processes that cannot measure together, since they do not run the same software."""
+    """Hosts or processes cannot measure together, because their software or devices differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    """How to start a worker: which interpreter, for which framework, service and device.
+    """How to start the worker processes of a launch.
 
-    An empty `python` is the interpreter of the process that starts the worker. `service` is the
-    session that the worker opens, from a table in `busbw.worker.serve` or in an extension.
-    With several `processes` a worker is a group of processes, each with its part of the ranks; the
-    processes share `shared_devices` GPUs, or have devices of their own where that is 0.
-    The environment is that of the process that starts the worker without `unset`, with
-    `environment`, and with `defaults` for variables that neither has.
+    Args:
+        framework: The name of the framework.
+        python: The interpreter; empty for the interpreter of the process that starts the worker.
+        service: What the worker does: a name in the table SERVICES of `busbw.worker.serve`, or in
+            the table WORKER_SERVICES of an extension.
+        device: The kind of device to use, such as ``gpu``; empty to let the framework choose.
+        ranks: How many ranks all processes have together; None for the default of the device.
+        processes: How many processes a launch has. Each has an equal part of the ranks.
+        shared_devices: How many GPUs the processes share; 0 if each process has its own devices.
+        environment: Environment variables to set. The others are those of the process that starts
+            the worker.
+        unset: The names of environment variables to remove.
+        defaults: Environment variables to set if they are not set otherwise.
+
     """
 
     framework: str
@@ -67,13 +75,18 @@ class Starter:
 
     @property
     def cluster(self) -> Cluster:
+        """The number of processes of a launch and of the GPUs that they share."""
         if self.processes == 1:
             return ALONE
         return Cluster(processes=self.processes, shared_devices=self.shared_devices)
 
 
 class Ending(enum.StrEnum):
-    """How a process is ended: it exits by itself, prints its stack first, or is killed."""
+    """How a worker process is ended.
+
+    CLOSE: its requests end, so that it exits by itself. STACK: it prints its stack and is then
+    killed. KILL: it is killed at once.
+    """
 
     CLOSE = "close"
     STACK = "stack"
@@ -82,15 +95,21 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit:
-    """How a worker ended that gave no reply, or was closed.
+    """How a worker process ended.
 
-    `exit_code` is negative for a signal, and None where the process had to be ended: it hung, or
-    its reply was invalid. `log` is the end of its log, and `reason` the line of the log that says
-    why the process ended. `oom_kills` is how many processes the kernel killed for memory since the
-    request, which was `waited_s` ago, and `pids_max` a limit of processes and threads that was
-    reached since then. `invalid` says what is wrong with a reply. `is_stopped`: a
-    signal had stopped the process, so that it could not reply. `lost` says that the host is not
-    reached any more, so that nothing else is known.
+    Args:
+        exit_code: Negative for a signal. None if the process had to be killed, because it hung or
+            because its reply was invalid, and if its host is lost.
+        log: The end of the process's log.
+        reason: The line of the log that says why the process ended, empty if unknown.
+        oom_kills: How many processes the kernel killed for lack of memory since the last request.
+        pids_max: The limit on processes and threads, if it was reached since the last request.
+        waited_s: How long ago the last request was sent, in seconds.
+        invalid: What is wrong with the reply, empty if no invalid reply was received.
+        is_stopped: Whether a signal had stopped the process, so that it could not reply.
+        lost: Why the host cannot be reached any more, empty if it can be reached. Nothing else is
+            known of a process on a lost host.
+
     """
 
     exit_code: int | None
@@ -106,28 +125,33 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T_co]):
-    """A request by name, such as ``measure``; the reply is a `kind` or a Failure."""
+    """A request to a worker, such as ``measure``, with `values` by name.
+
+    The reply to the request has the type `kind`, or is a Failure.
+    """
 
     name: str
     kind: type[T_co]
     values: Mapping[str, object] = field(default_factory=dict)
 
     def line(self) -> bytes:
+        """Return the request as a line of JSON."""
         values = {name: wire.to_json(value) for name, value in self.values.items()}
         return json.dumps({"request": self.name, **values}).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A worker's checked reply: a value of the request's kind, or a Failure."""
+    """A worker's checked reply: `answer` is a value of the requested type, or a Failure."""
 
     answer: Any
 
 
 class Worker(ABC):
-    """A worker process on any host: takes requests, and its replies are checked.
+    """A worker process on this host or on another host, whose replies are checked.
 
-    `host` is "" for this host.
+    `host` is the name of the other host, empty for this host. `launch` names the process. A
+    subclass implements how requests are sent, replies are read and the process is ended.
     """
 
     host: str = ""
@@ -139,9 +163,10 @@ class Worker(ABC):
         self._begin_s = time.monotonic()
 
     def send(self, request: Request[Any] | None) -> None:
-        """Send `request` without waiting; `receive` reads the reply.
+        """Send `request` without waiting for the reply, which `receive` reads.
 
-        A worker that was just started says that it is ready, without a request.
+        None sends nothing, and expects the first reply of a worker, with which it says that it is
+        ready.
         """
         self._begin_s = time.monotonic()
         self._kind = NoneType if request is None else request.kind
@@ -149,10 +174,10 @@ class Worker(ABC):
             self.write(request.line())
 
     def receive(self) -> Reply | Exit | None:
-        """Read once the worker is readable; return None for a part of a reply.
+        """Wait for bytes of the worker, and return its reply, or None for a part of a reply.
 
-        Return an Exit at the end of the process, and for anything that is not a reply to the
-        request; the process has ended then.
+        Returns an Exit if the process has ended, or if the bytes are not a valid reply to the
+        request. In the second case the process is killed.
         """
         content = self.read()
         if not content:
@@ -160,18 +185,21 @@ class Worker(ABC):
         try:
             return self._reply(content)
         except wire.WireError as error:
-            # No later reply could be trusted.
+            # After an invalid reply no later reply can be trusted.
             return replace(self.finish(Ending.KILL), exit_code=None, invalid=str(error))
 
     def finish(self, ending: Ending) -> Exit:
-        """End the process, and wait for it."""
+        """End the process as `ending` says, wait for it, and return how it ended."""
         waited_s = time.monotonic() - self._begin_s
         is_stopped = ending is Ending.STACK and self.is_stopped
         self.end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
 
     def _reply(self, content: bytes) -> Reply | None:
-        """Return None while the reply is incomplete. Raises WireError for an invalid reply."""
+        """Add `content` to the reply, and return the reply, or None while it is incomplete.
+
+        Raises WireError for an invalid reply.
+        """
         self._content += content
         if len(self._content) > MOST_REPLY_BYTES:
             raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
@@ -186,31 +214,43 @@ class Worker(ABC):
     @property
     @abstractmethod
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped the process, which only another signal continues."""
+        """Whether a signal such as SIGSTOP has stopped the process."""
 
     @abstractmethod
     def fileno(self) -> int:
-        """Return the descriptor that is readable once `read` does not wait."""
+        """Return a file descriptor that becomes readable when `read` would not have to wait."""
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send a request; its end is lost if the process does not read."""
+        """Send the line of a request without waiting.
+
+        A part of the line is lost if the process does not read its requests.
+        """
 
     @abstractmethod
     def read(self) -> bytes:
-        """Wait for a part of a reply; return nothing once the process replies no more."""
+        """Wait for the next bytes of a reply; return ``b""`` after the last reply of a process."""
 
     @abstractmethod
     def end(self, ending: Ending) -> None:
-        """Begin to end the process, from any thread; `read` returns nothing then."""
+        """Begin to end the process, without waiting for its end.
+
+        Any thread may call this. Afterwards `read` returns ``b""``.
+        """
 
     @abstractmethod
     def wait(self) -> Exit:
-        """Wait for the end, which has begun, and kill the process after its grace period."""
+        """Wait for the end of the process, which `end` has begun, and return how it ended.
+
+        The process is killed if it does not end within its grace period.
+        """
 
 
 def checked_reply(line: bytes, kind: type) -> Reply:
-    """Read the reply to a request for a `kind`. Raises WireError, with what was expected."""
+    """Parse the line of a reply, which must have a value of the type `kind` or a Failure.
+
+    Raises WireError, with the type that was expected, for any other line.
+    """
     document = wire.parsed(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
@@ -220,7 +260,7 @@ def checked_reply(line: bytes, kind: type) -> Reply:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
     answer: Any = wire.from_json(kinds[name], value, name)
     if isinstance(answer, Run):
-        # Values of extensions are stored: a value that no later session reads is refused.
+        # Values of extensions are stored. A value that later sessions could not read is refused.
         answer = replace(
             answer, extra=extensions.with_declared_types(answer.extra, f"{name}.extra")
         )
@@ -228,18 +268,25 @@ def checked_reply(line: bytes, kind: type) -> Reply:
 
 
 class Transport(ABC):
-    """Starts workers, on this host or elsewhere."""
+    """Starts worker processes on one or more hosts."""
 
     def join(self, wait_s: float) -> None:  # noqa: B027 this host takes part
-        """Wait until all hosts take part. Raises HostError."""
+        """Connect to all hosts.
+
+        Raises HostError if a host cannot be reached, or does not join within `wait_s` seconds.
+        """
 
     def lock(  # noqa: B027 the session has locked this host
         self, wait_s: float, report: Callable[[str], None] = lambda text: None
     ) -> None:
-        """Keep other sessions from measuring on the hosts. Raises HostError."""
+        """Keep other sessions from measuring on the hosts, until the transport is closed.
+
+        `report` is called with a sentence for the user before waiting for another session. Raises
+        HostError if another session still measures after `wait_s` seconds.
+        """
 
     def close(self) -> None:  # noqa: B027 nothing was started on this host
-        """End what was started to start workers."""
+        """End the connections to the hosts, and with them all workers on the hosts."""
 
     @abstractmethod
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
@@ -247,26 +294,32 @@ class Transport(ABC):
 
     @abstractmethod
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        """Start a worker, as a `member` of its cluster or, with None, by itself.
+        """Start a worker process as `starter` says, and return it without waiting.
 
-        Raises HostError, and OSError where this session has too many open files.
+        `member` says which process of a group it is; None is a single process. Raises HostError if
+        the worker cannot be started, and OSError if this session has too many open files.
         """
 
 
 class HostsTransport(Transport):
-    """A transport that starts workers on several hosts."""
+    """A transport that starts workers on several hosts.
 
-    # The names of the hosts, in the order of ranks; empty before `join`.
+    `names` are the names of the hosts in the order of their indexes, empty before `join`.
+    """
+
     names: Sequence[str] = ()
 
     @abstractmethod
     def for_ranks(self, ranks: Sequence[int]) -> Transport:
-        """Return a transport that starts workers on the hosts of `ranks` alone."""
+        """Return a transport that starts workers only on the hosts with the indexes `ranks`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosts:
-    """The `count` hosts that options name; `transport` connects to them with a session's files."""
+    """The hosts that options name: their number, and a function that makes their transport.
+
+    The function `transport` takes the folder of a session, whose files are sent to the hosts.
+    """
 
     count: int
     transport: Callable[[Bundle], HostsTransport]

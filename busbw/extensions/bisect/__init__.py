@@ -1,7 +1,8 @@
-"""Find the release or the flag that caused a change: `busbw bisect`.
+"""Find the release of a package, or the compiler flag, that caused a change: `busbw bisect`.
 
-`search` knows no package: it asks for the releases between a good and a bad one. A session with the
-user's options decides whether a release is good. `extensions/stacks` builds the environments.
+`search` chooses which release between a good release and a bad release is tested next. A session
+with the user's options decides whether that release is good. `extensions/stacks` builds the
+environments with the releases.
 """
 
 COMMANDS = {"bisect": "command"}

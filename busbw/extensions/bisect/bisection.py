@@ -15,20 +15,22 @@ from busbw.extensions.bisect.sessions import Sessions
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import Outcome, plural
 
-# The sessions in which the bad release may show a problem that is not always there.
+# A problem may occur only sometimes, so the bad release has several sessions to show it.
 _MOST_SESSIONS = 5
 
 
 def report(text: str) -> None:
-    """Print progress."""
+    """Print a sentence on the progress to stderr."""
     print(f"busbw: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass(kw_only=True)
 class Bisection:
-    """A bisection of `releases` of a package, from the good one to the bad one.
+    """A bisection of the `releases` of a package, in order from the good to the bad release.
 
-    If `is_fixed`, the good one is the latest: the answer is the release that fixed the problem.
+    If `is_fixed`, the good release is the newest, and the bisection finds the release that fixed
+    the problem. Otherwise the bad release is the newest, and the bisection finds the release that
+    caused the problem.
     """
 
     package: str
@@ -39,7 +41,11 @@ class Bisection:
     environments: Environments
 
     def run(self) -> int:
-        """Return the exit code; environments of releases that the answer lacks are removed."""
+        """Find the release and print it; return the exit code.
+
+        The exit code is 1 if the bad release shows no problem that the good release lacks. The
+        environments of all releases that the answer does not name are removed.
+        """
         good, bad = self.releases[0], self.releases[-1]
         criterion = self.progress.contents.criterion or self._find_criterion(good, bad)
         if criterion is None:
@@ -56,6 +62,10 @@ class Bisection:
         return 0
 
     def _find_criterion(self, good: str, bad: str) -> Criterion | None:
+        """Measure the good and the bad release, and return the problem that only the bad one has.
+
+        Returns None if the sessions of the bad release show no such problem.
+        """
         report(f"the good release, {self.package} {good}")
         good_python = self.environments.python(good)
         result = self.sessions.run_alone(self._python_option(good))
@@ -64,7 +74,8 @@ class Bisection:
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
             print(f"{self.package} {good} fails itself: {verdict.headline()}")
-        # A problem that is not always there may show in cases that the good release does not fail.
+        # A problem that occurs only sometimes may yet occur in a case that passes with the good
+        # release. If there is no such case, or programs are compared, one session is enough.
         once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
         criterion = None
         for _ in range(1 if once else _MOST_SESSIONS):
@@ -82,7 +93,10 @@ class Bisection:
         return f"--python={self.sessions.framework}={self.environments.python(release)}"
 
     def _test(self, release: str, criterion: Criterion) -> Status:
-        """Return the status of a release, tested now or by an earlier command."""
+        """Test a release, unless an earlier run of the same command did so; return its status.
+
+        Environments that the further search does not need are removed.
+        """
         tested = self.progress.contents.tested
         for test in tested:
             if test.release == release:
@@ -97,7 +111,7 @@ class Bisection:
         report(f"{self.package} {release}: {status.value}: {reason}")
         tested += (Tested(release=release, status=status, reason=reason),)
         self.progress.keep(tested=tested)
-        # The answer lies between the latest good and the latest bad one.
+        # The answer lies between the good release and the bad release that were tested last.
         decided = [test for test in tested if test.status is not Status.UNTESTABLE]
         latest = {test.status: test.release for test in decided}
         needed = {self.releases[0], self.releases[-1], *latest.values()}
@@ -105,7 +119,7 @@ class Bisection:
         return status
 
     def _command(self, span: Span) -> str:
-        """Return the command that shows the problem, next to the release without it."""
+        """Return a command that shows the problem again: it compares the two releases of `span`."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
         words.append(self._python_option(span.first_bad))
         if self.sessions.is_compiled:
@@ -116,6 +130,7 @@ class Bisection:
         return shlex.join(words)
 
     def _sentence(self, span: Span, criterion: Criterion) -> str:
+        """Return the sentence with the result of the bisection."""
         good, bad = f"{self.package} {span.last_good}", f"{self.package} {span.first_bad}"
         text = f"first {criterion.word} release: {bad}; {span.last_good} is the last good one"
         if self.is_fixed:

@@ -1,7 +1,8 @@
 """`busbw bisect PACKAGE --good=V --bad=V -- OPTIONS`: find the release that caused a regression.
 
-Each release has an environment of its own, and a session with OPTIONS decides its status. Progress
-is kept after every release, so that the same command continues.
+Each release is installed into its own environment, and a session with OPTIONS decides whether the
+release is good. The progress is written after every release, so that the same command continues
+after an interruption.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             return bisection.run()
         finally:
-            # A terminal that hung up reads nothing.
+            # After the terminal was closed, printing raises an error.
             with contextlib.suppress(OSError):
                 report(bisection.environments.left_on_disk(bisection.releases))
 
@@ -107,13 +108,16 @@ def _exit_at_signals() -> None:
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup SIGHUP is ignored, and must stay so.
+        # Under nohup SIGHUP is ignored, and must stay ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
 
 
 def _try_flags(options: argparse.Namespace) -> int:
-    """Print the effect of each flag; the exit code is 1 if one has an effect."""
+    """Print the effect of each flag; return the exit code, 1 if a flag has an effect.
+
+    Raises UsageError if the options also name releases, or if the flags cannot be read.
+    """
     if options.package or options.good or options.bad:
         raise UsageError("--flags: expected no PACKAGE, --good or --bad")
     flags = read_flags(options.flags)
@@ -127,7 +131,11 @@ def _try_flags(options: argparse.Namespace) -> int:
 
 
 def _bisection(options: argparse.Namespace) -> Bisection:
-    """Return the bisection that options describe. Raises UsageError and StackError."""
+    """Return the bisection that options describe.
+
+    Raises UsageError if an option is missing or wrong, and StackError if uv cannot list the
+    releases of the package.
+    """
     package, good, bad = options.package, options.good, options.bad
     if not (package and good and bad):
         raise UsageError(
@@ -163,7 +171,11 @@ def _sessions(options: argparse.Namespace, baselines: Path) -> Sessions:
 
 
 def _progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
-    """Return the progress of an earlier run of the same command. Raises UsageError."""
+    """Return the progress of an earlier run of the same `command`, or an empty progress.
+
+    `path` is the file of the progress; None names a file in the folder `cache` after the command.
+    Raises UsageError if the file cannot be read or belongs to another command.
+    """
     name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     progress = Progress(
         path=path or cache / "bisect" / f"{name}.json", contents=Document(command=tuple(command))

@@ -1,7 +1,8 @@
-"""The criterion of a bisection: what the bad release shows and the good one does not.
+"""The criterion of a bisection: a problem that the bad release has and the good release lacks.
 
-Times are compared with those of the good release in the same session (`--against`), programs with
-those that were stored for it, and failures (a wrong value, a crash, no memory) with none.
+A session with a release compares times with the times of the good release, measured in the same
+session (`--against`), and compiled programs with the stored programs of the good release. Failures,
+such as a wrong value, a crash or too little memory, are compared with nothing.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from busbw.stats.launches import estimate_mean
 FAILURES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Outcome.COMPILE_ERROR)
 _SLOWER = (Outcome.REGRESSED, Outcome.CHANGED)
 _UNKNOWN = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
-# The chance that a release is taken for the other kind; a bisection tests several.
+# The probability that a test calls a good release bad, or a bad release good. A bisection tests
+# about eight releases, and its answer should be wrong with a probability of at most 1 %.
 RISK = 0.01 / 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionResult:
-    """The verdicts of one session by case, and the log ratios of its pairs of launches.
+    """The result of a session: its verdicts by the name of the case.
 
-    `failed` of the `launches` of the candidate have a failure.
+    `log_ratios` has the logarithms of candidate time / reference time by case, one for each pair of
+    launches. `failed` of the `launches` of the candidate have a failure.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -37,11 +40,11 @@ class SessionResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Criterion:
-    """A release is bad if one of these `cases` has this `outcome`.
+    """The problem by which a release is bad: at least one of these `cases` has this `outcome`.
 
-    `kind` is the kind of a failure, such as ``WRONG_RESULT``, and `rate` the share of the bad
-    release's launches that have it. `ratio` is the time of a slow release over that of the good
-    release.
+    For a failure, `kind` is its kind, such as ``WRONG_RESULT``, and `rate` is the share of the bad
+    release's launches that have the failure. For a slow release, `ratio` is the time of the bad
+    release divided by the time of the good release.
     """
 
     cases: tuple[str, ...]
@@ -52,6 +55,7 @@ class Criterion:
 
     @property
     def word(self) -> str:
+        """The problem in words, such as ``slow`` or ``wrong result``."""
         if self.kind:
             return self.kind.replace("_", " ").lower()
         return {Outcome.REGRESSED: "slow", Outcome.CHANGED: "changed"}[self.outcome]
@@ -62,15 +66,20 @@ class Criterion:
 
     @property
     def launches(self) -> int:
-        """The launches without the failure after which its absence is wrong with a chance of RISK.
+        """How many launches without the failure show that a release is good.
 
-        It may be half as frequent as it seemed.
+        So many launches all miss a failure of the bad release with a probability of at most RISK,
+        even if the failure is only half as frequent as `rate`.
         """
         share = min(0.999, self.rate / 2)
         return math.ceil(math.log(RISK) / math.log1p(-share)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
-        """Compare a time with half the way to the bad one's (logarithmic), None if undecided."""
+        """Return whether a release is good or bad, by the log ratios of its times.
+
+        The limit is halfway between the times of the good and the bad release, on a logarithmic
+        scale. Returns None if the times are too few or too uncertain to decide.
+        """
         if len(log_ratios) < 2:
             return None
         mean, half = estimate_mean(log_ratios), math.log(self.ratio) / 2
@@ -79,9 +88,9 @@ class Criterion:
         return Status.GOOD if mean.upper(RISK) < half else None
 
     def status(self, result: SessionResult) -> Status | None:
-        """Return the status that a session shows, None if it is to be repeated.
+        """Return the status of a release by the result of a session; None to repeat the session.
 
-        A release that fails in another way, or without a case of the criterion, is untestable.
+        A release is untestable if a case of the criterion is missing, or fails in another way.
         """
         verdicts = self.verdicts(result)
         if any(_key(verdict) == (self.outcome, self.kind) for verdict in verdicts):
@@ -92,15 +101,20 @@ class Criterion:
         return None if Outcome.NOISY in outcomes and not self.is_failure else Status.GOOD
 
     def verdicts(self, result: SessionResult) -> list[Verdict]:
+        """Return the verdicts of a session on the cases of the criterion."""
         return [result.verdicts[case] for case in self.cases if case in result.verdicts]
 
     def reason(self, result: SessionResult) -> str:
+        """Return a sentence on the first case of the criterion in a session."""
         verdicts = self.verdicts(result)
         return verdicts[0].headline() if verdicts else "the session has no such case"
 
 
 def find_criterion(good: SessionResult, bad: SessionResult) -> Criterion | None:
-    """Return what the bad release shows and the good one does not, None if nothing."""
+    """Return the problem that the session `bad` shows and the session `good` does not show.
+
+    A failure is preferred to a slower or changed case. Returns None if there is no such problem.
+    """
     good_failures = {case for case, v in good.verdicts.items() if v.outcome in FAILURES}
     failures: dict[tuple[Outcome, str], list[str]] = {}
     for case, verdict in bad.verdicts.items():
@@ -112,14 +126,14 @@ def find_criterion(good: SessionResult, bad: SessionResult) -> Criterion | None:
     slower = [case for case, verdict in bad.verdicts.items() if verdict.outcome in _SLOWER]
     if not slower:
         return None
-    # Cases that are less slow may be so because of another release.
+    # Another release may have made the less slow cases slow, so the slowest case is the criterion.
     worst = max(slower, key=lambda case: bad.verdicts[case].ratio or 0.0)
     verdict = bad.verdicts[worst]
     return Criterion(cases=(worst,), outcome=verdict.outcome, ratio=verdict.ratio or 1.0)
 
 
 def _key(verdict: Verdict) -> tuple[Outcome, str]:
-    """Return the outcome, and the kind of a failure."""
+    """Return the outcome of a verdict and the kind of its failure, empty without a failure."""
     if verdict.outcome not in FAILURES:
         return verdict.outcome, ""
     failure = verdict.failure

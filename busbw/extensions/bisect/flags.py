@@ -1,4 +1,4 @@
-"""Find the flags of a list that change something, each by itself, next to no flags."""
+"""Find which flags of a list change times or programs, compared with a session without flags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from busbw.session.errors import UsageError
 
 _XLA, _LIBTPU = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
 _TPU_FLAGS = ("--xla_tpu", "--libtpu")
-# The effects of flags, in the order of their weight, and the outcomes that show them.
+# The effects that flags can have, each with the outcomes that show it. If several effects show, the
+# first of them is reported.
 _EFFECTS: Mapping[str, tuple[Outcome, ...]] = {
     "refused": FAILURES,
     "changes": (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.CHANGED),
@@ -25,7 +26,11 @@ NOTHING = "nothing"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlagEffect:
-    """The effect of flags: ``changes``, ``nothing``, ``refused`` or ``undecided``, and details."""
+    """The effect of compiler flags, which are separated by spaces in `flags`.
+
+    `effect` is ``changes``, ``nothing``, ``refused`` or ``undecided``. `details` are sentences on
+    the cases that show the effect.
+    """
 
     flags: str
     effect: str
@@ -33,7 +38,11 @@ class FlagEffect:
 
 
 def read_flags(path: Path) -> tuple[str, ...]:
-    """Read flags that are separated by spaces or line ends; text after ``#`` is a comment."""
+    """Read the flags in a file, each once, in their order.
+
+    Flags are separated by spaces or line ends. The text after ``#`` in a line is a comment. Raises
+    UsageError if the file cannot be read, or contains no flag or a word that is not a flag.
+    """
     try:
         text = storage.read(path).decode()
     except (storage.InputError, UnicodeDecodeError) as error:
@@ -49,7 +58,7 @@ def read_flags(path: Path) -> tuple[str, ...]:
 
 
 def try_flags(sessions: Sessions, flags: Sequence[str]) -> Iterator[FlagEffect]:
-    """Yield the effect of all flags together, if there are several, and then of each."""
+    """Yield the effect of all flags together, if there are several, and then of each flag."""
     if sessions.is_compiled:
         sessions.run_alone()
     lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
@@ -64,7 +73,10 @@ def try_flags(sessions: Sessions, flags: Sequence[str]) -> Iterator[FlagEffect]:
 
 
 def _variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str]:
-    """Return the variables with flags. On a TPU, libtpu compiles and reads all of them."""
+    """Return the environment variables that pass `flags` to the compiler.
+
+    If the `options` of the session select a TPU, all flags are for libtpu, which compiles there.
+    """
     on_tpu = any(map(_is_tpu, options))
     variables: dict[str, str] = {}
     for flag in flags:
@@ -74,12 +86,14 @@ def _variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str
 
 
 def _is_tpu(option: str) -> bool:
+    """Tell whether an option of a session selects a TPU or the topology of a TPU."""
     # A topology of a TPU has the name of its chip, such as v5e or tpu7x.
     of_tpus = ("--topology=v", "--topology=tpu", "--topology=all", f"--device={Device.TPU.value}")
     return option.lower().startswith(of_tpus)
 
 
 def _effect(text: str, result: SessionResult) -> FlagEffect:
+    """Return the effect of the flags `text` that the result of a session shows."""
     for effect, outcomes in _EFFECTS.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:

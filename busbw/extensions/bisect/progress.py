@@ -1,4 +1,4 @@
-"""Keep the progress of a bisection after every release, so that the same command continues it."""
+"""Write the progress of a bisection after every release, so that the same command continues it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENT = "busbw bisect 2"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tested:
-    """A release, its status and the reason."""
+    """A tested release, its status, and the reason for the status."""
 
     release: str
     status: Status
@@ -27,7 +27,12 @@ class Tested:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """The file: the words of the command, the criterion, and the tested releases in order."""
+    """The contents of the file with the progress of a bisection.
+
+    `document` is the format of the file. `command` has the words of the command. `criterion` is
+    None until the good and the bad release were compared. `tested` has the releases in the order of
+    the tests.
+    """
 
     document: str = DOCUMENT
     command: tuple[str, ...]
@@ -37,22 +42,25 @@ class Document:
 
 @dataclass
 class Progress:
-    """The progress of a bisection, kept at `path`."""
+    """The progress of a bisection, and the file `path` that keeps it."""
 
     path: Path
     contents: Document
 
     @property
     def baselines(self) -> Path:
-        """The folder of the programs of the good release."""
+        """The folder with the stored programs of the good release."""
         return self.path.with_suffix(".baselines")
 
     def read(self) -> None:
-        """Continue with the file, if it exists. Raises UsageError for one of another command.
+        """Continue with the progress in the file, if the file exists.
 
-        Untestable releases are tested again: a download may have failed, or a disk been full.
+        Untestable releases are forgotten, so that they are tested again: a download may have
+        failed, or a disk may have been full. Raises UsageError if the file cannot be read, or has
+        the progress of another command.
         """
-        # A link that leads back to itself is no file that could be written later.
+        # A symbolic link that leads to itself counts as a file, so that reading it raises an error
+        # now: the progress could not be written there later.
         if not os.path.lexists(os.path.realpath(self.path)):
             return
         try:
@@ -68,6 +76,6 @@ class Progress:
         self.contents = replace(document, tested=tuple(tested))
 
     def keep(self, **changes: Any) -> None:
-        """Change fields of the document, and write it."""
+        """Replace fields of the progress, named by `changes`, and write the file."""
         self.contents = replace(self.contents, **changes)
         storage.write(self.path, json.dumps(wire.to_json(self.contents), indent=1) + "\n")

@@ -1,6 +1,6 @@
-"""List the releases of a package with uv, and build the environment of a release.
+"""List the releases of a package with uv, and build an environment with a release.
 
-The resolver of uv chooses the versions of packages that depend on it.
+The resolver of uv chooses the versions of the other packages, so that they fit the release.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from busbw.extensions.stacks import uv
 from busbw.model.words import bytes_text, plural
 from busbw.session.errors import UsageError
 
-# Packages that an environment needs besides the package, in the versions that fit it.
+# For a bisected package, the packages that an environment also needs, in versions that fit.
 _FOLLOWS = {"jaxlib": ("jax",), "libtpu": ("jax",)}
 _PLUGINS = "jax-"
 
 
 def releases_between(package: str, first: str, last: str, python: str) -> tuple[str, ...]:
-    """Return the releases of `package` that `python` can install, from `first` to `last`.
+    """Return the releases of `package` from `first` to `last` that the interpreter can install.
 
-    Release candidates are among them if an end is one. Raises UsageError for ends that are not in
-    order, and StackError for one that the index does not have.
+    `python` is the path of the interpreter. Pre-releases are included if `first` or `last` is a
+    pre-release. Raises UsageError if a version is invalid or `first` is not older than `last`, and
+    StackError if the index does not have `first` or `last`.
     """
     try:
         ends = Version(first), Version(last)
@@ -47,17 +48,21 @@ def releases_between(package: str, first: str, last: str, python: str) -> tuple[
 
 
 def _release(requirement: str, python: str, *options: str) -> str:
-    """Return the version of a single package that satisfies `requirement`."""
+    """Return the version that uv chooses for `requirement`, which names a single package.
+
+    Raises StackError if no version satisfies the requirement.
+    """
     text = uv.resolve([requirement], python, "--no-deps", *options)
     return next(iter(Requirement(text.strip()).specifier)).version
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environments:
-    """Environments in `cache`, each with a release of `package` and with `pins`.
+    """Environments in the folder `cache`, each with one release of `package`.
 
-    They are built with `interpreter`. An environment takes up to a gigabyte: `keep` removes all
-    that are not needed any more.
+    `pins` are requirements of further packages, such as ``jax==0.7.0``. `interpreter` is the path
+    of the Python with which the environments are made. An environment takes up to a gigabyte, so
+    `keep` removes environments that are no longer needed.
     """
 
     cache: Path
@@ -66,7 +71,10 @@ class Environments:
     interpreter: str = sys.executable
 
     def python(self, version: str) -> str:
-        """Return the interpreter that has this release. Raises StackError with uv's words."""
+        """Build the environment with the release `version`, unless it exists.
+
+        Returns the path of its interpreter. Raises StackError, with uv's message, if uv fails.
+        """
         folder, requirements = self._folder(version), self._requirements(version)
 
         def build(new: Path) -> None:
@@ -82,7 +90,7 @@ class Environments:
             shutil.rmtree(self._folder(version), ignore_errors=True)
 
     def left_on_disk(self, releases: Collection[str]) -> str:
-        """Return a sentence with the environments of releases and with their size."""
+        """Return a sentence with the number and the size of the environments of `releases`."""
         folders = [folder for folder in map(self._folder, releases) if folder.exists()]
         size = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*"))
         return (
@@ -92,11 +100,13 @@ class Environments:
         )
 
     def _folder(self, version: str) -> Path:
+        """Return the folder of the environment with a release, which need not exist."""
         text = "\n".join([self.interpreter, *self._requirements(version)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return self.cache / "releases" / f"{self.package}-{version}-{digest}"
 
     def _requirements(self, version: str) -> list[str]:
+        """Return the requirements of the environment with a release of the package."""
         is_plugin = self.package.startswith(_PLUGINS)
         followers = (f"jax=={version}",) if is_plugin else _FOLLOWS.get(self.package, ())
         pinned = {Requirement(pin).name for pin in self.pins}

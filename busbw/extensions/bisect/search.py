@@ -1,4 +1,4 @@
-"""Search a sequence of releases for the first one that has the problem of the last one."""
+"""Search a sequence of releases for the first release that has the problem of the last release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class Status(enum.StrEnum):
-    """Whether a release has the problem, if that can be tested."""
+    """Whether a release lacks the problem, has the problem, or cannot be tested."""
 
     GOOD = "good"
     BAD = "bad"
@@ -17,7 +17,10 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """The releases that the problem begins between; those in the middle cannot be tested."""
+    """The result of a search: the problem begins after `last_good`, at the latest in `first_bad`.
+
+    `untestable` are the releases between the two, which cannot be tested.
+    """
 
     last_good: str
     first_bad: str
@@ -25,9 +28,11 @@ class Span:
 
 
 def search(releases: Sequence[str], test: Callable[[str], Status]) -> Span:
-    """Return where the problem begins. The first release is good, the last one bad.
+    """Return where in the sequence of releases the problem begins.
 
-    Each release is tested once at most. Other releases are tested in place of an untestable one.
+    The first of the `releases` is good and the last is bad; neither is tested. `test` returns the
+    status of another release, and is called at most once for each release. If a release is
+    untestable, the nearest release to it is tested instead.
     """
     low, high = 0, len(releases) - 1
     untestable: set[int] = set()

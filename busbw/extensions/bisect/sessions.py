@@ -1,4 +1,4 @@
-"""Run sessions with the user's options and the environment of a release, and decide its status."""
+"""Run sessions with the user's options in the environment of a release, and judge the release."""
 
 from __future__ import annotations
 
@@ -24,25 +24,28 @@ from busbw.stats.launches import estimate_mean, shift_of_samples
 
 # How long an interrupted session may take to remove its files.
 _GRACE_S = 10.0
-# Exit codes of a session that has judged.
+# The exit codes of a session that has a verdict.
 _JUDGED = (0, 1)
-# The most sessions for the time of a release.
+# The most sessions in which the time of a release is measured.
 _MOST_SESSIONS = 12
-# Failures that make their rate known, and the most launches for that.
+# The rate of a failure is known well enough after so many failures. If the failure is rare, the
+# sessions end after so many launches.
 _FAILURES, _MOST_LAUNCHES = 5, 60
-# The standard error of the log ratio of the bad release, as a share of it.
+# The log ratio of the bad release is precise enough if its standard error is this share of it.
 _PRECISION = 0.08
 
 
 class SessionError(Exception):
-    """A session that judged nothing; the message is its last words."""
+    """A session ended without a verdict. The message is its last line, or its last error."""
 
 
 @dataclass(kw_only=True)
 class Sessions:
-    """Sessions of `busbw run` with `options`.
+    """Runs sessions of `busbw run` with a framework and with the user's `options`.
 
-    If `is_compiled`, programs are compared with those that `baselines` has of the good release.
+    If `is_compiled`, the sessions compile programs and compare them with the programs of the good
+    release, which are stored in the folder `baselines`. Otherwise the sessions measure times. In
+    all methods `stack` are options that select the environment of a release.
     """
 
     framework: str
@@ -51,22 +54,31 @@ class Sessions:
     is_compiled: bool
 
     def run_alone(self, *stack: str) -> SessionResult:
-        """Measure a release by itself; store its programs if they are compiled."""
+        """Run a session with a release by itself; store its programs if `is_compiled`.
+
+        Raises SessionError if the session has no verdict, as do the other methods that run it.
+        """
         return self._run(*stack, *(("--update-baselines",) if self.is_compiled else ()))
 
     def run_against(self, good_python: str, *stack: str) -> SessionResult:
-        """Measure a release and the good one alternately, or compare programs with stored ones."""
+        """Measure a release and the good release alternately, or compare its stored programs.
+
+        `good_python` is the interpreter with the good release.
+        """
         against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
         return self._run(*stack, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Measure with variables and without alternately, or compare programs with stored ones."""
+        """Measure alternately with and without `variables`, or compare with the stored programs.
+
+        `variables` are environment variables by name.
+        """
         if self.is_compiled:
             return self._run(environment={**os.environ, **variables})
         return self._run(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
     def decide(self, criterion: Criterion, good_python: str, *stack: str) -> tuple[Status, str]:
-        """Return the status of a release and its reason."""
+        """Run sessions until the status of a release is clear; return the status and its reason."""
         try:
             if criterion.is_failure and not self.is_compiled:
                 return self._decide_failure(criterion, *stack)
@@ -80,7 +92,11 @@ class Sessions:
     def _decide_time(
         self, criterion: Criterion, good_python: str, *stack: str
     ) -> tuple[Status, str]:
-        """Run sessions until the time is decided."""
+        """Run sessions until the times show whether a release is good or bad.
+
+        Returns the status of the release and its reason. A release is untestable if the times do
+        not show it after the most sessions.
+        """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
             result = self.run_against(good_python, *stack)
@@ -94,7 +110,10 @@ class Sessions:
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
     def _decide_failure(self, criterion: Criterion, *stack: str) -> tuple[Status, str]:
-        """Run sessions until the failure shows, or its absence is certain enough."""
+        """Run sessions until a release has the failure, or enough launches lack the failure.
+
+        Returns the status of the release and its reason.
+        """
         launches = 0
         while True:
             result = self.run_alone(*stack)
@@ -105,7 +124,7 @@ class Sessions:
                 return status or Status.UNTESTABLE, reason
 
     def with_rate(self, criterion: Criterion, *stack: str) -> Criterion:
-        """Add the rate of a failure in the bad release."""
+        """Measure the bad release, and return the criterion with the rate of its failure."""
         failed = launches = 0
         while failed < _FAILURES and launches < _MOST_LAUNCHES:
             result = self.run_alone(*stack)
@@ -113,7 +132,10 @@ class Sessions:
         return replace(criterion, rate=failed / launches)
 
     def with_ratio(self, criterion: Criterion, good_python: str, *stack: str) -> Criterion:
-        """Add the ratio of the bad release's time, as precise as the decisions need it."""
+        """Measure the bad release, and return the criterion with the ratio of its times.
+
+        Sessions are repeated until the ratio is precise enough to judge other releases by it.
+        """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
             result = self.run_against(good_python, *stack)
@@ -126,6 +148,11 @@ class Sessions:
         return criterion
 
     def _run(self, *words: str, environment: Mapping[str, str] | None = None) -> SessionResult:
+        """Run a session with the additional options `words`.
+
+        `environment` are the environment variables of the session; None for those of this process.
+        Raises SessionError if the session has no verdict.
+        """
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             path = Path(folder, "results.json")
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
@@ -145,16 +172,17 @@ class Sessions:
         return SessionResult(
             verdicts=verdicts,
             log_ratios=_log_ratios(results),
-            # A launch measures all cases.
+            # A launch measures all cases, so the case with the most launches shows their number.
             launches=max((case.launches for case in measured), default=0),
             failed=max((len(case.failures) for case in measured), default=0),
         )
 
 
 def _output(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Return the exit code and the output of a session, which ends with this process.
+    """Run the command of a session; return its exit code and its output.
 
-    If this process is interrupted, the session has time to remove its files.
+    If this process is interrupted, the session is terminated, and has time to remove its files. The
+    session is killed if this process is killed.
     """
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     process = child(command, streams, environment)
@@ -170,6 +198,7 @@ def _output(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int
 
 
 def _log_ratios(session: Session) -> dict[str, list[float]]:
+    """Return the log ratios of a session's pairs of launches, by the name of the case."""
     return {
         spec.id: [
             shift_of_samples(reference.samples_s, run.samples_s)
@@ -181,6 +210,7 @@ def _log_ratios(session: Session) -> dict[str, list[float]]:
 
 
 def _last_words(text: str) -> str:
+    """Return the last error in the output of a session, or its last line without an error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["the session printed nothing"])[-1]

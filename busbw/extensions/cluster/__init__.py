@@ -1,8 +1,9 @@
-"""Several hosts: `--hosts` reaches them by ssh (execnet), `--cluster` through a Dask scheduler.
+"""Measure on several hosts: `--hosts` reaches them by ssh, `--cluster` by a Dask scheduler.
 
-A session sends busbw as a zip file, so that no host needs it installed. On each host one Host
-starts worker processes, as a session does on its own machine. What carries requests to the Hosts is
-an Engine: `over_ssh` or `over_dask`.
+A session sends busbw to each host as a zip file, so that it need not be installed there. On each
+host an object of the class Host starts worker processes, as a session does on its own machine.
+execnet carries requests from the session to the Hosts, over a connection that an engine makes:
+`over_ssh` or `over_dask`.
 """
 
 HOOKS = {"hosts_of": "settings:hosts_of", "check_host": "settings:check_alone"}

@@ -1,6 +1,6 @@
-"""The first code of busbw that runs on a host: it unpacks the rest, and starts a Host.
+"""The first code of busbw that runs on a host of a cluster: unpack busbw, and start a Host.
 
-execnet runs it in a new interpreter, which needs nothing but the standard library.
+execnet runs this file in a new interpreter, which needs only the standard library.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import tempfile
 import zipfile
 from typing import Any
 
-# What a Python on a host runs first; execnet sends the next line.
+# The code on the command line of the Python on a host. It executes the first line that execnet
+# sends. An older Python can read this code, too, and then ends with a sentence.
 PYTHON_CODE = (
     "import sys;sys.version_info<(3,11)and sys.exit("
     "'Python %d.%d is too old: expected 3.11 or newer'%sys.version_info[:2]);"
@@ -33,7 +34,8 @@ if __name__ == "__channelexec__":
             host = Host(folder)
         host.serve(channel)
     except OSError as error:
-        # Such as a full disk. The session waits for the identity of the machine.
+        # An error such as a full disk is sent in place of the machine's identity, for which the
+        # session waits.
         channel.send(str(error))
-    # execnet would wait for its session, which may be unreachable.
+    # A normal exit would wait for the session, which may be unreachable.
     os._exit(0)

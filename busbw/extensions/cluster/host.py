@@ -1,7 +1,8 @@
-"""The half of a session that runs on a host: it starts, feeds and ends workers.
+"""Start, feed and end workers on a host of a cluster, as its session requests.
 
-A request has a channel of execnet for its answers, the name of a method of Host, and values. Each
-request runs in its own thread, which has to outlive the worker that it starts.
+A request of the session has a channel of execnet for the answers, the name of a method of Host, and
+arguments. Each request runs in its own thread. The kernel kills a worker when the thread that
+started it ends, so that thread runs as long as the worker.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from busbw.driver.transport import Ending, Exit, Starter
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
 
-# A session sends a message at least every BEAT_S; its host ends after SILENCE_S without any.
+# A session sends each host a message at least every BEAT_S seconds. A host that receives no message
+# for SILENCE_S seconds ends its workers and itself.
 BEAT_S, SILENCE_S = 5.0, 30.0
 
 _CANNOT_START = 127
@@ -30,7 +32,10 @@ _CANNOT_START = 127
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """A worker that the session starts on a host."""
+    """The request to start a worker on a host: how to start it, and its name.
+
+    `member` says which process of a group it is; None is a single process.
+    """
 
     starter: Starter
     launch: LaunchId
@@ -38,7 +43,10 @@ class Order:
 
 
 class Host:
-    """The workers of one session on this host, each with the thread that started it."""
+    """Runs the workers of one session on this host, until the session ends.
+
+    `files` is a folder with busbw, which is copied to a private folder.
+    """
 
     def __init__(self, files: str) -> None:
         self._folder = Folder()
@@ -47,8 +55,12 @@ class Host:
         self._lock = contextlib.ExitStack()
 
     def serve(self, channel: Any) -> None:
-        """Send the identity of this machine and its address, then serve the session to its end."""
-        # Client, its port, server, its port.
+        """Send the identity and the address of this machine, and then run the session's requests.
+
+        Returns when the session ends or sends nothing for SILENCE_S seconds, after killing all
+        workers and removing the private folder. `channel` is execnet's channel to the session.
+        """
+        # SSH_CONNECTION has the address and port of the client, then those of the server.
         words = os.environ.get("SSH_CONNECTION", "").split()
         channel.send((storage.machine_identity(), words[2] if len(words) == 4 else ""))
         try:
@@ -60,44 +72,53 @@ class Host:
             for worker in list(self._workers):
                 worker.end(Ending.KILL)
             for thread in list(self._workers.values()):
-                # A thread that sends to a session which is unreachable does not end.
+                # A thread that sends to an unreachable session does not end, so the wait is
+                # limited.
                 thread.join(EXIT_GRACE_S)
             self._lock.close()
             self._folder.remove()
 
     def _answer(self, channel: Any, method: str, *values: Any) -> None:
-        """Run a method, and close its channel, with the reason if it fails."""
+        """Run the method of a request, and close the channel of its answers.
+
+        If the method raises an error, the channel is closed with the reason.
+        """
         reason = None
         try:
             getattr(self, method)(channel, *values)
         except Exception as error:
-            # Only the user of the session, which is elsewhere, can do something about it.
+            # The error goes to the session, because only its user can do something about it.
             reason = str(error) or type(error).__name__
-        # The session may be gone.
+        # Closing the channel fails if the session has ended.
         with contextlib.suppress(OSError):
             channel.close(reason)
 
     def lock(self, channel: Any, wait_s: float) -> None:
-        """Lock this machine until the session ends; send who holds the lock before waiting."""
+        """Lock this machine until the session ends, and then send an empty text.
+
+        If another session measures here, its process is sent first, and the lock is awaited for
+        `wait_s` seconds. Raises HostError if the other session does not end within this time.
+        """
         self._lock.enter_context(alone(wait_s, channel.send))
         channel.send("")
 
     def ports(self, channel: Any, count: int, address: str) -> None:
-        """Send free ports of an address of this host."""
+        """Send `count` free ports at an address of this host."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         channel.send(list(free_ports(count, address, family)))
 
     def run(self, channel: Any, text: str) -> None:
-        """Run the worker of an Order; send its replies as bytes, and its Exit as JSON.
+        """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
 
-        Of what the session sends, bytes are a request to the worker, None asks whether a signal
-        has stopped the worker, and text is the Ending by which to end the worker.
+        `text` is the JSON of an Order. The session sends messages on the same channel: bytes are a
+        request to the worker. None asks whether a signal has stopped the worker, which is answered
+        by a bool. A text is the Ending by which to end the worker.
         """
         order = wire.from_json(Order, json.loads(text), "order")
         try:
             worker = LocalWorker(order.starter, self._folder, order.launch, order.member)
         except (OSError, ValueError) as error:
-            # ValueError: a variable with "=" in its name, or a null character in a value.
+            # A ValueError is raised for a variable with "=" in its name or with a null character.
             reason = f"{order.starter.python}: {getattr(error, 'strerror', '') or error}"
             end = Exit(exit_code=_CANNOT_START, log=reason, reason=reason)
         else:

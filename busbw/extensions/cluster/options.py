@@ -1,4 +1,4 @@
-"""The options of several hosts."""
+"""The options of sessions that measure on several hosts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from busbw.session.arguments import argument_type, expand_home, parse_text
 from busbw.session.option import HOSTS as GROUP
 from busbw.session.option import Option
 
-# What --host-env takes for no variables.
+# The value of --host-env with which no variables are copied.
 _NONE = "none"
 _PYTHON = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -16,7 +16,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @argument_type
 def _cluster(text: str) -> str:
-    """Return the address of a Dask scheduler, or the path of its scheduler file."""
+    """Return the address of a Dask scheduler, or the absolute path of its scheduler file.
+
+    Raises ValueError for an address that is neither of tcp nor of tls.
+    """
     scheme, separator, place = text.partition("://")
     if not separator:
         return str(expand_home(text).absolute())
@@ -27,6 +30,7 @@ def _cluster(text: str) -> str:
 
 @argument_type
 def _python(text: str) -> str:
+    """Return the interpreter that `text` names. Raises ValueError if a shell could misread it."""
     if not _PYTHON.fullmatch(text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
@@ -34,6 +38,10 @@ def _python(text: str) -> str:
 
 @argument_type
 def parse_variables(text: str) -> frozenset[str]:
+    """Return the names of variables in a comma list; empty for ``none``.
+
+    Raises ValueError for a word that is not the name of a variable.
+    """
     names = frozenset(name.strip() for name in text.split(",")) if text != _NONE else frozenset()
     for name in sorted(names):
         if not _VARIABLE.fullmatch(name):

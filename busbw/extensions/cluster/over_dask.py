@@ -1,4 +1,7 @@
-"""Hosts on which somebody started Dask workers: on each an actor is the Host."""
+"""Reach hosts through the Dask workers that a user started there.
+
+On each host a Dask actor starts a Python, in which the Host of busbw then runs.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +33,23 @@ _CONNECT_S = 30.0
 _LOOK_S = 0.5
 
 
-# What a Dask worker measures of itself a hundred times a second; each _SLOW_MS from now on.
+# A Dask worker measures itself a hundred times a second with these callbacks, which would disturb
+# the measurements. From now on the callbacks run every _SLOW_MS milliseconds.
 _OWN_MEASUREMENTS = ("tick", "profile")
 _SLOW_MS = 1000.0
 _AT_ONCE = 65536
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# How long the process of a session that was killed may outlive it.
+# How long a read waits before it looks again. If a session is killed, its actors run this much
+# longer than the session.
 _READ_S = 5.0
 
 
 class HostPipe:
-    """A Python beside a Dask worker; sent by value, since busbw is not installed there.
+    """A Dask actor that starts a Python on its host, and passes bytes to and from this Python.
 
-    Its stream ends once Dask has released the actor, as Dask does when the client is gone.
+    `code` is the code that the Python runs. The class is sent to the host by value, because busbw
+    is not installed there. When the client ends, Dask releases the actor, which ends the stream of
+    the Python.
     """
 
     def __init__(self, code: str) -> None:
@@ -51,7 +58,7 @@ class HostPipe:
             callbacks[name].callback_time = _SLOW_MS
         self._stream, theirs = socket.socketpair()
         self._stream.setblocking(False)
-        # The processes that measure do not inherit the settings of Dask.
+        # The workers of busbw must not inherit the settings of Dask.
         variables = {name: os.environ[name] for name in os.environ if not name.startswith("DASK_")}
         command = [sys.executable, "-I", "-u", "-c", code]
         with theirs:
@@ -60,7 +67,10 @@ class HostPipe:
             )
 
     async def read(self) -> bytes | None:
-        """Return what the Python has written, None if it writes nothing for a while."""
+        """Return bytes that the Python wrote, or None if it writes nothing for a few seconds.
+
+        Returns ``b""`` after the Python has ended.
+        """
         content = asyncio.get_running_loop().sock_recv(self._stream, _AT_ONCE)
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(content, _READ_S)
@@ -71,7 +81,11 @@ class HostPipe:
 
 
 class DaskLink:
-    """The actor on one Dask worker, whose host has this `address`."""
+    """A connection to the Python on one host, over the actor of a Dask worker.
+
+    `stream` is a socket on which this process talks to the Python. `address` is the address of the
+    host.
+    """
 
     def __init__(self, client: Any, actor: Any, address: str) -> None:
         self.address = address
@@ -82,24 +96,24 @@ class DaskLink:
         )
 
     def reason(self) -> str:
-        """Return why the actor has ended."""
+        """Return the reason why the connection has ended, for a message."""
         try:
             self._carrying.result(_LOOK_S)
         except TimeoutError:
             return "it does not answer"
         except Exception as error:
-            # Whatever Dask raises for an actor that it has lost.
+            # Dask raises errors of several types for an actor that it has lost.
             return str(error) or type(error).__name__
         return "its process has ended"
 
     def close(self) -> None:
-        """Have Dask release the actor."""
+        """End the connection, so that Dask releases the actor."""
         self._carrying.cancel()
         self.stream.close()
 
 
 async def _carry(stream: socket.socket, actor: Any) -> None:
-    """Carry bytes between a stream here and an actor until the actor ends."""
+    """Pass bytes between a socket of this process and an actor, until the actor ends."""
     loop = asyncio.get_running_loop()
 
     async def upload() -> None:
@@ -107,7 +121,7 @@ async def _carry(stream: socket.socket, actor: Any) -> None:
             await actor.write(content)
 
     uploading = loop.create_task(upload())
-    # What goes wrong with the actor is raised by its `read` too.
+    # Errors of the actor are also raised by its `read` below, so they are read and dropped here.
     uploading.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         while (content := await actor.read()) != b"":
@@ -118,9 +132,11 @@ async def _carry(stream: socket.socket, actor: Any) -> None:
 
 
 class DaskEngine:
-    """The workers of a scheduler, given by its address or file; `count` of them are waited for.
+    """Connects to hosts through the Dask workers of a scheduler.
 
-    `trusts_network`: the user says that everybody who reaches the scheduler may run code there.
+    `scheduler` is the address of the scheduler, or the path of its scheduler file. `count` is the
+    number of Dask workers to wait for. With `trusts_network` the user accepts that everybody who
+    reaches the scheduler can run code on its hosts.
     """
 
     shares_machines = True
@@ -134,6 +150,11 @@ class DaskEngine:
         self._addresses: dict[str, str] = {}
 
     def join(self, wait_s: float) -> Sequence[str]:
+        """Connect to the scheduler, wait for its Dask workers, and return their names.
+
+        Raises HostError if other than `count` workers have joined after `wait_s` seconds, or if a
+        worker has a nanny, and IncomparableHostsError if the versions of Python or Dask differ.
+        """
         count, client = self._count, client_of(self._scheduler, wait_s, self._trusts_network)
         self._client = self._left.enter_context(client)
         with contextlib.suppress(TimeoutError):
@@ -150,7 +171,11 @@ class DaskEngine:
         return list(self._addresses)
 
     def _named(self, workers: Mapping[str, Any]) -> dict[str, str]:
-        """Return the address of each worker by its --name, else the name of its host, sorted."""
+        """Return the addresses of Dask workers by name, sorted by name.
+
+        A worker without a --name has the name of its host. Raises HostError if two workers have the
+        same name.
+        """
         unnamed = [address for address in workers if str(workers[address]["name"]) == address]
         hosts = self._client.run(platform.node, workers=unnamed) if unnamed else {}
         names = [hosts.get(address) or str(workers[address]["name"]) for address in workers]
@@ -162,6 +187,11 @@ class DaskEngine:
         return dict(sorted(zip(names, workers), key=lambda named: _numbered(named[0])))
 
     def connect(self, name: str, wait_s: float) -> DaskLink:
+        """Start a Python on the host of the Dask worker `name`, and return the connection to it.
+
+        Raises ConnectionError if the worker has left, or if the Python cannot be started within
+        `wait_s` seconds.
+        """
         if self._addresses[name] not in (workers := workers_of(self._client)):
             # A worker that was started again has another address.
             self._addresses |= self._named(workers)
@@ -174,7 +204,7 @@ class DaskEngine:
         try:
             actor = created.result(wait_s)
         except Exception as error:
-            # Whatever its constructor raised there, or Dask for a worker that is gone.
+            # This is an error of HostPipe's constructor, or an error of Dask for a lost worker.
             raise ConnectionError(str(error) or type(error).__name__) from error
         return DaskLink(self._client, actor, urlsplit(address).hostname or "")
 
@@ -184,16 +214,20 @@ class DaskEngine:
 
 @contextlib.contextmanager
 def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[Any]:
-    """Connect to a scheduler. Raises HostError where it is not reached, or not protected."""
+    """Connect to a scheduler, and yield the client of Dask.
+
+    `wait_s` is how long to wait for a scheduler file, in seconds. Raises HostError if the scheduler
+    cannot be reached, or if strangers could run code through it and the user does not accept this.
+    """
     address = _address_of(scheduler, wait_s)
     _check_protected(address, trusts_network)
-    # It would log to the terminal what this process says itself.
+    # Dask would log errors to the terminal that this process reports itself.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         client = Client(address, timeout=_CONNECT_S)
     except (OSError, TypeError, RuntimeError) as error:
-        # TypeError: there is no certificate for tls://.
+        # A TypeError means that there is no certificate for tls://.
         raise HostError(f"{scheduler}: {error}") from error
     with client:
         _check_protected(client.scheduler_info()["address"], trusts_network)
@@ -201,7 +235,10 @@ def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[A
 
 
 def _address_of(scheduler: str, wait_s: float) -> str:
-    """Return the address that `scheduler` is, or that is in the file of that name."""
+    """Return `scheduler` if it is an address, or the address in the scheduler file of this name.
+
+    Raises HostError if the file cannot be read after `wait_s` seconds.
+    """
     end_s, path = time.monotonic() + wait_s, Path(scheduler)
     while "://" not in scheduler:
         try:
@@ -227,24 +264,31 @@ def _check_protected(address: str, trusts_network: bool) -> None:
 
 
 def count_of(scheduler: str, trusts_network: bool) -> int:
-    """Return how many workers a scheduler has now."""
+    """Return how many workers a scheduler has now.
+
+    Raises HostError if the scheduler cannot be reached, or is not protected or trusted.
+    """
     with client_of(scheduler, 0.0, trusts_network) as client:
         return len(workers_of(client))
 
 
 def workers_of(client: Any) -> dict[str, Any]:
-    """Return what Dask knows of each worker, by its address."""
+    """Return Dask's description of each worker of the client's scheduler, by the worker's address.
+
+    A description has the keys ``name`` and ``nanny``.
+    """
     workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
     return workers
 
 
 def _numbered(name: str) -> list[tuple[int, str]]:
-    """Return a sort key by which node2 is before node10."""
+    """Return a sort key for `name` by which ``node2`` comes before ``node10``."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
 def _check_workers(workers: Mapping[str, Any]) -> None:
+    """Raise HostError if a worker has a nanny, because a nanny changes environment variables."""
     for worker in workers.values():
         if worker["nanny"]:
             raise HostError(
@@ -254,7 +298,10 @@ def _check_workers(workers: Mapping[str, Any]) -> None:
 
 
 def _check_versions(client: Any, workers: Mapping[str, Any]) -> None:
-    """Raise IncomparableHostsError where Python or Dask differ, before anything is sent."""
+    """Raise IncomparableHostsError if a worker or the scheduler has another Python or Dask.
+
+    Code that is sent by value runs only under the same version of Python.
+    """
     versions = client.get_versions()
     stacks = {
         f"Dask worker {worker['name']}": versions["workers"].get(address)
@@ -269,6 +316,6 @@ def _check_versions(client: Any, workers: Mapping[str, Any]) -> None:
 
 
 def _version_text(version: Any) -> str:
-    """Return the minor version of Python, and the version of Dask."""
+    """Return a text with the versions of Python, such as 3.12, and of Dask."""
     python = ".".join(version["host"]["python"].split(".")[:2])
     return f"Python {python} and distributed {version['packages']['distributed']}"

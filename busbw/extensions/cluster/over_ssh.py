@@ -1,7 +1,7 @@
-"""Hosts that ssh reaches.
+"""Reach hosts by ssh.
 
-The user's own ssh runs, with the user's configuration: nothing is installed on a host, no port is
-opened, and a host key that ssh does not know is an error.
+busbw runs the user's ssh, with the user's configuration. It installs nothing on a host and opens no
+port. If ssh does not know the key of a host, the session ends with an error.
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ _OPTIONS = (
 
 
 class SshLink:
-    """An ssh; the log of `name` in `folder` has what ssh and the host write. Raises OSError."""
+    """A connection to the Python on one host, over a process of ssh.
 
-    # The host says at which address sshd was reached.
+    `stream` is a socket on which this process talks to the Python. The output of ssh and the errors
+    of the Python go into the log of the host `name` in `folder`. Raises OSError if ssh cannot be
+    started.
+    """
+
+    # The address is unknown here: the Host sends the address at which sshd was reached.
     address = ""
 
     def __init__(self, command: Sequence[str], folder: Folder, name: str) -> None:
@@ -36,7 +41,8 @@ class SshLink:
         self.stream, theirs = socket.socketpair()
         try:
             with theirs, self._log.open("ab") as log:
-                # In a session of its own, since Ctrl-C is for this process, which ends it.
+                # ssh has a session of its own, so that Ctrl-C reaches only this process, which then
+                # ends ssh.
                 self._process = subprocess.Popen(
                     command,
                     stdin=theirs.fileno(),
@@ -49,17 +55,17 @@ class SshLink:
             raise
 
     def reason(self) -> str:
-        """Return the line of the log that says why ssh or its host ended."""
+        """Return the line of the log that says why ssh or the Python on its host ended."""
         try:
             code = self._process.wait(_EXIT_S)
         except subprocess.TimeoutExpired:
             return "ssh does not end"
-        # ssh ends its lines as a terminal does.
+        # ssh ends its lines with a carriage return.
         reason = logs.reason(log_text(self._log, 0)).removesuffix("\\r")
         return reason or f"ssh ended with exit status {code}"
 
     def close(self) -> None:
-        """Wait for the end of ssh, whose input has ended."""
+        """Wait until ssh ends, whose input has ended; kill ssh if it takes too long."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_EXIT_S)
         self._process.kill()
@@ -69,7 +75,16 @@ class SshLink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SshEngine:
-    """The `hosts` by rank, as ssh takes them; `environment` is added to that of each."""
+    """Connects to hosts by ssh.
+
+    Args:
+        hosts: The names of the hosts as ssh takes them, in the order of their ranks.
+        folder: The private folder of the session, for logs.
+        python: The interpreter on the hosts.
+        environment: Environment variables to set on the hosts.
+        shares_machines: Whether several names may be the same machine.
+
+    """
 
     hosts: tuple[str, ...]
     folder: Folder
@@ -78,13 +93,19 @@ class SshEngine:
     shares_machines: bool = False
 
     def join(self, wait_s: float) -> Sequence[str]:
+        """Return the names of the hosts, which need no preparation."""
         return self.hosts
 
     def connect(self, name: str, wait_s: float) -> SshLink:
+        """Start a Python on the host `name`, and return the connection to it.
+
+        ssh gives up if it does not reach the host within `wait_s` seconds. Raises OSError if ssh
+        cannot be started.
+        """
         options = [*_OPTIONS, "-o", f"ConnectTimeout={round(wait_s)}"]
         # The shell of the host expands a `~` in the name of the Python.
         command = f'exec {self.python} -I -u -c "{PYTHON_CODE}"'
         return SshLink(["ssh", *options, "--", name, command], self.folder, name)
 
     def close(self) -> None:
-        """Leave nothing: each link has ended its ssh."""
+        """Do nothing, because each SshLink ends its own ssh."""

@@ -1,4 +1,4 @@
-"""The hosts that --hosts, --cluster and their options name."""
+"""Read --hosts, --cluster and their options, and make the hosts of a session from them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from busbw.storage import raised_as
 
 from . import tpu_slice
 
-# What --hosts takes in place of names.
+# The value of --hosts that means all hosts of this TPU slice.
 _SLICE = "tpu"
 
-# As ssh takes it: no option of ssh, and nothing that a shell would read.
+# The name of a host must not be read as an option by ssh, or as more than a word by a shell.
 _HOST = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
-    """Return the hosts of a session, None without --hosts and --cluster. Raises ValueError.
+    """Return the hosts on which a session measures; None without --hosts and --cluster.
 
-    Without --processes the scheduler of --cluster is asked how many workers it has.
+    `values` are the values of options by name, `environment` the environment variables of this
+    process. With --cluster but without --processes, the scheduler is asked how many workers it has.
+    Raises ValueError if an option is wrong, a package is missing or the scheduler is not reached.
     """
     for option, package, read in (("hosts", "execnet", _ssh), ("cluster", "distributed", _dask)):
         if values.get(option):
@@ -45,7 +47,11 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Return the hosts of a comma list, of ``@FILE``, or of this TPU slice. Raises ValueError."""
+    """Return the hosts that the value of --hosts names.
+
+    `text` is a comma list, ``@FILE`` for a file with a host in each line, or ``tpu`` for the hosts
+    of this TPU slice. Raises ValueError for an invalid name, a repeated name or no name.
+    """
     if text == _SLICE:
         hosts, source = tpu_slice.hosts_of_slice(os.environ)
         if not hosts:
@@ -66,7 +72,10 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def _read_hosts(name: str) -> tuple[str, ...]:
-    """Return the host in each line of a file, whose comments begin with ``#``."""
+    """Return the hosts in a file: a host in each line, and comments after ``#``.
+
+    Raises ValueError if the file cannot be read or names no host.
+    """
     try:
         lines = storage.read(expand_home(name)).decode().splitlines()
     except (storage.InputError, UnicodeDecodeError) as error:
@@ -79,6 +88,7 @@ def _read_hosts(name: str) -> tuple[str, ...]:
 
 
 def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+    """Return the hosts of --hosts. Raises ValueError if the option is wrong."""
     with raised_as(ValueError, ValueError, where="--hosts: "):
         hosts = parse_hosts(values["hosts"])
     count, processes = len(hosts), values.get("processes")
@@ -104,12 +114,17 @@ def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
 
 
 def forwarded(names: frozenset[str] | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of --host-env; without it those that change software."""
+    """Return the environment variables to copy to the hosts, with their values.
+
+    `names` are the variables of --host-env. None, without the option, stands for the variables that
+    change the measured software, such as XLA_FLAGS. Variables that are not set are left out.
+    """
     names = variables.STACK if names is None else names
     return {name: environment[name] for name in sorted(names) if name in environment}
 
 
 def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+    """Return the hosts of --cluster. Raises ValueError if the scheduler has no workers yet."""
     from .over_dask import DaskEngine, count_of
     from .transport import ClusterTransport
 
@@ -131,7 +146,10 @@ def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
 
 
 def check_alone(options: Options, has_chips: bool) -> None:
-    """Raise ValueError if a session of this host alone would measure a slice of several hosts."""
+    """Raise ValueError if this host cannot measure by itself, because its TPU slice has more hosts.
+
+    `has_chips` says whether TPU chips are attached to this host.
+    """
     is_scripted = all(FRAMEWORKS[name].scripted for name in options.frameworks)
     may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote is not None or not may_be_tpu:

@@ -1,8 +1,8 @@
-"""The hosts of the TPU slice that this host is a part of.
+"""Find the hosts of the TPU slice to which this host belongs.
 
-GKE, and TPU VMs that set them, have variables; else Google's metadata server knows, which is asked
-only where TPU chips are attached. No framework is asked: a framework that waits for other hosts
-hangs.
+On GKE and on some TPU VMs, environment variables name the hosts. Elsewhere Google's metadata server
+names them. The server is asked only if TPU chips are attached to this host. No framework is asked,
+because a framework waits forever for the other hosts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ _METADATA_S = 2.0
 
 
 def metadata(name: str) -> str:
-    """Return an attribute of this machine from Google's metadata server; empty without a server."""
-    # Imported where it is asked: it takes as long as all else here.
+    """Return an attribute of this machine from Google's metadata server.
+
+    `name` is the name of the attribute. Returns an empty text if no server answers.
+    """
+    # Most sessions do not need urllib, whose import takes as long as the rest of this extension.
     import urllib.error
     import urllib.request
 
@@ -40,9 +43,11 @@ def hosts_of_slice(
     chips: Callable[[], bool] = has_tpu_chips,
     read_metadata: Callable[[str], str] = metadata,
 ) -> tuple[tuple[str, ...], str]:
-    """Return the hosts, none if they are unknown, and the variable or attribute that names them.
+    """Return the hosts of the TPU slice, and the name of the variable or attribute that names them.
 
-    The metadata server is asked only if there are `chips`.
+    There are no hosts if they are unknown, or if this host was told to use only its own chips.
+    `environment` are the environment variables of this process. The metadata server is asked by
+    `read_metadata`, and only if `chips` says that TPU chips are attached.
     """
     name, alone = _ALONE
     if environment.get(name) == alone:
@@ -58,5 +63,8 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _address(endpoint: str) -> str:
-    """Return the third field of an endpoint between colons, its address; empty without one."""
+    """Return the address in an endpoint, its third field between colons; empty without an address.
+
+    Such as ``10.0.0.2`` for ``unknown:unknown:10.0.0.2``.
+    """
     return [*endpoint.split(":"), "", ""][2]

@@ -1,6 +1,7 @@
-"""The session's half: one transport for the workers of all hosts, in the order of ranks.
+"""Start and use workers on the hosts of a cluster, from the session.
 
-An Engine runs a Python on each host and connects a socket to it, over which execnet starts a Host.
+An engine (`over_ssh` or `over_dask`) runs a Python on each host, and connects a socket of this
+process to it. Over the socket execnet starts a Host, which takes the requests of the session.
 """
 
 from __future__ import annotations
@@ -45,21 +46,22 @@ if TYPE_CHECKING:
     from .over_dask import DaskEngine, DaskLink
     from .over_ssh import SshEngine, SshLink
 
-# How long a host may take to answer; ending a process takes a few seconds of that.
+# How long a host may take to answer a request, which may include ending a process, and to tell
+# whether a process is stopped.
 _ANSWER_S, _STATE_S = 30.0, 2.0
 _CONNECT_S = 60.0
 
-# What a Host imports, besides the files of its workers.
+# The files of busbw that a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
 Report: TypeAlias = Callable[[str], None]
-# Runs a Python on each host, and gives a link to its stdin and stdout.
+# An engine runs a Python on each host, and gives a link to its stdin and stdout.
 Engine: TypeAlias = "SshEngine | DaskEngine"
 Link: TypeAlias = "SshLink | DaskLink"
 
 
 def archive_of(bundle: Bundle) -> bytes:
-    """Return the zip file from which `bootstrap` starts a Host."""
+    """Return a zip file with the files of busbw from which `bootstrap` starts a Host."""
     package = package_folder()
     host_files = [path for pattern in _HOST_FILES for path in package.glob(pattern)]
     content = io.BytesIO()
@@ -71,9 +73,11 @@ def archive_of(bundle: Bundle) -> bytes:
 
 
 class ClusterHost:
-    """A host as the session sees it; `lost` says why the host does not answer any more.
+    """A connection of the session to the Host on another host.
 
-    `first` are variables for the host, and the files of busbw. Raises HostError.
+    `link` leads to a Python on the host `name`. `first` has the environment variables to set there
+    and a zip file with busbw. `lost` says why the host no longer answers; it is empty while the
+    host answers. Raises HostError if the Host cannot be started.
     """
 
     def __init__(self, name: str, link: Link, first: tuple[dict[str, str], bytes]) -> None:
@@ -90,7 +94,10 @@ class ClusterHost:
         self.address: str = greeting[1] or link.address
 
     def begin(self, method: str, *values: Any) -> execnet.Channel | None:
-        """Request a method of the Host; return the channel of its answers, None if it is lost."""
+        """Let the Host run its method `method`, without waiting.
+
+        Returns the channel of its answers, or None if the host is lost.
+        """
         try:
             answers = self._gateway.newchannel()
             self.requests.send((answers, method, *values))
@@ -100,7 +107,11 @@ class ClusterHost:
         return answers
 
     def result(self, answers: execnet.Channel | None, timeout_s: float = _ANSWER_S) -> Any:
-        """Return an answer. Raises HostLostError without an answer, HostError for a refusal."""
+        """Wait for the next answer on the channel `answers`, and return it.
+
+        Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
+        does not answer within `timeout_s` seconds.
+        """
         reason = ""
         try:
             if answers is not None and not self.lost:
@@ -115,24 +126,31 @@ class ClusterHost:
         raise HostLostError(self.lost)
 
     def drop(self, reason: str = "") -> None:
-        """End the connection for good."""
+        """End the connection, and keep the reason in `lost`.
+
+        An empty `reason` takes the reason from the link. Does nothing if the host is already lost.
+        """
         if not self.lost:
             self.lost = f"{self.name} is gone: {reason or self._link.reason()}"
             _hang_up(self._link)
             self._link.close()
 
     def _start(self, first: tuple[dict[str, str], bytes]) -> Any:
-        # Reaching a host may take as long as starting the Python there.
+        """Start the Host, and return its first message.
+
+        The message is the identity of the machine and its address, or a text with an error.
+        """
+        # Reaching a host may take as long as starting the Python there, so the time is doubled.
         self._link.stream.settimeout(2 * _CONNECT_S)
         with contextlib.ExitStack() as files:
             output = files.enter_context(self._link.stream.makefile("wb"))
             replies = files.enter_context(self._link.stream.makefile("rb"))
             stream: Any = Popen2IO(output, replies, get_execmodel("thread"))
-            # execnet calls it where the Python ends at once; the link knows the reason.
+            # execnet calls `wait` if the Python ends at once. The link has the reason for its end.
             stream.wait = lambda: None
             spec = execnet.XSpec("popen//id=host//execmodel=thread")
             bootstrap_exec(stream, spec)
-            # From here on the gateway closes them.
+            # From here on the gateway closes both files.
             files.pop_all()
         self._link.stream.settimeout(None)
         self._gateway = execnet.Gateway(stream, spec)
@@ -142,13 +160,16 @@ class ClusterHost:
 
 
 def _hang_up(link: Link) -> None:
-    """End the input of a Python; the Host that runs there ends then."""
+    """End the input of the Python at the other end of `link`, so that its Host ends."""
     with contextlib.suppress(OSError):
         link.stream.shutdown(socket.SHUT_WR)
 
 
 class ClusterTransport(HostsTransport):
-    """Workers on the hosts of an engine, as many on each."""
+    """Starts workers on the hosts of an engine, the same number on each host.
+
+    `bundle` has the files of busbw that are sent to the hosts.
+    """
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
         self._engine = engine
@@ -168,12 +189,12 @@ class ClusterTransport(HostsTransport):
         names = self._engine.join(wait_s)
         threading.Thread(target=self._beat, daemon=True).start()
         with ThreadPoolExecutor(len(names)) as pool, contextlib.ExitStack() as stack:
-            # The other threads would wait for links, which end here.
+            # After an error the links are closed, because the other threads wait for them.
             stack.callback(self.close)
             self._hosts.extend(pool.map(self._connected, names))
             stack.pop_all()
         machines = [host.machine for host in self._hosts]
-        # The ranks of a machine follow each other.
+        # The ranks on a machine follow each other.
         self._hosts.sort(key=lambda host: machines.index(host.machine))
         self.names = [host.name for host in self._hosts]
         self._ranks = tuple(range(len(names)))
@@ -187,7 +208,11 @@ class ClusterTransport(HostsTransport):
             )
 
     def lock(self, wait_s: float, report: Report = lambda text: None) -> None:
-        """Keep other sessions from measuring on any host; this one's own host is locked already."""
+        """Keep other sessions from measuring on any host, until the transport is closed.
+
+        A machine is locked once, and the machine of this session is locked already. Raises
+        HostError if another session still measures on a host after `wait_s` seconds.
+        """
         machines = {storage.machine_identity(), *self.names}
         for rank, host in enumerate(self._hosts):
             if host.machine not in machines:
@@ -215,7 +240,10 @@ class ClusterTransport(HostsTransport):
         return members_of(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        """Start a worker on the host of the member; a worker by itself is on the first host."""
+        """Start a worker on the host of `member`; a single process starts on the first host.
+
+        Raises HostLostError if the host is lost and cannot be reached again.
+        """
         index = member.index * len(self._ranks) // member.count if member is not None else 0
         if starter.python == sys.executable:
             starter = replace(starter, python="")
@@ -223,6 +251,7 @@ class ClusterTransport(HostsTransport):
         return RemoteWorker(self._host(self._ranks[index]), order)
 
     def _connected(self, name: str) -> ClusterHost:
+        """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
         try:
             link = self._engine.connect(name, _CONNECT_S)
         except OSError as error:
@@ -231,7 +260,10 @@ class ClusterTransport(HostsTransport):
         return ClusterHost(name, link, self._first)
 
     def _host(self, rank: int) -> ClusterHost:
-        """Return a host, which is reached again if it was lost. Raises HostLostError."""
+        """Return the connection to a host, after connecting again if the host was lost.
+
+        Raises HostLostError if the host cannot be reached again.
+        """
         host = self._hosts[rank]
         if host.lost:
             try:
@@ -244,6 +276,10 @@ class ClusterTransport(HostsTransport):
         return host
 
     def _beat(self) -> None:
+        """Send each host an empty message every few seconds, until the transport is closed.
+
+        A host ends its workers if it receives no message.
+        """
         while not self._is_closed.wait(BEAT_S):
             for host in list(self._hosts):
                 with contextlib.suppress(OSError):
@@ -251,6 +287,11 @@ class ClusterTransport(HostsTransport):
 
 
 def _lock(host: ClusterHost, wait_s: float, report: Report = lambda text: None) -> None:
+    """Lock a host until its session ends.
+
+    `report` is called with a sentence before waiting for another session. Raises HostError if the
+    other session does not end within `wait_s` seconds.
+    """
     answers, timeout_s = host.begin("lock", wait_s), wait_s + _ANSWER_S
     if host.result(answers, timeout_s):
         report(f"another busbw session measures on {host.name}; waiting for its end")
@@ -258,14 +299,19 @@ def _lock(host: ClusterHost, wait_s: float, report: Report = lambda text: None) 
 
 
 class RemoteWorker(Worker):
-    """A worker on a host; a byte in a socket tells `select` of a message."""
+    """A worker process on another host, started as `order` says.
+
+    A thread of execnet queues each message of the host, and writes a byte into a socket, whose
+    descriptor becomes readable for each message.
+    """
 
     def __init__(self, host: ClusterHost, order: Order) -> None:
         super().__init__(order.launch)
         self.host = host.name
         self._cluster_host = host
         self._socket, self._signals = socket.socketpair()
-        # bytes, the JSON of the Exit, whether the process is stopped; None once there are no more.
+        # A message is bytes of a reply, the text of an Exit, or a bool: whether the process is
+        # stopped. None follows the last message.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
         self._channel = host.begin("run", json.dumps(wire.to_json(order)))
@@ -276,7 +322,7 @@ class RemoteWorker(Worker):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it, or its host, which does not answer then."""
+        """Whether a signal has stopped the process, or its host does not answer."""
         self._send(None)
         return bool(self._next(bool, _STATE_S)) or bool(self._cluster_host.lost)
 
@@ -299,20 +345,24 @@ class RemoteWorker(Worker):
         return self._exit or Exit(exit_code=None, lost=self._cluster_host.lost)
 
     def _send(self, message: bytes | str | None) -> None:
-        # OSError: the process has ended, or its host is lost, of which there is a message.
+        # Sending fails if the process has ended or its host is lost. A queued message says so.
         if self._channel is not None and self._exit is None:
             with contextlib.suppress(OSError):
                 self._channel.send(message)
 
     def _keep(self, message: bytes | str | bool | None) -> None:
-        """Keep a message, in a thread of execnet."""
+        """Queue a message of the host; execnet calls this in a thread of its own."""
         self._messages.put(message)
-        # OSError: this worker has ended.
+        # Sending fails if `wait` has already closed the socket.
         with contextlib.suppress(OSError):
             self._signals.send(b".")
 
     def _next(self, kind: type, timeout_s: float = _ANSWER_S) -> Any:
-        """Return the next message of a type; None once the process or its host is gone."""
+        """Return the next message of the type `kind`, and drop other messages before it.
+
+        Returns None if the process has ended or its host is lost. The connection to a host that
+        sends nothing for `timeout_s` seconds is ended.
+        """
         while self._exit is None and not self._cluster_host.lost:
             try:
                 message = self._messages.get(timeout=timeout_s)

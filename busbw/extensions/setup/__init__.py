@@ -1,3 +1,3 @@
-"""Begin on a new machine or in a new repository: `busbw doctor` and `busbw init`."""
+"""Check a new machine (`busbw doctor`), and set up a repository (`busbw init`)."""
 
 COMMANDS = {"doctor": "doctor", "init": "init"}

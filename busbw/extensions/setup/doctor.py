@@ -1,6 +1,6 @@
-"""`busbw doctor`: check a new machine in ten minutes, and keep all results in one file.
+"""`busbw doctor`: check a new machine in ten minutes, and write all results into one file.
 
-Measures in sessions of its own, without baselines.
+Each check is a session of its own, without baselines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from busbw.session.run import run_session
 from busbw.session.state import Collected, Judged, Measured
 from busbw.stats.launches import launch_time_s
 
-# The description of each check, and the options of its session.
+# By the name of a check: its description, and the options of its session.
 CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "collectives": (
         "every collective, proved",
@@ -54,15 +54,18 @@ CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 _USUAL = {"payloads": "1M,64M", "launches": "1"}
 
-# The differences that are reported: between the two clocks, to the bandwidth of the links, and
-# between launches.
+# Differences that are problems: more than this between the two clocks, less than this share of the
+# links' bandwidth, and more than this between the fastest and the slowest launch.
 _CLOCKS_DIFFER = 0.05
 _OF_CEILING = 0.5
 _APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 
 class _Messages(Screen):
-    """Prints what a session waits for; its other lines begin with the name of busbw."""
+    """Prints only the lines of a session that say for what it waits.
+
+    The other lines of a session begin with ``busbw``, and are dropped.
+    """
 
     def write_line(self, text: str) -> None:
         if not text.startswith("busbw"):
@@ -114,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
             problems, results = [str(error)], None
         print(wire.printable("; ".join(problems) or _outcomes(sessions[name])), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
-        # Written after each check, so that an interrupt keeps what was measured.
+        # The file is written after each check, so that the results survive an interruption.
         code = write_file(
             json.dumps({**head, "checks": checks}) + "\n", options.output, "busbw doctor: "
         )
@@ -125,13 +128,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _words(settings: Mapping[str, str | None]) -> list[str]:
+    """Return settings by name as words of a command line; settings without a text are left out."""
     return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
 
 
 def _measured(settings: Mapping[str, str | None]) -> Judged:
-    """Measure without baselines. Raises UsageError and GridError."""
+    """Run a session with these options, without baselines, and return its verdicts.
+
+    Raises GridError if the options select no case on this machine, and UsageError if an option is
+    wrong or nothing could be measured.
+    """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
-        # In CI a case without a baseline would fail.
+        # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
         options = read_options(_words(settings), Path(folder), required)
         collected, specs = add_specs(Collected(options=options))
@@ -142,14 +150,21 @@ def _measured(settings: Mapping[str, str | None]) -> Judged:
 
 
 def _outcomes(session: Judged) -> str:
-    """Return how many cases have each outcome; none has a baseline here."""
+    """Return a text with the number of cases of each outcome, such as ``5 measured``.
+
+    A case without a baseline, as all cases are here, counts as measured.
+    """
     outcomes = [verdict.outcome.value for verdict in session.verdicts.values()]
     text = ", ".join(f"{n} {outcome}" for outcome, n in Counter(outcomes).items())
     return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 
 def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
-    """Yield the problems that the session of the check `name`, the newest, shows."""
+    """Yield a sentence for each problem that the session of the check `name` shows.
+
+    `sessions` has the sessions so far by the name of the check. The check ``device`` is also
+    compared with the session of the check ``host``.
+    """
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
     yield from (line.text for line in answer_lines(verdicts, session.session_verdict)[:-1])
     outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
@@ -165,7 +180,7 @@ def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
 
 
 def _times(session: Judged) -> dict[str, float]:
-    """Return the seconds of each measured case, by any clock, by the name of the case."""
+    """Return the median time of each measured case in seconds, by the name of the case."""
     return {
         verdict.case.name: verdict.now.median_s
         for verdict in session.verdicts.values()
@@ -174,6 +189,10 @@ def _times(session: Judged) -> dict[str, float]:
 
 
 def _clocks(host: Judged, device: Judged) -> Iterator[str]:
+    """Yield a sentence for each case whose times by the two clocks differ too much.
+
+    `host` and `device` are the sessions that measured the same cases with these clocks.
+    """
     device_times_s = _times(device)
     for name, host_s in _times(host).items():
         device_s = device_times_s.get(name, host_s)
@@ -185,6 +204,7 @@ def _clocks(host: Judged, device: Judged) -> Iterator[str]:
 
 
 def _links(session: Judged) -> Iterator[str]:
+    """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
     measured = [v for v in session.verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(measured, lambda v: v.case and v.case.group_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
@@ -193,6 +213,7 @@ def _links(session: Judged) -> Iterator[str]:
 
 
 def _memory(session: Judged) -> Iterator[str]:
+    """Yield a sentence for each case of a collective of which no payload fits into memory."""
     verdicts = session.verdicts.values()
     fitting = {v.case.group_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:
@@ -201,6 +222,7 @@ def _memory(session: Judged) -> Iterator[str]:
 
 
 def _noise(session: Judged) -> Iterator[str]:
+    """Yield a sentence for each case whose launches differ too much in time."""
     assert isinstance(session.observed, Measured)
     for spec, measured in session.observed.measurements.items():
         times_s = [launch_time_s(run) for run in measured.runs]
@@ -212,5 +234,5 @@ def _noise(session: Judged) -> Iterator[str]:
             )
 
 
-# The problems of a check besides outcomes and notes.
+# By the name of a check, the function that finds its further problems, besides outcomes and notes.
 _MORE = {"curve": _links, "memory": _memory, "noise": _noise}

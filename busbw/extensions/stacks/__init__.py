@@ -1,8 +1,8 @@
-"""Reference stacks: locked as they were measured, built again by uv for `--against=baseline`.
+"""Lock the measured stack as a reference, and build it again for `--against=baseline`.
 
-A lock is a file of PEP 751 beside the baselines, which pip and uv install, too. uv resolves,
-downloads, verifies and installs. This extension decides which packages belong to a stack, and
-checks that the installed files are those of their wheels.
+A lock is a file in the format of PEP 751 beside the baselines, from which pip and uv can install.
+uv resolves, downloads, verifies and installs the packages. This extension decides which packages
+belong to a stack, and checks that the installed files are the files of their wheels.
 """
 
 COMMANDS = {"stack": "command"}

@@ -1,4 +1,4 @@
-"""`busbw stack list`: the locked reference stacks of baselines, and where they are built."""
+"""`busbw stack list`: list the locked reference stacks, and the folders in which they are built."""
 
 from __future__ import annotations
 
@@ -62,6 +62,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(baselines: Path, cache: Path) -> Iterator[str]:
+    """Yield a line for each lock beside the baselines, and for each built stack without a lock.
+
+    `cache` is the folder with the built stacks. Raises StackError if a lock cannot be read.
+    """
     paths = sorted(baselines.glob(reference.PATTERN.format("*")))
     if not paths:
         yield "no stack is locked: busbw run --update-baselines locks what it measures"

@@ -1,4 +1,4 @@
-"""Whether a machine or its stack became slower, by a locked stack that was measured again."""
+"""Judge whether a machine became slower, by locked stacks that were measured again on it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,32 @@ from busbw.model.stored import Session, merge_sessions
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, cut_short, plural
 
-# The framework of a locked reference, its earlier sessions (None without a history), and today's.
+# A locked stack that was measured: its framework, its earlier sessions (None without a history),
+# and its measurements in the present session.
 Reference: TypeAlias = tuple[str, Sequence[Session] | None, Session]
 
 
-# As many failed cases are named in the text on the stack.
+# The text on the stack names at most this many failed cases.
 _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineAnswer:
-    """Whether a machine is slower than it was; None if nothing could be compared, with a reason."""
+    """Whether a machine is slower than in earlier sessions, and a sentence on it for the user.
+
+    `is_slower` is None if nothing could be compared; `text` then has the reason.
+    """
 
     text: str
     is_slower: bool | None
 
 
 def add_machine(session: SessionVerdict, machine: MachineAnswer, stack: str) -> SessionVerdict:
-    """Add what the locked stacks say of a session; `stack` is empty without a verdict."""
+    """Add the judgement on the machine, and the text `stack` on the stack, to a session's verdict.
+
+    The outcome MACHINE_SHIFT is added if the machine is slower. `stack` is the text of
+    `stack_text`, or empty if the session has no verdict.
+    """
     if machine.is_slower:
         session = session.with_outcome(SessionOutcome.MACHINE_SHIFT, machine.text)
     texts = filter(None, (session.text, stack, f"the machine: {machine.text}"))
@@ -38,12 +46,13 @@ def add_machine(session: SessionVerdict, machine: MachineAnswer, stack: str) -> 
 
 
 def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Sequence[str]) -> str:
-    """Return what the stack of today lost against the locked stack.
+    """Return a text on the cases in which the present stack is slower than the locked stack.
 
     Args:
-        verdicts: The verdicts of the cases.
-        slower: The latencies and bandwidths that are slower, though no single case shows it.
-        changes: How the stack of today differs from the locked stack.
+        verdicts: The verdicts on the cases.
+        slower: Texts on latencies and bandwidths that are slower, though no single case shows it.
+        changes: Texts on the versions and flags in which the present stack differs from the locked
+            stack.
 
     """
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
@@ -56,9 +65,10 @@ def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Se
 
 
 def judge_machine(references: Sequence[Reference], policy: Policy) -> MachineAnswer:
-    """Return whether a machine is slower by all of its references.
+    """Judge by all `references` whether a machine is slower than in earlier sessions.
 
-    It is slower if it is by one of them, and not slower if that is known by each.
+    The machine is slower if at least one reference is slower, and not slower if no reference is
+    slower. Otherwise the answer is unknown.
     """
     answers = [_judge_reference(*reference, policy) for reference in references]
     slower = {answer.is_slower for answer in answers}
@@ -71,11 +81,19 @@ def judge_machine(references: Sequence[Reference], policy: Policy) -> MachineAns
 def _judge_reference(
     framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
 ) -> MachineAnswer:
-    """Return whether a machine is slower, from the earlier `sessions` of a reference.
+    """Judge by a single reference whether a machine is slower than in earlier sessions.
 
-    The reference is slower if all its cases together are, now or over several sessions. The answer
-    is unknown without an earlier session, without a history (`sessions` is None), and with
-    too few cases to compare them together unless one of them became slower.
+    Args:
+        framework: The framework of the reference.
+        sessions: The earlier sessions of the reference, None without a history.
+        today: The measurements of the reference in the present session.
+        policy: The thresholds of the judge.
+
+    Returns:
+        The machine is slower if the cases of the reference together are slower, or if a case has
+        been slower over several sessions. The answer is unknown without an earlier session, or
+        with too few cases to compare them together.
+
     """
     earlier = merge_sessions(sessions or (), policy.session_apart)
     if not earlier:

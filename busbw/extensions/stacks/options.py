@@ -20,7 +20,11 @@ STACK_CACHE = Option(
 
 
 def cache_of(text: str) -> Path:
-    """Return where stacks are built. Raises ValueError for ``none``, and without a folder."""
+    """Return the folder in which stacks are built, from the value of --stack-cache.
+
+    An empty `text` stands for the default folder. Raises ValueError for ``none``, and if the user
+    has no home directory for the default folder.
+    """
     folder = cache_folder(text)
     if folder is None:
         raise ValueError("--stack-cache: expected a folder, got 'none'")

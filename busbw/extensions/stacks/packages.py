@@ -1,4 +1,4 @@
-"""The packages of an interpreter: which of them are a framework's stack, and their files."""
+"""Read the packages of an interpreter: the packages of a framework's stack, and their files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .uv import StackError, run
 
 _ABOUT = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
 
-# Files that an installer writes or changes, and files outside of the folder of packages.
+# The installer writes or changes these files, or the files are outside the folder of packages, so
+# they can differ from the files of the wheel.
 _NOT_OF_THE_WHEEL = re.compile(
     r"\.\./|/|.*\.pyc$"
     r"|[^/]*\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json|uv_cache\.json)$"
@@ -30,16 +31,20 @@ _NOT_OF_THE_WHEEL = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """A Python of this machine: its version, and what it would import, by normalized name."""
+    """A Python on this machine: its version, such as ``3.12.4``, and its installed packages.
+
+    `distributions` has the packages that it would import, by their normalized names.
+    """
 
     version: str
     distributions: Mapping[str, Distribution]
 
     def stack(self, names: Sequence[str]) -> dict[str, Distribution]:
-        """Return those of `names` that are installed, and all that they need, in order.
+        """Return the installed packages among `names`, and all packages that they need, by name.
 
-        An extra counts where everything that it needs is installed: the plugins for chips are
-        extras of JAX, and the libraries of CUDA are extras of these plugins.
+        The packages of an extra belong to the stack if all of them are installed. Extras matter,
+        because JAX's plugins for chips are extras of JAX, and CUDA's libraries are extras of these
+        plugins.
         """
         stack: dict[str, Distribution] = {}
         candidates = list(names)
@@ -51,6 +56,10 @@ class Interpreter:
         return dict(sorted(stack.items()))
 
     def _needs(self, distribution: Distribution) -> Iterator[str]:
+        """Yield the names of packages that a package requires, by itself or for an extra.
+
+        An extra counts if all of its packages are installed.
+        """
         requirements = [Requirement(text) for text in distribution.requires or ()]
         for extra in ("", *(distribution.metadata.get_all("Provides-Extra") or ())):
             environment = {"python_version": minor_of(self.version), "extra": extra}
@@ -64,16 +73,19 @@ class Interpreter:
 
 
 def minor_of(version: str) -> str:
-    """Return the version of Python that wheels are for, such as ``3.12`` of ``3.12.4``."""
+    """Return the minor version of Python, such as ``3.12`` for ``3.12.4``."""
     return version.rpartition(".")[0]
 
 
 def interpreter_of(python: str) -> Interpreter:
-    """Read what the interpreter `python` would import. Raises StackError if it does not start."""
+    """Read the version and the packages of the interpreter `python`.
+
+    Raises StackError if the interpreter cannot be started.
+    """
     version, folders = json.loads(run([python, "-I", "-c", _ABOUT]))
     return Interpreter(
         version=version,
-        # Of several distributions with one name, Python imports the first.
+        # If several distributions have the same name, Python imports the first of them.
         distributions={
             canonicalize_name(distribution.name): distribution
             for distribution in reversed(list(distributions(path=folders)))
@@ -83,9 +95,10 @@ def interpreter_of(python: str) -> Interpreter:
 
 
 def record_of(distribution: Distribution) -> str:
-    """Return a hash of the names and hashes of the files that the wheel brought; "" if unknown.
+    """Return a hash over the files that the wheel of an installed package brought.
 
-    Raises StackError for a file that is not as the wheel brought it.
+    The hash covers the names and the contents of the files. It is empty if the package has no
+    record of its files. Raises StackError if a file was changed after it was installed.
     """
     lines = []
     record = distribution.read_text("RECORD") or ""
@@ -99,14 +112,18 @@ def record_of(distribution: Distribution) -> str:
 
 
 def _recorded(path: Path, algorithm: str) -> str:
-    """Return the hash of a file in the form of RECORD, such as ``sha256=47DEQpj8HBSa``."""
+    """Return the hash of a file as a RECORD has it, such as ``sha256=47DEQpj8HBSa``."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, algorithm).digest()
     return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
 def why_not_locked(distribution: Distribution) -> str:
-    """Return why no index can provide `distribution` as it is installed; "" if one may."""
+    """Return the reason why a package cannot be installed again from an index of packages.
+
+    The reason is the end of a sentence, such as ``was installed from URL``. It is empty if the
+    package can perhaps be installed again.
+    """
     if origin := distribution.read_text("direct_url.json"):
         return f"was installed from {wire.printable(str(json.loads(origin).get('url')))}"
     return "" if distribution.read_text("RECORD") else "has no record of its files"

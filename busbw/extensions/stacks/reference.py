@@ -1,7 +1,7 @@
-"""The lock of a reference stack: written with baselines, and built again to measure with.
+"""Write the lock of a reference stack with the baselines, and build the stack from the lock.
 
-A lock is ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. What PEP 751 has no
-word for is in its table ``tool.busbw``.
+A lock is the file ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. Its table
+``tool.busbw`` has the values for which the format of PEP 751 has no place.
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ _LOCK_ONE = "--update-baselines locks the stack that it accepts"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lock:
-    """A stack that can be built again.
+    """The contents of a lock: a stack that can be built again.
 
-    `python` is the version of the interpreter that was measured, such as ``3.12.4``, `flags` are
-    the environment variables that configured it. `records` has the `record_of` each package, by
-    its name. `hashes` are all SHA-256 in the file, those of the wheels among them.
+    Args:
+        python: The version of the interpreter that was measured, such as ``3.12.4``.
+        date: The day on which the stack was locked.
+        flags: The environment variables that configured the stack, by name.
+        records: A hash over the files of each package, by the name of the package.
+        hashes: All SHA-256 hashes in the file, which include the hashes of the wheels.
+
     """
 
     python: str
@@ -48,13 +52,16 @@ class Lock:
 
     @property
     def digest(self) -> str:
-        """The stack's name, 16 hexadecimal digits: a hash of all but date and addresses."""
+        """The name of the stack: a hash of its Python, flags and hashes, 16 hexadecimal digits."""
         text = json.dumps([self.python, dict(self.flags), self.hashes], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> Lock:
-    """Read what is ours of the lock at `path`; uv reads the packages. Raises StackError."""
+    """Read the values of busbw in the lock at `path`. uv reads the packages.
+
+    Raises StackError if the file cannot be read or is not a valid lock.
+    """
     try:
         text = storage.read(path).decode()
         table = tomllib.loads(text).get("tool", {}).get("busbw", {})
@@ -67,23 +74,35 @@ def read(path: Path) -> Lock:
 def build(
     folder: Path, framework: str, python: str, cache: Path, say: Callable[[str], None]
 ) -> LockedStack:
-    """Build the stack whose lock is in `folder`, or find it in `cache`, and check its files.
+    """Build the stack of a lock, unless it is built already, and check its files.
 
-    `python` is used where it is of the version that was locked. Raises StackError.
+    Args:
+        folder: The folder with the lock, among the baselines.
+        framework: The framework of the stack.
+        python: The interpreter to build with, if its minor version is the locked minor version.
+            Otherwise uv looks for an interpreter of the locked version.
+        cache: The folder in which stacks are built.
+        say: Is called with a sentence before the stack is built.
+
+    Raises:
+        StackError: The lock cannot be read, the stack cannot be built, or its files differ from
+            the files that were measured.
+
     """
     path = folder / f"pylock.{framework}.toml"
     stack = read(path)
     say(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
     minor, built = minor_of(stack.python), cache / "stacks" / stack.digest
     base = python if minor_of(interpreter_of(python).version) == minor else minor
-    # A link would change with an edit of the same file in any other environment that uv made.
+    # uv may link files of its cache into environments. An edit of such a file in another
+    # environment would also change this stack, so the files are copied.
     uv.build_once(built, lambda new: uv.install(new, path.read_text(), base, "--link-mode=copy"))
     _check_files(built, stack)
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
 
 
 def _check_files(folder: Path, stack: Lock) -> None:
-    """Raise StackError if the environment in `folder` has other files than were measured."""
+    """Raise StackError if the files of the environment in `folder` differ from the lock `stack`."""
     try:
         installed = interpreter_of(f"{folder}/bin/python").distributions
         records = {name: record_of(distribution) for name, distribution in installed.items()}
@@ -94,10 +113,22 @@ def _check_files(folder: Path, stack: Lock) -> None:
 
 
 def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool) -> str:
-    """Lock the stack of `framework` that `python` has; return a note, or "" if nothing is new.
+    """Write the lock of a framework's stack, and return a note for the user.
 
-    A stack that no index can provide again is not locked, and the note says why. Unless `replace`,
-    an existing lock stays. Raises OSError.
+    Args:
+        folder: The folder for the lock, among the baselines.
+        framework: The framework of the stack.
+        python: The interpreter that has the stack.
+        date: The day of the session.
+        replace: Whether to replace an existing lock.
+
+    Returns:
+        A note on the new lock, or on the reason why the stack cannot be locked, such as a package
+        that no index has. The note is empty if the lock stays as it is.
+
+    Raises:
+        OSError: The file cannot be written.
+
     """
     path = folder / f"pylock.{framework}.toml"
     if path.exists() and not replace:
@@ -117,7 +148,11 @@ def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool)
 
 
 def _lock_text(framework: str, python: str, date: str) -> str:
-    """Return the lock of a stack; "" for a simulated framework that is no package."""
+    """Return the text of the lock of a framework's stack, as `python` has it on the day `date`.
+
+    Returns an empty text for a scripted framework that is not installed as a package. Raises
+    StackError if the stack cannot be installed again from an index of packages.
+    """
     interpreter = interpreter_of(python)
     stack = interpreter.stack(FRAMEWORKS[framework].packages)
     if not stack and FRAMEWORKS[framework].scripted:
@@ -138,7 +173,11 @@ def _lock_text(framework: str, python: str, date: str) -> str:
 
 
 def _toml(table: Mapping[str, str]) -> str:
-    """Return lines of TOML; a string of JSON without control characters is one of TOML."""
+    """Return `table` as lines of TOML.
+
+    Values are written as JSON strings, which are valid TOML strings if they contain no control
+    characters.
+    """
     return "".join(
         f"{name} = {json.dumps(wire.printable(text), ensure_ascii=False)}\n"
         for name, text in table.items()

@@ -1,4 +1,4 @@
-"""The steps of a session with locked stacks: build them, judge the machine by them, lock them."""
+"""The steps of a session with locked stacks: build stacks, judge the machine, lock stacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ from .uv import StackError
 def build_references(
     options: Options, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, LockedStack]:
-    """Return the locked stack of each framework, built if it is missing. Raises StackError."""
+    """Build the locked stack of each framework unless it is built, and return it by framework.
+
+    `target` are the devices, whose baselines have the locks. `say` is called with a sentence for
+    each stack. Raises StackError if a stack has no lock or cannot be built.
+    """
     cache, stacks = cache_of(options.extra.get("stack_cache", "")), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
@@ -42,9 +46,10 @@ def build_references(
 
 
 def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
-    """Lock the stacks whose times were accepted; return notes on each. Raises OSError.
+    """Lock the stacks of `frameworks`, whose times were accepted, and return notes for the user.
 
-    With times that were only added or that improved, an existing lock stays.
+    An existing lock is replaced only if all times were accepted, not if only new or improved times
+    were. Raises OSError if a lock cannot be written.
     """
     options, notes = measured.options, []
     for framework in frameworks:
@@ -56,7 +61,10 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
 
 
 def session_finding(judged: Judged) -> SessionVerdict:
-    """Add whether the machine or the stack is slower, by the locked stacks if there are some."""
+    """Return the verdict on a session, with the judgement on the machine and the stack added.
+
+    The verdict is unchanged if the session measured no locked stack.
+    """
     measured = judged.observed
     if not isinstance(measured, Measured) or not measured.options.stacks:
         return judged.session_verdict
@@ -70,7 +78,10 @@ def session_finding(judged: Judged) -> SessionVerdict:
 
 
 def _judge_machine(measured: Measured) -> MachineAnswer | None:
-    """Return whether the machine is slower than in earlier sessions; None without a reference."""
+    """Judge whether the machine is slower than in earlier sessions of the locked stacks.
+
+    Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
+    """
     records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
     for job, measurement in jobs_without_failures(measured, measured.references):
         by_case = records.setdefault((job.key, job.case.framework), {})
@@ -88,9 +99,10 @@ def _judge_machine(measured: Measured) -> MachineAnswer | None:
 def _earlier_sessions(
     measured: Measured, key: EnvironmentKey, framework: str
 ) -> Sequence[Session] | None:
-    """Return the earlier sessions of a locked stack, with the worker code of today.
+    """Return the earlier sessions of a framework's locked stack, from the history.
 
-    None without a history.
+    Sessions that were measured by other code of workers are left out. `key` says on which machine
+    and devices. Returns None without a history.
     """
     root = measured.options.history
     if root is None:
@@ -101,7 +113,7 @@ def _earlier_sessions(
 
 
 def _stack_changes(measured: Measured) -> tuple[str, ...]:
-    """Return the versions and flags of today's stacks that differ from the locked stacks."""
+    """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
     texts: dict[str, None] = {}
     for spec, reference in measured.references.items():
         ours, theirs = measured.measurements[spec].runs, reference.runs

@@ -1,4 +1,4 @@
-"""Environments that uv builds, each whole or not at all."""
+"""Run uv: resolve requirements, install packages, and build an environment completely or not."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 from busbw import storage, wire
 from busbw.driver.local import tied_to
 
-# Another process that builds may have gigabytes of CUDA's libraries to download.
+# Another process that builds an environment may have to download gigabytes of CUDA's libraries.
 _WAIT_S = 3600.0
 _SHOWN_CHARACTERS = 600
 
 
-# Options of `resolve` for the text of a file of PEP 751.
+# The options with which `resolve` returns the text of a lock in the format of PEP 751.
 PYLOCK = ("--format=pylock.toml", "--generate-hashes")
 
 
 class StackError(ValueError):
-    """A stack that cannot be locked, read or built; the message says why, and what to do."""
+    """A stack cannot be locked, read or built. The message says why, and what to do."""
 
 
 def uv(*words: str | Path, text: str = "") -> str:
-    """Run uv with `text` as its standard input, and return its standard output.
+    """Run uv with the arguments `words` and the standard input `text`; return its standard output.
 
-    Raises StackError with the words of uv if it fails.
+    Raises StackError, with uv's error message, if uv fails or is not installed.
     """
     program = shutil.which(
         "uv", path=os.pathsep.join([os.path.dirname(sys.executable), *os.get_exec_path()])
@@ -39,11 +39,12 @@ def uv(*words: str | Path, text: str = "") -> str:
 
 
 def run(command: Sequence[str], text: str = "") -> str:
-    """Return the standard output of `command`, which ends with this process.
+    """Run `command` with the standard input `text`, and return its standard output.
 
-    Raises StackError with its standard error if it fails.
+    The command is killed if this process ends. Raises StackError, with the end of the command's
+    standard error, if it fails.
     """
-    # A session that is killed must not leave a download running.
+    # A download must not continue after its session was killed.
     done = subprocess.run(
         tied_to(os.getpid(), command), input=text, capture_output=True, check=False, text=True
     )
@@ -54,18 +55,27 @@ def run(command: Sequence[str], text: str = "") -> str:
 
 
 def resolve(requirements: Iterable[str], python: str, *options: str) -> str:
-    """Return the packages that satisfy `requirements`, in the format that `options` select.
+    """Return the packages that satisfy `requirements`, as a text in the format of `options`.
 
-    Only wheels that `python` can install are considered. Raises StackError if there are none.
+    `python` is an interpreter or a version; only wheels for it are considered. `options` are
+    options of ``uv pip compile``. Raises StackError if no packages satisfy the requirements.
     """
     shared = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)
     return uv("pip", "compile", *shared, *options, "-", text="\n".join(requirements))
 
 
 def install(folder: Path, pylock: str, python: str, *options: str) -> None:
-    """Make a virtual environment in `folder` with the packages of `pylock`, a text of PEP 751.
+    """Make a virtual environment in `folder`, and install the packages of a lock into it.
 
-    `python` is the path of an interpreter or a version; none is downloaded. Raises StackError.
+    Args:
+        folder: The folder, which does not exist yet.
+        pylock: The text of a lock in the format of PEP 751.
+        python: The path of an interpreter, or a version. uv downloads no interpreter.
+        options: Further options of ``uv pip sync``.
+
+    Raises:
+        StackError: uv fails, for example because there is no such interpreter.
+
     """
     base = ("--quiet", "--no-project", "--no-python-downloads", f"--python={python}")
     uv("venv", *base, "--relocatable", folder)
@@ -75,16 +85,17 @@ def install(folder: Path, pylock: str, python: str, *options: str) -> None:
 
 
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:
-    """Call `build` with a new folder that becomes `folder`, unless that exists already.
+    """Build `folder`, unless it exists: call `build` with a new folder, and then rename it.
 
-    Another process that builds beside it is waited for. An interrupted build leaves nothing that
-    looks finished. Raises StackError.
+    If another process is building in the same parent folder, this function waits for it. An
+    interrupted build leaves no folder. Raises StackError if the folder cannot be written, or if the
+    other process takes too long.
     """
     new = folder.with_name(f"{folder.name}.new")
     try:
         with storage.folder_lock(folder.parent, _WAIT_S):
             try:
-                # A killed process left it.
+                # A process that was killed may have left this folder.
                 shutil.rmtree(new, ignore_errors=True)
                 if not folder.exists():
                     build(new)

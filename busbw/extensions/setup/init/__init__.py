@@ -1,6 +1,6 @@
-"""`busbw init [DIR]`: write the files with which a repository measures; overwrite nothing.
+"""`busbw init [DIR]`: write the files with which a repository runs busbw; overwrite no file.
 
-The files are those beside this one, with a few words filled in.
+The files are made from the templates in this folder, in which a few words are replaced.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from busbw.session.options import OPTIONS
 
 _CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
 
-# The extra of busbw that brings a framework, by device.
+# By framework and device, the extra of busbw that installs the framework.
 _EXTRAS = {
     "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
-# pytest ends with a traceback where two plugins have an option of one name.
+# pytest ends with a traceback if two plugins have an option of the same name.
 _WAY_OUT = (
     "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
     "needs none, or rename yours"
 )
-# Credentials in a URL. The name of a user alone is none with ssh.
+# Credentials in a URL. With ssh, the name of a user without a password is not a credential.
 _CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _ASK_FOR_VARIABLE = """
@@ -88,6 +88,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Write the missing files, and print notes and the next steps; return the exit code.
+
+    The exit code is 1 if a file could not be written.
+    """
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root}: expected the root folder of a repository, got a file")
@@ -114,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _next_steps(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the steps after which the workflow can be green."""
+    """Yield sentences with the steps that the user must still take before the workflow can pass."""
     yield "Commit these files and push them."
     extra = _EXTRAS[options.framework][options.device]
     if not (options.requirement or _installed_from(extra)):
@@ -134,11 +138,16 @@ def _next_steps(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _text(name: str) -> str:
+    """Return the text of the template `name` in this folder."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _workflow(options: argparse.Namespace) -> str:
-    """Return the workflow for the device, with what pip installs."""
+    """Return the text of the workflow for the selected device and framework.
+
+    Raises UsageError if the requirement that pip installs contains credentials or an expression of
+    GitHub.
+    """
     device, extra = options.device, _EXTRAS[options.framework][options.device]
     requirement = options.requirement or _installed_from(extra)
     if "${{" in requirement or _CREDENTIALS.search(requirement):
@@ -163,7 +172,11 @@ def _workflow(options: argparse.Namespace) -> str:
 
 
 def _installed_from(extra: str) -> str:
-    """Return the requirement for the URL and commit that pip recorded; empty for a local file."""
+    """Return a requirement with which pip installs the same busbw, with the extra `extra`.
+
+    It has the URL and the commit that pip recorded when it installed this busbw. It is empty if
+    busbw was installed from local files or from an index.
+    """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
         url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
@@ -174,6 +187,7 @@ def _installed_from(extra: str) -> str:
 
 
 def _put(path: Path, text: str) -> bool:
+    """Write a file unless it exists, and print what was done; tell whether the file exists now."""
     if path.is_file():
         print(f"exists, left unchanged: {path}")
         return True
@@ -187,6 +201,7 @@ def _put(path: Path, text: str) -> bool:
 
 
 def _print_notes(root: Path) -> None:
+    """Print notes on files in the folder `root` that keep busbw from working as set up."""
     conftest = root / _CONFTEST
     with contextlib.suppress(storage.InputError):
         if b"busbw.plugin" not in storage.read(conftest):
@@ -204,7 +219,11 @@ _PLUGIN = Path(busbw.__file__).parent / "plugin"
 
 
 def _collisions(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the places and the names of options and fixtures that busbw has, too."""
+    """Find options and fixtures below the folder `root` that have the same name as busbw's own.
+
+    Yields the place of each, such as ``conftest.py:12``, and its name, such as ``--mesh`` or
+    ``fixture NAME``.
+    """
     ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
     fixtures = ("busbw_verdict", *extensions.declared_names("MODES"))
     ours |= {f"fixture {name}" for name in fixtures}
@@ -219,7 +238,10 @@ def _collisions(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _definitions(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the options and fixtures that a file defines, and the lines; none without Python."""
+    """Yield the names of the options and fixtures that a Python file defines, and their lines.
+
+    Yields nothing for a file that cannot be read or is not valid Python.
+    """
     tree = ast.Module([], [])
     with contextlib.suppress(ValueError, SyntaxError):
         tree = ast.parse(storage.read(path))
