@@ -16,7 +16,7 @@ from .error_rates import command as error_rates
 from .gpu import command as gpu
 from .processes import BenchError
 
-_HELP = {
+_BENCHMARKS = {
     "fidelity": ("busbw's times next to those of loops written by hand", fidelity),
     "sweep": ("where the wall time of a session goes", sweep),
     "error_rates": ("how often a verdict errs, simulated and recorded", error_rates),
@@ -28,7 +28,7 @@ _HELP = {
 def parser() -> argparse.ArgumentParser:
     main_parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     commands = main_parser.add_subparsers(required=True, metavar="NAME")
-    for name, (text, module) in _HELP.items():
+    for name, (text, module) in _BENCHMARKS.items():
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         module.add_arguments(command)
     return main_parser

@@ -30,17 +30,17 @@ from busbw.baselines.document import BaselineError, read
 from busbw.driver.bundle import Bundle
 from busbw.history.files import HistoryError, read_all
 
-from .processes import ROOT, BenchError, environment
+from .processes import ROOT, BenchError, session_environment
 
 LAUNCHES = 2
 PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
 # The payload of the first session. All other sessions must keep its baseline and its history.
-_STORED = "128K"
+_FIRST_PAYLOAD = "128K"
 # A session that takes longer counts as a session that does not end.
-_LONGEST_S = 120.0
+_SESSION_TIMEOUT_S = 120.0
 # pytest with a shorter timeout: a worker that does not start fails after 20 seconds instead of
 # three minutes.
-_PYTEST = """
+_PYTEST_CODE = """
 import sys, pytest
 from busbw.driver import executor
 executor.START_TIMEOUT_S = 20.0
@@ -94,10 +94,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     yield "|---|---|---|---:|---:|---:|---|"
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         first = Path(name) / "first"
-        launch_s = prepare(first, options.options)
-        for number, hit in enumerate(draw(options.kills, options.seed, launch_s)):
+        launch_s = run_first_session(first, options.options)
+        for number, hit in enumerate(draw_hits(options.kills, options.seed, launch_s)):
             folder = Path(name) / f"hit-{number}"
-            target, exit_code, lost, surprises = run(first, folder, options.options, hit)
+            target, exit_code, lost, surprises = run_and_hit(first, folder, options.options, hit)
             columns = (target, hit.signal.name, hit.launch, f"{hit.after_s:.1f}", exit_code, lost)
             yield f"| {' | '.join(map(str, columns))} | {'; '.join(surprises)} |"
             if surprises:
@@ -108,7 +108,7 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
         raise SystemExit(1)
 
 
-def draw(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
+def draw_hits(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
     """Yield `count` hits in random order, with each target, signal and launch about equally often.
 
     `launch_s` is the time of a launch in seconds, within which the moment of a hit is drawn.
@@ -122,7 +122,7 @@ def draw(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
         yield Hit(target=target, signal=number, launch=launch, after_s=after_s)
 
 
-def prepare(folder: Path, options: Sequence[str]) -> float:
+def run_first_session(folder: Path, options: Sequence[str]) -> float:
     """Run the first session in a new folder, and estimate how long a later launch will take.
 
     `options` are additional options of the session. Returns the time in seconds. Raises BenchError
@@ -131,7 +131,7 @@ def prepare(folder: Path, options: Sequence[str]) -> float:
     (folder / "temporary").mkdir(parents=True)
     shutil.copytree(ROOT / "perf", folder / "perf")
     shutil.copy(ROOT / "conftest.py", folder)
-    with _begin(folder, *options, f"--payloads={_STORED}") as session:
+    with _start_session(folder, *options, f"--payloads={_FIRST_PAYLOAD}") as session:
         if session.wait() != 0:
             raise BenchError(f"the first session failed:\n{(folder / 'output.txt').read_text()}")
     spent_s = json.loads((folder / "results.json").read_text())["spent_s"]
@@ -140,12 +140,12 @@ def prepare(folder: Path, options: Sequence[str]) -> float:
     return launch_s
 
 
-def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+def _start_session(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a session in `folder` that writes new baselines, the history and its results.
 
     `options` follow the other options, and so replace them.
     """
-    command = [sys.executable, "-P", "-c", _PYTEST, "perf", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-P", "-c", _PYTEST_CODE, "perf", "-p", "no:cacheprovider"]
     command += ["--frameworks=jax", f"--payloads={','.join(PAYLOADS)}"]
     # The clock `dispatch` also measures on a busy machine.
     command += [
@@ -166,7 +166,7 @@ def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [*command, *options],
             cwd=folder,
-            env=environment() | variables,
+            env=session_environment() | variables,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -174,7 +174,7 @@ def _begin(folder: Path, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-def run(
+def run_and_hit(
     first: Path, folder: Path, options: Sequence[str], hit: Hit
 ) -> tuple[str, int | None, int | None, Sequence[str]]:
     """Run a session in `folder`, a copy of the folder `first`, and send the signal of `hit`.
@@ -186,31 +186,31 @@ def run(
 
     """
     shutil.copytree(first, folder)
-    with _begin(folder, *options) as session:
-        while session.poll() is None and not _workers(folder, hit.launch):
+    with _start_session(folder, *options) as session:
+        while session.poll() is None and not _worker_processes(folder, hit.launch):
             time.sleep(0.01)
         time.sleep(hit.after_s)
-        target = hit.target if _strike(folder, session, hit) else "nothing, as it had ended"
+        target = hit.target if _send_signal(folder, session, hit) else "nothing, as it had ended"
         exit_code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            exit_code = session.wait(_LONGEST_S)
+            exit_code = session.wait(_SESSION_TIMEOUT_S)
         session.kill()
-    processes, results = _kill_all(folder), folder / "results.json"
+    processes, results = _kill_remaining(folder), folder / "results.json"
     cases = json.loads(results.read_text())["cases"] if results.exists() else None
     torn = sum(len(case["launches"]) < LAUNCHES for case in cases or ())
     surprises = [
         *(f"left: process {process}" for process in processes),
-        *(f"left: {trace}" for trace in _traces(folder, exit_code)),
-        *damage(first, folder, len(PAYLOADS) - torn, cases is None or hit.may_end_session),
-        *surprises_of(hit, exit_code, cases),
+        *(f"left: {trace}" for trace in _leftovers(folder, exit_code)),
+        *find_damage(first, folder, len(PAYLOADS) - torn, cases is None or hit.may_end_session),
+        *find_surprises(hit, exit_code, cases),
     ]
-    return target, exit_code, _lost(cases), surprises
+    return target, exit_code, _lost_launch_count(cases), surprises
 
 
-def _strike(folder: Path, session: subprocess.Popen[bytes], hit: Hit) -> bool:
+def _send_signal(folder: Path, session: subprocess.Popen[bytes], hit: Hit) -> bool:
     """Send the signal of `hit` to its process; return whether there was such a process."""
     running = [session.pid] if session.poll() is None else []
-    processes = running if hit.target == "session" else _workers(folder, hit.launch)
+    processes = running if hit.target == "session" else _worker_processes(folder, hit.launch)
     if not processes:
         return False
     process = random.choice(processes)
@@ -224,7 +224,7 @@ def _strike(folder: Path, session: subprocess.Popen[bytes], hit: Hit) -> bool:
     return True
 
 
-def _processes(folder: Path) -> dict[int, str]:
+def _session_processes(folder: Path) -> dict[int, str]:
     """Return the command lines of all processes of the session in `folder`, by process id."""
     processes = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -235,18 +235,19 @@ def _processes(folder: Path) -> dict[int, str]:
     return processes
 
 
-def _workers(folder: Path, launch: str) -> Sequence[int]:
-    commands = _processes(folder).items()
+def _worker_processes(folder: Path, launch: str) -> Sequence[int]:
+    """Return the ids of the session's worker processes whose launch has a name like `launch`."""
+    commands = _session_processes(folder).items()
     return [process for process, command in commands if f"--launch={launch}" in command]
 
 
-def _kill_all(folder: Path) -> Sequence[int]:
+def _kill_remaining(folder: Path) -> Sequence[int]:
     """Wait a few seconds for the processes of a session to end, and kill the others.
 
     Returns the ids of the processes that were killed.
     """
     end_s = time.monotonic() + 5.0
-    while (processes := list(_processes(folder))) and time.monotonic() < end_s:
+    while (processes := list(_session_processes(folder))) and time.monotonic() < end_s:
         time.sleep(0.05)
     for process in processes:
         with contextlib.suppress(ProcessLookupError):
@@ -254,7 +255,7 @@ def _kill_all(folder: Path) -> Sequence[int]:
     return processes
 
 
-def _traces(folder: Path, exit_code: int | None) -> list[str]:
+def _leftovers(folder: Path, exit_code: int | None) -> list[str]:
     """Return texts on the temporary files and locks that a session has left behind.
 
     The folder of a killed session is not counted, because the next session removes it.
@@ -271,7 +272,7 @@ def _traces(folder: Path, exit_code: int | None) -> list[str]:
         return [*traces, f"the machine's lock ({error})"]
 
 
-def damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]:
+def find_damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]:
     """Yield sentences on damage to the baselines and the history of a session in `folder`.
 
     Args:
@@ -282,7 +283,7 @@ def damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]
 
     """
     try:
-        before, after = _entries(first), _entries(folder)
+        before, after = _stored_entries(first), _stored_entries(folder)
     except (BaselineError, HistoryError) as error:
         yield str(error)
         return
@@ -294,7 +295,7 @@ def damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]
             yield f"{name}: {added} new entries, expected {count}"
 
 
-def _entries(folder: Path) -> Mapping[str, Sequence[Any]]:
+def _stored_entries(folder: Path) -> Mapping[str, Sequence[Any]]:
     """Return the stored baselines and the lines of the history in `folder`.
 
     Raises BaselineError or HistoryError for a file that cannot be read.
@@ -307,7 +308,7 @@ def _entries(folder: Path) -> Mapping[str, Sequence[Any]]:
     }
 
 
-def surprises_of(
+def find_surprises(
     hit: Hit, exit_code: int | None, cases: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[str]:
     """Yield sentences on losses of a session that docs/hosts.md does not allow after `hit`.
@@ -315,7 +316,7 @@ def surprises_of(
     `exit_code` is None if the session did not end. `cases` are the cases in its results, None if it
     wrote no results.
     """
-    lost = _lost(cases)
+    lost = _lost_launch_count(cases)
     codes = {1 if lost else 0}
     if hit.may_end_session:
         # If nothing is lost, the signal came after all files were written.
@@ -332,5 +333,6 @@ def surprises_of(
             yield f"lost: {case['id']}: {text}"
 
 
-def _lost(cases: Sequence[Mapping[str, Any]] | None) -> int | None:
+def _lost_launch_count(cases: Sequence[Mapping[str, Any]] | None) -> int | None:
+    """Return how many launches of all cases are missing in the results; None without results."""
     return None if cases is None else sum(LAUNCHES - len(case["launches"]) for case in cases)

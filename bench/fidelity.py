@@ -25,7 +25,7 @@ from busbw.worker.backends.base import Backend
 from busbw.worker.sampling import Phases, Sampler, launch_time_s
 
 from .loops import LOOPS, Loop
-from .processes import answers
+from .processes import run_members
 
 PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
 RANKS = (2, 4)
@@ -54,30 +54,30 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
         request = {"task": "fidelity", "framework": framework, "device": "cpu", "ranks": ranks}
         request |= {"payloads": payloads, "turns": TURNS}
         with tempfile.TemporaryDirectory() as folder:
-            results.setdefault((framework, ranks), []).extend(answers([request], Path(folder)))
+            results.setdefault((framework, ranks), []).extend(run_members([request], Path(folder)))
     for (framework, ranks), processes in results.items():
         yield from ("", f"### {framework}, {ranks} ranks, {len(processes)} processes", "")
         yield from ("| payload | busbw, us | busbw / loop (range) |", "|---|---|---|")
         for payload in payloads:
-            yield _row(payload, [process[payload] for process in processes])
+            yield _table_row(payload, [process[payload] for process in processes])
 
 
-def _row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
+def _table_row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
     busbw_us = 1e6 * statistics.median(result["busbw_s"] for result in results)
     ratios = [result["ratio"] for result in results]
     ratio = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
     return f"| {payload} | {busbw_us:.4g} | {ratio} |"
 
 
-def compared(
-    backend: Backend, case: Case, make: Callable[[int, int], Loop], turns: int
+def compare(
+    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], turns: int
 ) -> dict[str, float]:
     """Measure `case` with busbw and with a loop, and return their times and ratio.
 
     Args:
         backend: The back end of busbw.
         case: The case to measure.
-        make: Makes the loop for a payload in bytes and a number of ranks.
+        make_loop: Makes the loop for a payload in bytes and a number of ranks.
         turns: How often the memory of both is allocated again. Memory that is allocated first can
             be up to 8 % faster, so busbw and the loop alternate in this.
 
@@ -89,7 +89,7 @@ def compared(
     pairs = [
         pair
         for turn in range(turns)
-        for pair in _turn(backend, case, make, is_first=bool(turn % 2))
+        for pair in _measure_pairs(backend, case, make_loop, is_first=bool(turn % 2))
     ]
     busbw_s, loop_s = zip(*pairs)
     return {
@@ -99,8 +99,8 @@ def compared(
     }
 
 
-def _turn(
-    backend: Backend, case: Case, make: Callable[[int, int], Loop], *, is_first: bool
+def _measure_pairs(
+    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], *, is_first: bool
 ) -> Iterator[tuple[float, float]]:
     """Allocate the memory of busbw and of a loop once, and yield pairs of their times in seconds.
 
@@ -108,36 +108,45 @@ def _turn(
     """
     with contextlib.ExitStack() as stack:
         program = stack.enter_context(backend.prepare(case)) if is_first else None
-        loop = make(case.payload_bytes, case.ranks)
+        loop = make_loop(case.payload_bytes, case.ranks)
         program = program or stack.enter_context(backend.prepare(case))
         sampler = Sampler(program, Plan(), backend.now_s, Phases(backend.now_s), backend.all_gather)
         sampler.begin()
         while not sampler.is_done:
             sampler.take_sample()
         iterations = sampler.finish().iterations
-        _loop_s(loop, iterations)
+        _measure_loop_s(loop, iterations)
         for number in range(LARGE_PAIRS if case.payload_bytes >= LARGE_BYTES else PAIRS):
             if number % 2:
-                busbw_s, loop_s = _busbw_s(sampler, iterations), _loop_s(loop, iterations)
+                busbw_s, loop_s = (
+                    _measure_busbw_s(sampler, iterations),
+                    _measure_loop_s(loop, iterations),
+                )
             else:
-                loop_s, busbw_s = _loop_s(loop, iterations), _busbw_s(sampler, iterations)
+                loop_s, busbw_s = (
+                    _measure_loop_s(loop, iterations),
+                    _measure_busbw_s(sampler, iterations),
+                )
             yield busbw_s, loop_s
 
 
-def _busbw_s(sampler: Sampler, iterations: int) -> float:
+def _measure_busbw_s(sampler: Sampler, iterations: int) -> float:
+    """Run busbw's program, and return the time of an all-reduce in seconds."""
     short_s, long_s = sampler.time_chains(iterations)
     return (long_s - short_s) / (iterations - sampler.program.shortest)
 
 
-def _loop_s(loop: Loop, iterations: int) -> float:
+def _measure_loop_s(loop: Loop, iterations: int) -> float:
+    """Run a loop, and return the time of an all-reduce in seconds."""
     loop.fresh()
-    short_s = _call_s(loop, loop.shortest)
+    short_s = _time_call_s(loop, loop.shortest)
     if loop.shortest:
         loop.fresh()
-    return (_call_s(loop, iterations) - short_s) / (iterations - loop.shortest)
+    return (_time_call_s(loop, iterations) - short_s) / (iterations - loop.shortest)
 
 
-def _call_s(loop: Loop, iterations: int) -> float:
+def _time_call_s(loop: Loop, iterations: int) -> float:
+    """Return the time of a call of a loop in seconds."""
     begin_s = time.perf_counter()
     loop.run(iterations)
     return time.perf_counter() - begin_s

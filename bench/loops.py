@@ -27,7 +27,10 @@ class JaxLoop:
         mesh, spec = jax.sharding.Mesh(jax.devices()[:ranks], ("i",)), jax.P("i")
         self._loop = jax.jit(
             jax.shard_map(
-                self._rounds, mesh=mesh, in_specs=(jax.P(), spec, spec), out_specs=(spec, spec)
+                self._reduce_pairs,
+                mesh=mesh,
+                in_specs=(jax.P(), spec, spec),
+                out_specs=(spec, spec),
             ),
             donate_argnums=(1, 2),
         )
@@ -36,9 +39,9 @@ class JaxLoop:
             lambda: jax.numpy.zeros(ranks * payload_bytes // 4),
             out_shardings=jax.sharding.NamedSharding(mesh, spec),
         )
-        self._pair = (zeros(), zeros())
+        self._buffers = (zeros(), zeros())
 
-    def _rounds(self, iterations: Any, x: Any, y: Any) -> Any:
+    def _reduce_pairs(self, iterations: Any, x: Any, y: Any) -> Any:
         def total(x: Any) -> Any:
             return self._jax.lax.pcast(self._jax.lax.psum(x, "i"), "i", to="varying")
 
@@ -50,12 +53,12 @@ class JaxLoop:
 
     def fresh(self) -> None:
         """Write the same small value into all elements of the input, in place."""
-        self._pair = (self._fill(self._pair[0]), self._pair[1])
-        self._jax.block_until_ready(self._pair)
+        self._buffers = (self._fill(self._buffers[0]), self._buffers[1])
+        self._jax.block_until_ready(self._buffers)
 
     def run(self, iterations: int) -> None:
-        self._pair = self._loop(iterations, *self._pair)
-        self._jax.block_until_ready(self._pair)
+        self._buffers = self._loop(iterations, *self._buffers)
+        self._jax.block_until_ready(self._buffers)
 
 
 class TensorflowLoop:
@@ -98,14 +101,14 @@ class TensorflowLoop:
 
         self._input = self._output = None
         self._input = self._strategy.experimental_distribute_values_from_function(value)
-        self._wait(self._input)
+        self._wait_for(self._input)
 
     def run(self, iterations: int) -> None:
         self._output = None
         self._output = self._loop(self._input, self._tf.constant(iterations))
-        self._wait(self._output)
+        self._wait_for(self._output)
 
-    def _wait(self, values: Any) -> None:
+    def _wait_for(self, values: Any) -> None:
         for value in self._strategy.experimental_local_results(values):
             value._numpy()
 

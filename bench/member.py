@@ -27,12 +27,12 @@ from . import fidelity
 from .loops import LOOPS
 
 # The memory that a process on the CPU may use, as if the machine had no more.
-_CPU_LIMIT_BYTES = 256 * MIB
+_CPU_MEMORY_BYTES = 256 * MIB
 # Payloads to try, as shares of the largest payload that is predicted to fit into memory.
-_TRIED = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
+_TRIED_SHARES = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0)
 
 
-class Opened:
+class OpenBackend:
     """A back end of busbw in this process, and the devices for its cases.
 
     It must be made before the framework is imported. `member` says which process of a group this
@@ -84,16 +84,20 @@ class Opened:
         return ""
 
 
-def _compare(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+def _compare_with_loop(open_backend: OpenBackend, request: Mapping[str, Any]) -> dict[str, Any]:
     """Compare busbw's time with the time of a loop written by hand, for each requested payload."""
-    backend, make, turns = opened.backend, LOOPS[opened.framework], request["turns"]
+    backend, make_loop, turns = (
+        open_backend.backend,
+        LOOPS[open_backend.framework],
+        request["turns"],
+    )
     return {
-        payload: fidelity.compared(backend, opened.case(payload), make, turns)
+        payload: fidelity.compare(backend, open_backend.case(payload), make_loop, turns)
         for payload in request["payloads"]
     }
 
 
-def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+def _plant_wrong_bit(open_backend: OpenBackend, request: Mapping[str, Any]) -> dict[str, Any]:
     """Flip a bit in the middle element of rank 1's result, and return the failure of this process.
 
     The failure is empty in the process of rank 0, whose result is right.
@@ -110,29 +114,29 @@ def _plant_wrong_bit(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
         (shard,) = result.addressable_shards
         values = np.array(shard.data)
         # Rank 0 flips nothing.
-        values.view(np.uint32)[values.size // 2] ^= opened.rank
+        values.view(np.uint32)[values.size // 2] ^= open_backend.rank
         arrays = [jax.device_put(values, shard.device)]
         return counted, jax.make_array_from_single_device_arrays(
             result.shape, result.sharding, arrays
         )
 
     with mock.patch.object(JaxProgram, "_run", flipped):
-        return {"failure": opened.failure(opened.case("64K"))}
+        return {"failure": open_backend.failure(open_backend.case("64K"))}
 
 
-def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, Any]:
+def _find_memory_end(open_backend: OpenBackend, request: Mapping[str, Any]) -> dict[str, Any]:
     """Try increasing payloads until memory runs out.
 
     Returns the memory limit, the largest payload that was predicted to fit, the largest payload
     that did fit, the payload that did not fit (0 if all fitted), and the message of the failure.
     """
-    limit_bytes, needed_bytes = _limit_and_need(opened, opened.case("64M"))
+    limit_bytes, needed_bytes = _memory_limit_and_need(open_backend, open_backend.case("64M"))
     predicted = 64 * MIB * limit_bytes // needed_bytes
     fits, fails, message = 0, 0, ""
-    for share in _TRIED:
+    for share in _TRIED_SHARES:
         tried = max(1, round(share * predicted / MIB)) * MIB
-        message = opened.failure(opened.case(payload_text(tried)), limit_bytes)
-        if any(row[0] for row in opened.backend.all_gather([float(bool(message))])):
+        message = open_backend.failure(open_backend.case(payload_text(tried)), limit_bytes)
+        if any(row[0] for row in open_backend.backend.all_gather([float(bool(message))])):
             fails = tried
             break
         fits = tried
@@ -145,25 +149,25 @@ def _find_memory_end(opened: Opened, request: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _limit_and_need(opened: Opened, case: Case) -> tuple[int, int]:
+def _memory_limit_and_need(open_backend: OpenBackend, case: Case) -> tuple[int, int]:
     """Return the memory that this process may use, and the memory that a case needs, in bytes.
 
     The need is predicted by busbw on the CPU, and is the compiler's figure on other devices.
     """
-    need = opened.backend.memory_need(case)
+    need = open_backend.backend.memory_need(case)
     if need is not None:
-        return _CPU_LIMIT_BYTES, need.needed_bytes
+        return _CPU_MEMORY_BYTES, need.needed_bytes
     import jax
 
-    with opened.backend.prepare(case) as program:
+    with open_backend.backend.prepare(case) as program:
         assert program.compiled_memory_bytes is not None
         return int(
             jax.local_devices()[0].memory_stats()["bytes_limit"]
         ), program.compiled_memory_bytes
 
 
-_TASKS: Mapping[str, Callable[[Opened, Mapping[str, Any]], dict[str, Any]]] = {
-    "fidelity": _compare,
+_TASKS: Mapping[str, Callable[[OpenBackend, Mapping[str, Any]], dict[str, Any]]] = {
+    "fidelity": _compare_with_loop,
     "wrong": _plant_wrong_bit,
     "memory": _find_memory_end,
 }
@@ -174,8 +178,10 @@ def main(text: str) -> None:
     process.tie_to_parent(request["parent"])
     member = request.get("member")
     member = wire.from_json(ClusterMember, member, "member") if member else None
-    opened = Opened(request["framework"], Device(request["device"]), request["ranks"], member)
-    print(json.dumps(_TASKS[request["task"]](opened, request)), flush=True)
+    open_backend = OpenBackend(
+        request["framework"], Device(request["device"]), request["ranks"], member
+    )
+    print(json.dumps(_TASKS[request["task"]](open_backend, request)), flush=True)
     # A normal exit would wait for the end of the other process.
     os._exit(0)
 

@@ -26,7 +26,7 @@ class BenchError(Exception):
         self.result = result or {}
 
 
-def environment() -> dict[str, str]:
+def session_environment() -> dict[str, str]:
     """Return the environment variables of this process that do not change a session of pytest."""
     return {
         name: value
@@ -35,7 +35,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def session(
+def run_session(
     folder: Path,
     name: str,
     *options: str,
@@ -66,11 +66,18 @@ def session(
     command += [f"--results={results}", f"--baselines={baselines}", *options]
     begin_s = time.monotonic()
     # If pytest is killed at the timeout, its workers end by themselves.
-    run([command], folder, name, timeout_s, environment() | dict(variables or {}), exit_codes)
+    run_commands(
+        [command],
+        folder,
+        name,
+        timeout_s,
+        session_environment() | dict(variables or {}),
+        exit_codes,
+    )
     return {**json.loads(results.read_text()), "wall_s": time.monotonic() - begin_s}
 
 
-def answers(
+def run_members(
     requests: Sequence[Mapping[str, Any]],
     folder: Path,
     timeout_s: float = 3600.0,
@@ -82,7 +89,7 @@ def answers(
     BenchError if a process fails, or takes longer than `timeout_s` seconds.
     """
     command = [sys.executable, "-m", "bench.member"]
-    outputs = run(
+    outputs = run_commands(
         [[*command, json.dumps({"parent": os.getpid(), **request})] for request in requests],
         folder,
         requests[0]["task"],
@@ -92,7 +99,7 @@ def answers(
     return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
-def run(
+def run_commands(
     commands: Sequence[Sequence[str]],
     folder: Path,
     name: str,
@@ -128,11 +135,11 @@ def run(
     for code, path in sorted(zip(codes, paths), key=lambda end: end[0] is None):
         if code not in exit_codes:
             end = f"did not end in {timeout_s:.0f} s" if code is None else f"ended with {code}"
-            raise BenchError(f"{path.stem} {end}: {_reason(path)}")
+            raise BenchError(f"{path.stem} {end}: {_first_error_line(path)}")
     return [path.read_text() for path in paths]
 
 
-def _reason(path: Path) -> str:
+def _first_error_line(path: Path) -> str:
     """Return the first line with an error of pytest in the outputs, or their last line.
 
     `path` is the file with the stdout; the file with the stderr is beside it.

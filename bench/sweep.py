@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .processes import session
+from .processes import run_session
 
 SWEEPS = ((), ("--launches=1", "--payloads=1K:64M"))
 
@@ -22,10 +22,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of each sweep, as Markdown."""
     for words in SWEEPS:
         with tempfile.TemporaryDirectory() as folder:
-            yield from table(words, session(Path(folder), "sweep", *words))
+            yield from phase_table(words, run_session(Path(folder), "sweep", *words))
 
 
-def table(words: tuple[str, ...], results: Mapping[str, Any]) -> Iterator[str]:
+def phase_table(words: tuple[str, ...], results: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a table with the time of each phase of a session.
 
     `words` are the options of the session, for the heading.
@@ -34,11 +34,11 @@ def table(words: tuple[str, ...], results: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(results['cases'])} cases, {results['plan']['launches']} launches: measured in "
     yield f"{results['measuring_s']:.0f} s, {results['wall_s']:.0f} s in all."
     yield from ("", "| phase | s | share |", "|---|---|---|")
-    for phase, seconds in phases(results).items():
+    for phase, seconds in phase_seconds(results).items():
         yield f"| {phase} | {seconds:.1f} | {100 * seconds / results['wall_s']:.0f} % |"
 
 
-def phases(results: Mapping[str, Any]) -> dict[str, float]:
+def phase_seconds(results: Mapping[str, Any]) -> dict[str, float]:
     """Return the seconds that a session spent in each phase, in its workers and outside them."""
     workers = Counter[str]()
     for case in results["cases"]:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from studies.processes import StudyError
-from studies.report import machine
+from studies.report import machine_line
 
 NAMES = ("tpu_v2", "all_reduce_in_training", "strategies", "parameter_servers", "prediction")
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    print("\n".join([machine(), "", *report.lines]))
+    print("\n".join([machine_line(), "", *report.lines]))
     for failure in report.failures:
         print(f"python -m studies {options.study}: {failure}", file=sys.stderr)
     return 1 if report.failures else 0

@@ -13,7 +13,7 @@ import argparse
 import tempfile
 
 from studies import measurements
-from studies.report import Report, payload_text, published_rates, table
+from studies.report import Report, payload_text, published_rates, table_lines
 
 _PUBLISHED_RANKS = 8
 
@@ -41,12 +41,12 @@ def report(options: argparse.Namespace) -> Report:
             case = (framework, payload)
             if case not in inside_s:
                 failures.append(f"{framework} {size}: the recording has no all-reduce")
-            cells += _cells(payload, inside_s.get(case), alone_s.get(case))
+            cells += _rate_cells(payload, inside_s.get(case), alone_s.get(case))
         rows.append(cells)
-    return Report([f"{options.ranks} ranks, GB/s:", "", *table(head, rows)], failures)
+    return Report([f"{options.ranks} ranks, GB/s:", "", *table_lines(head, rows)], failures)
 
 
-def _cells(payload: int, inside_s: float | None, alone_s: float | None) -> list[str]:
+def _rate_cells(payload: int, inside_s: float | None, alone_s: float | None) -> list[str]:
     """Return the cells with the rates of an all-reduce in training and by itself, and their ratio.
 
     `payload` is in bytes. The times are None if they are unknown.

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def tasks(counts: Mapping[str, int]) -> list[tuple[str, dict[str, str]]]:
+def make_tasks(counts: Mapping[str, int]) -> list[tuple[str, dict[str, str]]]:
     """Return the job and the environment variables of each process of a cluster.
 
     `counts` is the number of processes by job, such as `{"worker": 2, "ps": 1}`. The environment
     variable TF_CONFIG tells a process the addresses of all processes.
     """
-    ports = iter(_free_ports(sum(counts.values())))
+    ports = iter(_find_free_ports(sum(counts.values())))
     addresses = {
         job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()
     }
@@ -52,13 +52,13 @@ def start_server() -> tuple[Any, Any]:
     return server, resolver
 
 
-def serve() -> None:
+def serve_until_killed() -> None:
     """Run TensorFlow's server in this process until the process is killed."""
     server, _ = start_server()
     server.join()
 
 
-def devices(ranks: int) -> list[str]:
+def device_names(ranks: int) -> list[str]:
     """Return the names of `ranks` devices: GPUs if enough are attached, else virtual CPUs."""
     import tensorflow as tf
 
@@ -70,7 +70,7 @@ def devices(ranks: int) -> list[str]:
     return [f"/cpu:{index}" for index in range(ranks)]
 
 
-def _free_ports(count: int) -> list[int]:
+def _find_free_ports(count: int) -> list[int]:
     """Return ports of 127.0.0.1 on which nothing listens."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

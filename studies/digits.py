@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-_UNSEEN = 297
+_TEST_PICTURES = 297
 
 
-def load() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def load_pictures() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """Return pictures and labels for training, and then pictures and labels for testing.
 
     Pixels are between 0 and 1.
@@ -19,11 +19,13 @@ def load() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     pictures = (digits.images / 16).astype(np.float32)[..., None]
     labels = digits.target.astype(np.int32)
     order = np.random.default_rng(0).permutation(len(labels))
-    seen, unseen = order[_UNSEEN:], order[:_UNSEEN]
+    seen, unseen = order[_TEST_PICTURES:], order[:_TEST_PICTURES]
     return (pictures[seen], labels[seen]), (pictures[unseen], labels[unseen])
 
 
-def batches(seen: tuple[Any, Any], size: int, *, seed: object) -> Iterator[tuple[Any, Any]]:
+def shuffled_batches(
+    seen: tuple[Any, Any], size: int, *, seed: object
+) -> Iterator[tuple[Any, Any]]:
     """Yield batches of `size` pictures and labels, in a random order that depends on the seed.
 
     `seen` has all pictures and labels. Pictures that do not fill a batch are left out.

@@ -9,7 +9,7 @@ import numpy as np
 
 def train(
     strategy: Any,
-    network: Callable[[], Any],
+    make_network: Callable[[], Any],
     make_optimizer: Callable[[], Any],
     batches: Callable[[int], Iterable[Any]],
     unseen: Any,
@@ -21,7 +21,7 @@ def train(
 
     Args:
         strategy: The strategy.
-        network: Makes the network.
+        make_network: Makes the network.
         make_optimizer: Makes the optimizer.
         batches: Returns the batches of pictures and labels of an epoch, by its number.
         unseen: Pictures and labels for testing.
@@ -40,7 +40,7 @@ def train(
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model, optimizer = network(), make_optimizer()
+        model, optimizer = make_network(), make_optimizer()
         optimizer.build(model.trainable_variables)
         updates = tf.Variable(np.int64(0), aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
     step = _make_step(strategy, model, optimizer, updates)
@@ -56,7 +56,7 @@ def train(
         if coordinator is not None:
             coordinator.join()
         epochs_s.append(time.perf_counter() - began_s)
-    measured = accuracy(model(unseen[0]), unseen[1])
+    measured = compute_accuracy(model(unseen[0]), unseen[1])
     result = {"epochs_s": epochs_s, "accuracy": measured, "gradients": gradients}
     return {**result, "updates": int(updates.numpy()), "ranks": strategy.num_replicas_in_sync}
 
@@ -81,6 +81,6 @@ def _make_step(strategy: Any, model: Any, optimizer: Any, updates: Any) -> Any:
     return tf.function(lambda *batch: strategy.run(replica, args=batch))
 
 
-def accuracy(logits: Any, labels: Any) -> float:
+def compute_accuracy(logits: Any, labels: Any) -> float:
     """Return the share of pictures whose largest logit is the logit of their label."""
     return float((np.argmax(logits, axis=1) == labels).mean())

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from studies import training_steps
-from studies.processes import Member, run_group, run_module
+from studies.processes import GroupMember, run_group, run_module
 from studies.report import payload_text
 
 FRAMEWORKS = ("jax", "tensorflow")
 _SIZE = re.compile(r"(\d+)([KM])")
-_SMALLEST = training_steps.OUTPUTS * 4
+_SMALLEST_PAYLOAD = training_steps.OUTPUTS * 4
 # Times in seconds by framework and payload in bytes.
 Times: TypeAlias = dict[tuple[str, int], float]
-_PAYLOAD, _SLICE = r"-(?P<payload>\d+K)$", r"(?P<slice>[a-z]+)-\d+-\d+K$"
+_PAYLOAD_PATTERN, _SLICE_PATTERN = r"-(?P<payload>\d+K)$", r"(?P<slice>[a-z]+)-\d+-\d+K$"
 
 
 def add_arguments(parser: argparse.ArgumentParser, payloads: str) -> None:
@@ -52,7 +52,7 @@ def parse_payloads(text: str) -> list[int]:
     for word in text.split(","):
         match = _SIZE.fullmatch(word)
         size = int(match[1]) * (1024 if match[2] == "K" else 1024**2) if match else 0
-        if not match or size % _SMALLEST or not size:
+        if not match or size % _SMALLEST_PAYLOAD or not size:
             raise argparse.ArgumentTypeError(f"expected even sizes such as 64K,1M, got {word!r}")
         sizes.append(size)
     return sorted(set(sizes))
@@ -64,7 +64,7 @@ def record_steps(options: argparse.Namespace, folder: str) -> Times:
     # The frameworks run one after the other, so that they do not disturb each other.
     for framework in options.frameworks:
         arguments = (framework, options.ranks, options.payloads, folder)
-        (steps_s,) = run_group([Member(training_steps.record, arguments)])
+        (steps_s,) = run_group([GroupMember(training_steps.time_and_record, arguments)])
         cases = [(framework, payload) for payload in options.payloads]
         times_s |= dict(zip(cases, steps_s, strict=True))
     return times_s
@@ -75,7 +75,7 @@ def read_recordings(folder: str) -> Times:
 
     A time is the median time of the slowest rank.
     """
-    naming = (f"--slice-from={_SLICE}", f"--payload-from={_PAYLOAD}")
+    naming = (f"--slice-from={_SLICE_PATTERN}", f"--payload-from={_PAYLOAD_PATTERN}")
     text = run_module("busbw", "trace", folder, *naming, "--json")
     return {
         (cell["slice"], cell["payload_bytes"]): cell["slowest_rank"]["median_s"]
@@ -115,7 +115,9 @@ def run_perf(folder: str, *arguments: str) -> list[Any]:
     baselines.mkdir(exist_ok=True)
     # Baselines and caches of the user must not change the results of a study.
     files = (f"--results={results}", f"--baselines={baselines}")
-    run_module("pytest", "perf/", "-p", "no:cacheprovider", *files, *arguments, accepted=(0, 1))
+    run_module(
+        "pytest", "perf/", "-p", "no:cacheprovider", *files, *arguments, accepted_exit_codes=(0, 1)
+    )
     return list(json.loads(results.read_text())["cases"])
 
 

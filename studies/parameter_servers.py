@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from studies import clusters, digits, loops
-from studies.processes import Member, preload, run_group
-from studies.report import Report, table
+from studies.processes import GroupMember, preload_modules, run_group
+from studies.report import Report, table_lines
 
 BATCH = 100
 RATE = 0.125
@@ -33,7 +33,7 @@ _LEAST_ACCURACY = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PublishedRow:
     """A row of the published table: the numbers of processes, and the published results.
 
     `epoch_s` is the time of an epoch in seconds, the mean over workers if the source has a time for
@@ -49,13 +49,13 @@ class Row:
 
 SINGLE = "single process"
 ROWS = {
-    SINGLE: Row(0, 1, False, 1.3, "72 %"),
-    "1 server, 1 worker, asynchronous": Row(1, 1, False, 3.8, "72 %"),
-    "1 server, 2 workers, asynchronous": Row(1, 2, False, 5.45, "80 %"),
-    "1 server, 2 workers, synchronous": Row(1, 2, True, 5.35, "72 %"),
-    "2 servers, 2 workers, asynchronous": Row(2, 2, False, 6.6, "80 %"),
-    "2 servers, 2 workers, synchronous": Row(2, 2, True, 6.9, "72 %"),
-    "1 server, 3 workers, asynchronous": Row(1, 3, False, 6.03, "82-83 %"),
+    SINGLE: PublishedRow(0, 1, False, 1.3, "72 %"),
+    "1 server, 1 worker, asynchronous": PublishedRow(1, 1, False, 3.8, "72 %"),
+    "1 server, 2 workers, asynchronous": PublishedRow(1, 2, False, 5.45, "80 %"),
+    "1 server, 2 workers, synchronous": PublishedRow(1, 2, True, 5.35, "72 %"),
+    "2 servers, 2 workers, asynchronous": PublishedRow(2, 2, False, 6.6, "80 %"),
+    "2 servers, 2 workers, synchronous": PublishedRow(2, 2, True, 6.9, "72 %"),
+    "1 server, 3 workers, asynchronous": PublishedRow(1, 3, False, 6.03, "82-83 %"),
 }
 
 
@@ -66,9 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> Report:
     """Train with the processes of each row, and return the report."""
-    preload("tensorflow", "keras", "studies.digits")
-    results = {name: train(row, options.epochs) for name, row in ROWS.items()}
-    single_s = _epoch_s(results[SINGLE])
+    preload_modules("tensorflow", "keras", "studies.digits")
+    results = {name: train_row(row, options.epochs) for name, row in ROWS.items()}
+    single_s = _median_epoch_s(results[SINGLE])
     head = ["row", "published epoch, s", "over single", "published accuracy"]
     head += ["epoch here, s", "over single here", "accuracy here", "gradients", "updates"]
     rows = [
@@ -77,8 +77,8 @@ def report(options: argparse.Namespace) -> Report:
             f"{row.epoch_s:g}",
             f"{row.epoch_s / ROWS[SINGLE].epoch_s:.1f}",
             row.accuracy,
-            f"{_epoch_s(results[name]):.3f}",
-            f"{_epoch_s(results[name]) / single_s:.1f}",
+            f"{_median_epoch_s(results[name]):.3f}",
+            f"{_median_epoch_s(results[name]) / single_s:.1f}",
             f"{100 * results[name]['accuracy']:.1f} %",
             str(results[name]["gradients"]),
             str(results[name]["updates"]),
@@ -86,10 +86,10 @@ def report(options: argparse.Namespace) -> Report:
         for name, row in ROWS.items()
     ]
     heading = f"{options.epochs} epochs by each worker, batches of {BATCH}; median epoch:"
-    return Report([heading, "", *table(head, rows)], _failures(results))
+    return Report([heading, "", *table_lines(head, rows)], _failed_checks(results))
 
 
-def _failures(results: dict[str, Any]) -> list[str]:
+def _failed_checks(results: dict[str, Any]) -> list[str]:
     """Return a sentence for each check that does not hold, from the results by row."""
     failures = []
     for name, result in results.items():
@@ -102,40 +102,42 @@ def _failures(results: dict[str, Any]) -> list[str]:
     return failures
 
 
-def _epoch_s(result: Any) -> float:
+def _median_epoch_s(result: Any) -> float:
     """Return the median time of an epoch in seconds, without the first epoch, which compiles."""
     epochs_s: list[float] = result["epochs_s"]
     return statistics.median(epochs_s[1:] or epochs_s)
 
 
-def train(row: Row, epochs: int) -> Any:
+def train_row(row: PublishedRow, epochs: int) -> Any:
     """Train in new processes, as many as a row has.
 
     Returns the times of epochs, the accuracy, and the numbers of updates and gradients.
     """
     if not row.servers:
-        return run_group([Member(_train, (epochs, False))])[0]
+        return run_group([GroupMember(_train_with_optional_servers, (epochs, False))])[0]
     counts = {"worker": row.workers, "ps": row.servers}
     if not row.is_synchronous:
         counts["chief"] = 1
     members = []
-    for job, environment in clusters.tasks(counts):
+    for job, environment in clusters.make_tasks(counts):
         if job == "ps" or (job == "worker" and not row.is_synchronous):
-            members.append(Member(clusters.serve, (), environment, is_server=True))
+            members.append(
+                GroupMember(clusters.serve_until_killed, (), environment, is_server=True)
+            )
         elif row.is_synchronous:
-            members.append(Member(_train_synchronously, (epochs,), environment))
+            members.append(GroupMember(_train_synchronously, (epochs,), environment))
         else:
-            members.append(Member(_train, (epochs, True), environment))
+            members.append(GroupMember(_train_with_optional_servers, (epochs, True), environment))
     return next(result for result in run_group(members) if result)
 
 
-def _data() -> list[tuple[Any, Any]]:
+def _load_enlarged_digits() -> list[tuple[Any, Any]]:
     """Return the digits for training and for testing, each as pictures and labels.
 
     A picture is enlarged to 28 x 28 pixels, and is a row of 784 numbers.
     """
     enlarged = []
-    for pictures, labels in digits.load():
+    for pictures, labels in digits.load_pictures():
         larger = np.kron(pictures[..., 0], np.ones((1, 3, 3), np.float32))
         rows = np.pad(larger, ((0, 0), (2, 2), (2, 2))).reshape(len(pictures), -1)
         enlarged.append((rows, labels))
@@ -151,7 +153,7 @@ def _initial_weights() -> list[Any]:
     return [value.astype(np.float32) for value in weights]
 
 
-def _train(epochs: int, has_servers: bool) -> Any:
+def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
     """Train in this process alone, or asynchronously with other processes.
 
     If `has_servers`, this process coordinates workers and parameter servers.
@@ -164,7 +166,7 @@ def _train(epochs: int, has_servers: bool) -> Any:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         workers = resolver.cluster_spec().num_tasks("worker")
         strategy = tf.distribute.ParameterServerStrategy(resolver)
-    seen, unseen = _data()
+    seen, unseen = _load_enlarged_digits()
 
     def network() -> Any:
         inputs, hidden = keras.Input((28 * 28,)), keras.layers.Dense(HIDDEN, activation="relu")
@@ -173,7 +175,9 @@ def _train(epochs: int, has_servers: bool) -> Any:
         return model
 
     def batches(epoch: int) -> Iterator[Any]:
-        orders = [digits.batches(seen, BATCH, seed=(epoch, worker)) for worker in range(workers)]
+        orders = [
+            digits.shuffled_batches(seen, BATCH, seed=(epoch, worker)) for worker in range(workers)
+        ]
         return itertools.chain.from_iterable(orders)
 
     def optimizer() -> Any:
@@ -189,11 +193,11 @@ def _train_synchronously(epochs: int) -> Any:
     server, resolver = clusters.start_server()
     cluster, worker = resolver.cluster_spec(), resolver.task_id
     device, workers = f"/job:worker/task:{worker}", cluster.num_tasks("worker")
-    seen, unseen = _data()
+    seen, unseen = _load_enlarged_digits()
     with tf.Graph().as_default():
         setter = tf.compat.v1.train.replica_device_setter(worker_device=device, cluster=cluster)
         with tf.compat.v1.device(setter):
-            optimizer, batch, step, logits, updates = _synchronous_graph(workers)
+            optimizer, batch, step, logits, updates = _build_synchronous_graph(workers)
         # Without filters a session needs all workers, and a worker that ends would stop the others.
         configuration = tf.compat.v1.ConfigProto(device_filters=["/job:ps", device])
         # With initial tokens a worker could be late for an update, and its gradient be dropped.
@@ -204,19 +208,19 @@ def _train_synchronously(epochs: int) -> Any:
         epochs_s, gradients = [], 0
         for epoch in range(epochs):
             began_s = time.perf_counter()
-            for values in digits.batches(seen, BATCH, seed=(epoch, worker)):
+            for values in digits.shuffled_batches(seen, BATCH, seed=(epoch, worker)):
                 session.run(step, dict(zip(batch, values, strict=True)))
                 gradients += workers
             epochs_s.append(time.perf_counter() - began_s)
         # Worker 0 makes the updates, so it must not end before the last update of other workers.
         while (count := int(session.run(updates))) < gradients // workers:
             time.sleep(_POLL_S)
-        accuracy = loops.accuracy(session.run(logits, {batch[0]: unseen[0]}), unseen[1])
+        accuracy = loops.compute_accuracy(session.run(logits, {batch[0]: unseen[0]}), unseen[1])
     result = {"epochs_s": epochs_s, "accuracy": accuracy}
     return {**result, "gradients": gradients, "updates": count}
 
 
-def _synchronous_graph(workers: int) -> tuple[Any, Any, Any, Any, Any]:
+def _build_synchronous_graph(workers: int) -> tuple[Any, Any, Any, Any, Any]:
     """Build the graph of a synchronous training step in TensorFlow 1.
 
     Returns the optimizer, the placeholders for pictures and labels, the operation of a step, the

@@ -18,37 +18,44 @@ from typing import Any
 
 from studies import measurements
 from studies.processes import run_module
-from studies.report import Report, payload_text, table
+from studies.report import Report, payload_text, table_lines
 
-_RING = (
+_RING_ARGUMENTS = (
     *("--gradient-bytes=553.36MB", "--ranks=4", "--bandwidth=125MB/s"),
     *("--compute=0.55s", "--want-efficiency=0.9"),
 )
-_SERVERS = ("--parameters=61.5M", "--ranks=8", "--bandwidth=10gbe", "--servers=1,8")
-_BYTES_OF_A_MILLION = 4e6
+_SERVER_ARGUMENTS = ("--parameters=61.5M", "--ranks=8", "--bandwidth=10gbe", "--servers=1,8")
+_BYTES_PER_MILLION = 4e6
 _TOLERANCE = 0.01
 # For each published figure: its name, its value, the arguments of `busbw estimate`, and where the
 # figure is in its results: the beginning of the method's name, the field, and its unit.
 FIGURES = (
-    ("ring of 4 GPUs, VGG-16: efficiency", 0.0765, _RING, "ring", "efficiency", 1),
-    ("the same: time of a step, s (measured: 7.628)", 7.19, _RING, "ring", "step_s", 1),
-    ("the same: for 90 % efficiency, MB/s", 13582, _RING, "ring", "needed_bytes_per_s", 1e6),
+    ("ring of 4 GPUs, VGG-16: efficiency", 0.0765, _RING_ARGUMENTS, "ring", "efficiency", 1),
+    ("the same: time of a step, s (measured: 7.628)", 7.19, _RING_ARGUMENTS, "ring", "step_s", 1),
+    (
+        "the same: for 90 % efficiency, MB/s",
+        13582,
+        _RING_ARGUMENTS,
+        "ring",
+        "needed_bytes_per_s",
+        1e6,
+    ),
     (
         "1 server, 8 workers: gradients that the server receives, million",
         492,
-        _SERVERS,
+        _SERVER_ARGUMENTS,
         "parameter server, 1 dedicated",
         "server_bytes",
-        _BYTES_OF_A_MILLION,
+        _BYTES_PER_MILLION,
     ),
     (
         # The source counts both directions together, which are 4 x 7/8 of the gradients.
         "8 servers on the workers: gradients that a worker sends, million",
         2 * 7 / 8 * 61.5,
-        _SERVERS,
+        _SERVER_ARGUMENTS,
         "parameter server, 8 beside workers",
         "traffic_bytes",
-        _BYTES_OF_A_MILLION,
+        _BYTES_PER_MILLION,
     ),
 )
 
@@ -60,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> Report:
     """Repeat the calculations, measure the steps, and return the report."""
-    lines, failures = _published()
+    lines, failures = _repeat_published_calculations()
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
         computing_s = measurements.record_steps(
             argparse.Namespace(**{**vars(options), "ranks": 1}), folder
@@ -77,17 +84,17 @@ def report(options: argparse.Namespace) -> Report:
             times_s = alone_s.get((framework, payload // 2)), alone_s.get((framework, payload * 2))
             if None in times_s:
                 continue
-            estimate = _predict(payload, computing_s[case], options.ranks, times_s)
+            estimate = _predict_ring(payload, computing_s[case], options.ranks, times_s)
             rows.append(
-                _row(case, computing_s[case], estimate, (inside_s.get(case), steps_s[case]))
+                _table_row(case, computing_s[case], estimate, (inside_s.get(case), steps_s[case]))
             )
     head = ["framework, gradient", "computing, ms", "communication: predicted, ms", "measured, ms"]
     head += ["measured / predicted", "step: predicted, ms", "measured, ms", "ratio"]
     heading = f"{options.ranks} ranks here:"
-    return Report([*lines, "", heading, "", *table(head, rows)], [*failures, *problems])
+    return Report([*lines, "", heading, "", *table_lines(head, rows)], [*failures, *problems])
 
 
-def _published() -> tuple[list[str], list[str]]:
+def _repeat_published_calculations() -> tuple[list[str], list[str]]:
     """Repeat the published calculations with `busbw estimate`.
 
     Returns the lines of a table, and a sentence for each result that differs from the published
@@ -95,15 +102,15 @@ def _published() -> tuple[list[str], list[str]]:
     """
     rows, failures = [], []
     for name, published, arguments, method, field, unit in FIGURES:
-        repeated = _estimate(method, *arguments)[field] / unit
+        repeated = _run_estimate(method, *arguments)[field] / unit
         rows.append([name, f"{published:.5g}", f"{repeated:.5g}"])
         if abs(repeated / published - 1) > _TOLERANCE:
             failures.append(f"{name}: expected {published:.5g}, got {repeated:.5g}")
-    return table(("published calculation", "published", "busbw estimate"), rows), failures
+    return table_lines(("published calculation", "published", "busbw estimate"), rows), failures
 
 
 @functools.cache
-def _estimate(method: str, *arguments: str) -> Any:
+def _run_estimate(method: str, *arguments: str) -> Any:
     """Return an estimate of `busbw estimate`, whose method's name begins with `method`.
 
     `arguments` are the arguments of the command.
@@ -112,7 +119,7 @@ def _estimate(method: str, *arguments: str) -> Any:
     return next(estimate for estimate in estimates if estimate["method"].startswith(method))
 
 
-def _predict(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
+def _predict_ring(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
     """Return the estimate of a training step whose gradients are summed by a ring.
 
     Args:
@@ -126,7 +133,7 @@ def _predict(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
     half_s, double_s = times_s
     s_per_byte = max(double_s - half_s, 1e-12) / (1.5 * payload)
     latency_s = max(0.0, half_s - s_per_byte * payload / 2) / (2 * (ranks - 1))
-    return _estimate(
+    return _run_estimate(
         "ring",
         f"--gradient-bytes={payload}B",
         f"--ranks={ranks}",
@@ -135,7 +142,7 @@ def _predict(payload: int, computing_s: float, ranks: int, times_s: Any) -> Any:
     )
 
 
-def _row(
+def _table_row(
     case: tuple[str, int],
     computing_s: float,
     estimate: Any,
@@ -149,15 +156,15 @@ def _row(
     predicted_s = estimate["communication_s"]
     return [
         f"{case[0]}, {payload_text(case[1])}",
-        _milliseconds(computing_s),
-        _milliseconds(predicted_s),
-        _milliseconds(inside_s) if inside_s else "-",
+        _milliseconds_text(computing_s),
+        _milliseconds_text(predicted_s),
+        _milliseconds_text(inside_s) if inside_s else "-",
         f"{inside_s / predicted_s:.2f}" if inside_s else "-",
-        _milliseconds(estimate["step_s"]),
-        _milliseconds(step_s),
+        _milliseconds_text(estimate["step_s"]),
+        _milliseconds_text(step_s),
         f"{step_s / estimate['step_s']:.2f}",
     ]
 
 
-def _milliseconds(seconds: float) -> str:
+def _milliseconds_text(seconds: float) -> str:
     return f"{1e3 * seconds:.3g}"

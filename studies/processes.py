@@ -20,7 +20,7 @@ from typing import Any
 from studies.report import ROOT
 
 # Environment variables of the user that would change a session, or write its results elsewhere.
-_LEFT_OUT = ("BUSBW_HISTORY", "CI", "PYTEST_ADDOPTS")
+_REMOVED_VARIABLES = ("BUSBW_HISTORY", "CI", "PYTEST_ADDOPTS")
 _TIMEOUT_S, _GRACE_S = 300.0, 20.0
 _SHOWN_LINES = 15
 
@@ -29,13 +29,16 @@ class StudyError(Exception):
     """A study cannot give its results. The message says why."""
 
 
-def run_module(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
+def run_module(*arguments: str, accepted_exit_codes: Sequence[int] = (0,)) -> str:
     """Run `python -m` with these arguments in the repository; return its standard output.
 
-    Raises StudyError if the exit code is not in `accepted`, or if the command takes too long.
+    Raises StudyError if the exit code is not in `accepted_exit_codes`, or if the command takes too
+    long.
     """
     command = " ".join(["python -m", *arguments])
-    environment = {name: text for name, text in os.environ.items() if name not in _LEFT_OUT}
+    environment = {
+        name: text for name, text in os.environ.items() if name not in _REMOVED_VARIABLES
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
@@ -50,14 +53,14 @@ def run_module(*arguments: str, accepted: Sequence[int] = (0,)) -> str:
     except subprocess.TimeoutExpired as error:
         raise StudyError(f"`{command}` took longer than {_TIMEOUT_S:.0f} s") from error
     finally:
-        _interrupt(process)
-    if process.returncode not in accepted:
+        _end_command(process)
+    if process.returncode not in accepted_exit_codes:
         code, end = process.returncode, _last_lines(output + errors)
         raise StudyError(f"`{command}` ended with exit code {code}:\n{end}")
     return output
 
 
-def _interrupt(process: subprocess.Popen[str]) -> None:
+def _end_command(process: subprocess.Popen[str]) -> None:
     """End a command and its workers as Ctrl-C does; kill them if they take too long."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
@@ -69,7 +72,7 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """A process of a group, which calls `function(*arguments)`.
 
     `environment` are additional environment variables. If `is_server`, the function never returns,
@@ -82,7 +85,7 @@ class Member:
     is_server: bool = False
 
 
-def preload(*modules: str) -> None:
+def preload_modules(*modules: str) -> None:
     """Let the processes of groups be forked from a process that has imported these modules.
 
     Otherwise each process would import TensorFlow by itself, which takes six seconds.
@@ -93,7 +96,7 @@ def preload(*modules: str) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
 
 
-def run_group(members: Sequence[Member]) -> list[Any]:
+def run_group(members: Sequence[GroupMember]) -> list[Any]:
     """Run all members at the same time; return the result of each member, None for a server.
 
     The results must be values of JSON. All processes have ended when this function returns or
@@ -106,10 +109,10 @@ def run_group(members: Sequence[Member]) -> list[Any]:
     ):
         paths = [Path(folder) / str(index) for index in range(len(members))]
         processes = [
-            stack.enter_context(_running(context, member, path))
+            stack.enter_context(_running_process(context, member, path))
             for member, path in zip(members, paths, strict=True)
         ]
-        _wait(processes, members, paths, time.monotonic() + _TIMEOUT_S)
+        _wait_for_members(processes, members, paths, time.monotonic() + _TIMEOUT_S)
         return [
             None if member.is_server else json.loads(path.read_text())
             for member, path in zip(members, paths, strict=True)
@@ -117,13 +120,15 @@ def run_group(members: Sequence[Member]) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _running(context: ForkServerContext, member: Member, path: Path) -> Iterator[ForkServerProcess]:
+def _running_process(
+    context: ForkServerContext, member: GroupMember, path: Path
+) -> Iterator[ForkServerProcess]:
     """Run a member in a new process, and kill the process at the end.
 
     The process writes the member's result to `path`.
     """
-    _log(path).touch()
-    process = context.Process(target=_run, args=(member, path), daemon=True)
+    _log_path(path).touch()
+    process = context.Process(target=_run_member, args=(member, path), daemon=True)
     process.start()
     try:
         yield process
@@ -132,10 +137,10 @@ def _running(context: ForkServerContext, member: Member, path: Path) -> Iterator
         process.join()
 
 
-def _run(member: Member, path: Path) -> None:
+def _run_member(member: GroupMember, path: Path) -> None:
     """Run `member` in this process; write its result to `path`, and its output to a log."""
     threading.Thread(target=_end_with_study, daemon=True).start()
-    with _log(path).open("a") as log:
+    with _log_path(path).open("a") as log:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     os.environ.update(member.environment)
@@ -156,9 +161,9 @@ def _end_with_study() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _wait(
+def _wait_for_members(
     processes: Sequence[ForkServerProcess],
-    members: Sequence[Member],
+    members: Sequence[GroupMember],
     paths: Sequence[Path],
     deadline_s: float,
 ) -> None:
@@ -173,24 +178,26 @@ def _wait(
         ended = multiprocessing.connection.wait(list(running), timeout=remaining_s)
         if not ended:
             index = next(index for index in running.values() if not members[index].is_server)
-            raise StudyError(f"process {index} did not end in time; {_end_of_log(paths[index])}")
+            raise StudyError(
+                f"process {index} did not end in time; {_last_log_lines(paths[index])}"
+            )
         for sentinel in ended:
             assert isinstance(sentinel, int)
             index = running.pop(sentinel)
             processes[index].join()
             code = processes[index].exitcode
             if code:
-                log = _end_of_log(paths[index])
+                log = _last_log_lines(paths[index])
                 raise StudyError(f"process {index} ended with exit code {code}; {log}")
 
 
-def _log(path: Path) -> Path:
+def _log_path(path: Path) -> Path:
     """Return the log of the member whose result is written to `path`."""
     return path.with_suffix(".log")
 
 
-def _end_of_log(path: Path) -> str:
-    return f"its last lines:\n{_last_lines(_log(path).read_text(errors='replace'))}"
+def _last_log_lines(path: Path) -> str:
+    return f"its last lines:\n{_last_lines(_log_path(path).read_text(errors='replace'))}"
 
 
 def _last_lines(text: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_TABLE = "published.all_reduce.marsggbo-2019.json"
+_PUBLISHED_FILE = "published.all_reduce.marsggbo-2019.json"
 _PACKAGES = ("jax", "libtpu", "tensorflow")
 
 
@@ -22,7 +22,7 @@ class Report:
     failures: Sequence[str] = ()
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a Markdown table with the titles `head`.
 
     All columns except the first are aligned to the right.
@@ -31,7 +31,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, rule, *rows)]
 
 
-def machine() -> str:
+def machine_line() -> str:
     """Return a line with the processor, the number of cores, and the versions of the frameworks."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
@@ -55,6 +55,6 @@ def published_rates(ranks: int) -> dict[str, str]:
     `ranks` is the number of cores of the slice. A rate is a text in GB/s, or `OOM` if the memory
     ran out.
     """
-    path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _TABLE
+    path = ROOT / "baselines" / "tpu-v2" / f"{ranks}r" / _PUBLISHED_FILE
     rates = {e["payload"]: e["algbw_gb_per_s"] for e in json.loads(path.read_text())["entries"]}
     return {payload: "OOM" if rate is None else f"{rate:.4g}" for payload, rate in rates.items()}

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from studies import clusters, digits, loops
-from studies.processes import Member, preload, run_group
-from studies.report import Report, table
+from studies.processes import GroupMember, preload_modules, run_group
+from studies.report import Report, table_lines
 
 NAMES = {
     "one_device": "OneDeviceStrategy",
@@ -45,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(options: argparse.Namespace) -> Report:
     """Train under each selected strategy, and return the report."""
-    preload("tensorflow", "keras", "studies.digits")
+    preload_modules("tensorflow", "keras", "studies.digits")
     results = {name: train(name, options.ranks, options.epochs) for name in options.strategies}
     head = ("strategy", "ranks", "first epoch, s", "median of later epochs, s", "accuracy")
-    lines = table(head, [_cells(name, result) for name, result in results.items()])
+    lines = table_lines(head, [_result_cells(name, result) for name, result in results.items()])
     failures = [
         f"{NAMES[name]} did not learn: accuracy {result['accuracy']:.2f}"
         for name, result in results.items()
@@ -58,7 +58,8 @@ def report(options: argparse.Namespace) -> Report:
     return Report([heading, "", *lines], failures)
 
 
-def _cells(name: str, result: Any) -> list[str]:
+def _result_cells(name: str, result: Any) -> list[str]:
+    """Return the cells of the table for the result of the strategy `name`."""
     if "skipped" in result:
         return [NAMES[name], "-", "-", "-", f"skipped: {result['skipped']}"]
     first_s, *later_s = result["epochs_s"]
@@ -79,22 +80,22 @@ def train(name: str, ranks: int, epochs: int) -> Any:
     """
     if name == "multi_worker_mirrored":
         members = [
-            Member(_train_in_workers, (epochs,), environment)
-            for _, environment in clusters.tasks({"worker": ranks})
+            GroupMember(_train_in_workers, (epochs,), environment)
+            for _, environment in clusters.make_tasks({"worker": ranks})
         ]
     elif name == "parameter_server":
         members = [
-            Member(_train_with_servers, (epochs,), environment)
+            GroupMember(_train_with_servers, (epochs,), environment)
             if job == "chief"
-            else Member(clusters.serve, (), environment, is_server=True)
-            for job, environment in clusters.tasks({"worker": ranks, "ps": 1, "chief": 1})
+            else GroupMember(clusters.serve_until_killed, (), environment, is_server=True)
+            for job, environment in clusters.make_tasks({"worker": ranks, "ps": 1, "chief": 1})
         ]
     else:
-        members = [Member(_train_with_fit, (name, ranks, epochs))]
+        members = [GroupMember(_train_with_fit, (name, ranks, epochs))]
     return next(result for result in run_group(members) if result)
 
 
-def _strategy(name: str, ranks: int) -> Any:
+def _make_strategy(name: str, ranks: int) -> Any:
     """Return the strategy `name`, which uses a single process; None for `tpu` without a TPU."""
     import tensorflow as tf
 
@@ -104,7 +105,7 @@ def _strategy(name: str, ranks: int) -> Any:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
-    devices = clusters.devices(ranks)
+    devices = clusters.device_names(ranks)
     if name == "one_device":
         return tf.distribute.OneDeviceStrategy(devices[0])
     if name == "central_storage":
@@ -112,7 +113,7 @@ def _strategy(name: str, ranks: int) -> Any:
     return tf.distribute.MirroredStrategy(devices)
 
 
-def _network() -> Any:
+def _make_network() -> Any:
     """Return the convolutional network of the source, for pictures of 8 x 8 pixels."""
     import keras
 
@@ -131,7 +132,7 @@ def _network() -> Any:
     )
 
 
-def _optimizer() -> Any:
+def _make_optimizer() -> Any:
     import keras
 
     return keras.optimizers.RMSprop(_RATE)
@@ -139,18 +140,18 @@ def _optimizer() -> Any:
 
 def _train_with_fit(name: str, ranks: int, epochs: int) -> Any:
     """Train with `model.fit` under the strategy `name`, unless it needs a TPU that is missing."""
-    strategy = _strategy(name, ranks)
+    strategy = _make_strategy(name, ranks)
     if strategy is None:
         return {"skipped": "no TPU is attached"}
     import keras
 
-    (pictures, labels), unseen = digits.load()
+    (pictures, labels), unseen = digits.load_pictures()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = _network()
+        model = _make_network()
         model.compile(
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            optimizer=_optimizer(),
+            optimizer=_make_optimizer(),
             metrics=["accuracy"],
         )
     times_s: list[float] = []
@@ -170,11 +171,13 @@ def _train_in_workers(epochs: int) -> Any:
     import tensorflow as tf
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    seen, unseen = digits.load()
+    seen, unseen = digits.load_pictures()
     data = tf.data.Dataset.from_tensor_slices(seen)
     data = data.shuffle(len(seen[1]), seed=0).batch(BATCH, drop_remainder=True)
     batches = strategy.experimental_distribute_dataset(data)
-    return loops.train(strategy, _network, _optimizer, lambda epoch: batches, unseen, epochs)
+    return loops.train(
+        strategy, _make_network, _make_optimizer, lambda epoch: batches, unseen, epochs
+    )
 
 
 def _train_with_servers(epochs: int) -> Any:
@@ -187,10 +190,10 @@ def _train_with_servers(epochs: int) -> Any:
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     workers = resolver.cluster_spec().num_tasks("worker")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
-    seen, unseen = digits.load()
+    seen, unseen = digits.load_pictures()
 
     def batches(epoch: int) -> Iterator[Any]:
-        return digits.batches(seen, BATCH // workers, seed=epoch)
+        return digits.shuffled_batches(seen, BATCH // workers, seed=epoch)
 
-    result = loops.train(strategy, _network, _optimizer, batches, unseen, epochs)
+    result = loops.train(strategy, _make_network, _make_optimizer, batches, unseen, epochs)
     return {**result, "ranks": workers}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from studies.measurements import failed_cases, run_perf
-from studies.report import Report, payload_text, published_rates, table
+from studies.report import Report, payload_text, published_rates, table_lines
 
 # By the name of a slice: its topology, and the payloads for which a training step is compiled.
 SLICES = {
@@ -25,7 +25,7 @@ SLICES = {
     "v2-128": ("v2:8x8", ("512M", "1024M")),
     "v2-512": ("v2:16x16", ("128M", "256M")),
 }
-_STEPS = "studies/tpu_v2_steps.py:step_"
+_STEP_PROGRAM = "studies/tpu_v2_steps.py:step_"
 _GIB = 1024**3
 
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def report(options: argparse.Namespace) -> Report:
     """Compile for all selected slices, and return the report."""
     topologies = {SLICES[name][0]: name for name in options.slices}
-    cases = _compile(f"--topology={','.join(topologies)}", f"--payloads={options.payloads}")
+    cases = _run_compilation(f"--topology={','.join(topologies)}", f"--payloads={options.payloads}")
     rates = {name: published_rates(int(name.removeprefix("v2-"))) for name in options.slices}
     rows: dict[str, list[str]] = {}
     algorithms: list[tuple[str, str, str]] = []
@@ -50,33 +50,33 @@ def report(options: argparse.Namespace) -> Report:
         payload = payload_text(case["spec"]["payload_bytes"])
         name = topologies[case["topology"]]
         cells = rows.setdefault(payload, [payload])
-        cells += [rates[name].get(payload, "-"), _memory(case)]
-        algorithms.append((name, _algorithm(case), payload))
+        cells += [rates[name].get(payload, "-"), _memory_text(case)]
+        algorithms.append((name, _algorithm_text(case), payload))
     head = ["payload"]
     for name in options.slices:
         head += [f"{name}: published, GB/s", "all-reduce compiled here, a core's memory"]
-    lines = [*table(head, rows.values()), "", *_algorithm_table(algorithms)]
+    lines = [*table_lines(head, rows.values()), "", *_algorithm_table(algorithms)]
     steps = []
     for name in options.slices:
         topology, payloads = SLICES[name]
-        programs = [f"--program={_STEPS}{payload}" for payload in payloads]
-        compiled = _compile(f"--topology={topology}", *programs) if programs else []
+        programs = [f"--program={_STEP_PROGRAM}{payload}" for payload in payloads]
+        compiled = _run_compilation(f"--topology={topology}", *programs) if programs else []
         cases += compiled
         steps += [
-            [f"{name} {payload}", rates[name][payload], _memory(case)]
+            [f"{name} {payload}", rates[name][payload], _memory_text(case)]
             for payload, case in zip(payloads, compiled, strict=True)
         ]
     head = ["training step", "published, GB/s", "compiled here, a core's memory"]
-    return Report([*lines, "", *table(head, steps)], failed_cases(cases))
+    return Report([*lines, "", *table_lines(head, steps)], failed_cases(cases))
 
 
-def _compile(*arguments: str) -> list[Any]:
+def _run_compilation(*arguments: str) -> list[Any]:
     """Run `pytest perf/` with `arguments` and without a cache; return the cases in its results."""
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
         return run_perf(folder, "--compile-cache=none", *arguments)
 
 
-def _memory(case: Any) -> str:
+def _memory_text(case: Any) -> str:
     """Return a text with the peak memory of a core, or with the memory that a core lacks.
 
     The text is the outcome of the case if the case failed for another reason.
@@ -94,7 +94,7 @@ def _bytes_text(count: int) -> str:
     return f"{count / _GIB:.2f} GiB" if count >= _GIB else f"{count / 1024:.0f} KiB"
 
 
-def _algorithm(case: Any) -> str:
+def _algorithm_text(case: Any) -> str:
     """Return the algorithm of a compiled case as a text, or the outcome of a case that failed."""
     program = case["program"] and case["program"]["now"]
     algorithm = program["algorithm"] if program else {"outcome": case["outcome"]}
@@ -110,4 +110,4 @@ def _algorithm_table(algorithms: Sequence[tuple[str, str, str]]) -> list[str]:
     for (name, algorithm), group in itertools.groupby(algorithms, key=lambda cell: cell[:2]):
         payloads = [payload for _, _, payload in group]
         rows.append([name, f"{payloads[0]} to {payloads[-1]}", algorithm])
-    return table(("slice", "payloads", "algorithm compiled here"), rows)
+    return table_lines(("slice", "payloads", "algorithm compiled here"), rows)

@@ -10,10 +10,10 @@ from typing import Any
 import jax
 
 OUTPUTS, INPUTS_PER_MIB, ROWS_PER_CORE = 1024, 256, 128
-_RATE = 1e-3
+_LEARNING_RATE = 1e-3
 
 
-def _source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
+def _make_source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
     """Return a function that makes a training step for devices.
 
     The weights of the step, and so its gradient, have a size of `mebibytes` MiB.
@@ -35,7 +35,7 @@ def _source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
             own_key = jax.random.fold_in(own_key, jax.lax.axis_index("ranks"))
             batch = jax.random.normal(own_key, (rows, inputs))
             gradient = jax.lax.psum(jax.grad(loss)(weights, batch, labels), "ranks")
-            return weights - _RATE * gradient / len(devices)
+            return weights - _LEARNING_RATE * gradient / len(devices)
 
         mapped = jax.shard_map(step, mesh=mesh, in_specs=whole, out_specs=whole, check_vma=False)
         placed = jax.sharding.NamedSharding(mesh, whole)
@@ -46,7 +46,7 @@ def _source_step(mebibytes: int) -> Callable[[Sequence[Any]], Any]:
     return program
 
 
-step_128M = _source_step(128)
-step_256M = _source_step(256)
-step_512M = _source_step(512)
-step_1024M = _source_step(1024)
+step_128M = _make_source_step(128)
+step_256M = _make_source_step(256)
+step_512M = _make_source_step(512)
+step_1024M = _make_source_step(1024)

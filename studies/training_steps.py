@@ -15,13 +15,15 @@ from studies import clusters
 
 OUTPUTS = 512
 ROWS_PER_RANK = 8
-_RATE = 1e-3
-_WARM_UP, _STEPS = 3, 20
+_LEARNING_RATE = 1e-3
+_WARM_UP_STEPS, _TIMED_STEPS = 3, 20
 # TensorFlow's profiler loses events that are still being written.
-_EVENTS_END_S = 0.3
+_LAST_EVENTS_S = 0.3
 
 
-def record(framework: str, ranks: int, payloads: Sequence[int], folder: str) -> list[float]:
+def time_and_record(
+    framework: str, ranks: int, payloads: Sequence[int], folder: str
+) -> list[float]:
     """Time and record training steps of each payload.
 
     Returns the median time of a step in seconds, for each of the `payloads`, which are in bytes.
@@ -33,18 +35,18 @@ def record(framework: str, ranks: int, payloads: Sequence[int], folder: str) -> 
     medians_s = []
     for payload in payloads:
         step = make_step(payload // OUTPUTS // 4)
-        for _ in range(_WARM_UP):
+        for _ in range(_WARM_UP_STEPS):
             step()
-        medians_s.append(statistics.median(_seconds(step) for _ in range(_STEPS)))
+        medians_s.append(statistics.median(_time_step_s(step) for _ in range(_TIMED_STEPS)))
         if ranks == 1:
             continue
         with profile(str(Path(folder) / f"{framework}-{ranks}-{payload // 1024}K")):
-            for _ in range(_STEPS):
+            for _ in range(_TIMED_STEPS):
                 step()
     return medians_s
 
 
-def _seconds(step: Callable[[], None]) -> float:
+def _time_step_s(step: Callable[[], None]) -> float:
     """Run a step, and return its time in seconds."""
     began_s = time.perf_counter()
     step()
@@ -65,7 +67,7 @@ def _prepare_jax(ranks: int) -> Callable[[int], Callable[[], None]]:
         return ((rows @ weights - targets) ** 2).mean()
 
     def update(weights: Any, rows: Any, targets: Any) -> Any:
-        return weights - _RATE * jax.grad(loss)(weights, rows, targets)
+        return weights - _LEARNING_RATE * jax.grad(loss)(weights, rows, targets)
 
     # XLA adds the all-reduce: the batch is split over the ranks, and the weights are not.
     train = jax.jit(update, donate_argnums=0, out_shardings=whole)
@@ -98,13 +100,13 @@ def _prepare_tensorflow(ranks: int) -> Callable[[int], Callable[[], None]]:
     import keras
     import tensorflow as tf
 
-    strategy = tf.distribute.MirroredStrategy(clusters.devices(ranks))
+    strategy = tf.distribute.MirroredStrategy(clusters.device_names(ranks))
 
     def make_step(inputs: int) -> Callable[[], None]:
         with strategy.scope():
             layer = keras.layers.Dense(OUTPUTS, use_bias=False)
             model = keras.Sequential([keras.Input((inputs,)), layer])
-            optimizer = keras.optimizers.SGD(_RATE)
+            optimizer = keras.optimizers.SGD(_LEARNING_RATE)
             optimizer.build(model.trainable_variables)
         rows, targets = tf.ones((ROWS_PER_RANK, inputs)), tf.ones((ROWS_PER_RANK, OUTPUTS))
 
@@ -129,7 +131,7 @@ def _profile_tensorflow(folder: str) -> Any:
     tf.profiler.experimental.start(folder, options=options)
     try:
         yield
-        time.sleep(_EVENTS_END_S)
+        time.sleep(_LAST_EVENTS_S)
     finally:
         tf.profiler.experimental.stop()
 

@@ -27,12 +27,12 @@ from .parts import PARTS, Bench, Part
 # A GPU costs money by the minute; a CPU has no limit.
 LIMIT_S = 240.0
 # The counters of nvidia-smi that show errors of a GPU, or explain its times.
-_COUNTERS = "ECC,PAGE_RETIREMENT,ROW_REMAPPER,PERFORMANCE,CLOCK,TEMPERATURE,POWER,MEMORY"
+_HEALTH_COUNTERS = "ECC,PAGE_RETIREMENT,ROW_REMAPPER,PERFORMANCE,CLOCK,TEMPERATURE,POWER,MEMORY"
 # NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/Socket/0
-_CHANNEL = re.compile(r"Channel \d+(?:/\d+)? : .* via (\S+)")
+_CHANNEL_LINE = re.compile(r"Channel \d+(?:/\d+)? : .* via (\S+)")
 # NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>
-_INTERFACE = re.compile(r"\[\d+\]([^:\s]+):")
-_VERSION = re.compile(r"NCCL version \S+")
+_INTERFACE_NAME = re.compile(r"\[\d+\]([^:\s]+):")
+_NCCL_VERSION = re.compile(r"NCCL version \S+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,21 +54,21 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     if not set(names) <= set(PARTS):
         raise BenchError(f"--parts: expected some of {', '.join(PARTS)}, got {options.parts!r}")
     if device is Device.GPU:
-        _see_one_gpu()
+        _hide_other_gpus()
         end_s = time.monotonic() + LIMIT_S
     out: Path = options.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     # Workers inherit the environment of this process.
     os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(out / "nccl-%h-%p.log")}
     bench = Bench(device=device, out=out, end_s=end_s)
-    document = run(bench, {name: PARTS[name] for name in names})
+    document = run_parts(bench, {name: PARTS[name] for name in names})
     yield f"results: {out / 'gpu.json'}, {out / 'gpu.md'}"
     failed = [name for name, part in document["parts"].items() if part["problem"]]
     if failed:
         raise BenchError(f"parts that failed: {', '.join(failed)}")
 
 
-def _see_one_gpu() -> None:
+def _hide_other_gpus() -> None:
     """Let this process, and the processes that it starts, see only one GPU.
 
     Raises BenchError if there is no GPU.
@@ -82,7 +82,7 @@ def _see_one_gpu() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = listed.split(",")[0].strip()
 
 
-def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
+def run_parts(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
     """Run each part, even after another part failed, and return all results.
 
     The results so far are written after each part. They include the results of other parts that an
@@ -98,19 +98,20 @@ def run(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         "device": bench.device.value,
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
-        "health": {"before": health(bench.device)},
+        "health": {"before": read_health(bench.device)},
     }
     for name, part in parts.items():
         results[name] = _run_part(bench, name, part)
-        document["transport"] = transport(bench)
-        document["health"]["after"] = health(bench.device)
+        document["transport"] = describe_transport(bench)
+        document["health"]["after"] = read_health(bench.device)
         document["parts"] = {part: results[part] for part in PARTS if part in results}
         storage.write(path, json.dumps(document, indent=1) + "\n")
-        storage.write(bench.out / "gpu.md", page(document))
+        storage.write(bench.out / "gpu.md", page_text(document))
     return document
 
 
 def _run_part(bench: Bench, name: str, part: Part) -> dict[str, Any]:
+    """Run a part; return its result with its time in seconds, and with the error if it failed."""
     begin_s, problem = time.monotonic(), ""
     try:
         result: Mapping[str, Any] = part(bench)
@@ -123,7 +124,7 @@ def _run_part(bench: Bench, name: str, part: Part) -> dict[str, Any]:
     return {"seconds": seconds, "problem": problem, "result": result}
 
 
-def transport(bench: Bench) -> str:
+def describe_transport(bench: Bench) -> str:
     """Return how bytes move between the two processes, such as ``gloo``.
 
     On a GPU, the logs of NCCL say it.
@@ -131,27 +132,32 @@ def transport(bench: Bench) -> str:
     if bench.device is not Device.GPU:
         return "gloo"
     text = "\n".join(path.read_text(errors="replace") for path in bench.out.glob("nccl-*.log"))
-    ways, interfaces = (sorted(set(pattern.findall(text))) for pattern in (_CHANNEL, _INTERFACE))
-    version = next(iter(_VERSION.findall(text)), "NCCL")
+    ways, interfaces = (
+        sorted(set(pattern.findall(text))) for pattern in (_CHANNEL_LINE, _INTERFACE_NAME)
+    )
+    version = next(iter(_NCCL_VERSION.findall(text)), "NCCL")
     over = ", ".join(ways) or "a transport that its log does not name"
     return f"{version} over {over} ({', '.join(interfaces)})"
 
 
-def health(device: Device) -> Sequence[str]:
+def read_health(device: Device) -> Sequence[str]:
     """Return the lines with counters of the GPUs as nvidia-smi prints them; empty on a CPU."""
     if device is not Device.GPU:
         return []
     try:
         # A GPU driver that hangs must not stop the benchmark.
         smi = subprocess.run(
-            ["nvidia-smi", "-q", "-d", _COUNTERS], capture_output=True, check=True, timeout=30
+            ["nvidia-smi", "-q", "-d", _HEALTH_COUNTERS],
+            capture_output=True,
+            check=True,
+            timeout=30,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return [f"{type(error).__name__}: {error}"]
     return smi.stdout.decode(errors="replace").splitlines()
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page_text(document: Mapping[str, Any]) -> str:
     """Return the results of all parts as lines and tables of Markdown."""
     lines = [
         f"Two processes on one {document['device'].upper()}, {document['transport']}: this shows "
@@ -163,8 +169,8 @@ def page(document: Mapping[str, Any]) -> str:
         result = {"problem": part["problem"] or "none", **part["result"]}
         rows = result.pop("rows", [])
         lines += ["", f"## {name}", "", f"It took {part['seconds']:.0f} s.", ""]
-        lines += [f"- {key}: {_cell(value)}" for key, value in result.items()]
-        lines += _table(rows)
+        lines += [f"- {key}: {_cell_text(value)}" for key, value in result.items()]
+        lines += _table_lines(rows)
     before, after = document["health"]["before"], document["health"]["after"]
     lines += ["", "## health", "", "Counters by nvidia-smi, and their changes:", "", "```diff"]
     # With so many unchanged lines around each change, the diff has all counters.
@@ -172,18 +178,18 @@ def page(document: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "```"]) + "\n"
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a table with a column for each key that any of the `rows` has."""
     if not rows:
         return
     heads = list(dict.fromkeys(key for row in rows for key in row))
     yield from ("", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
     for row in rows:
-        yield f"| {' | '.join(_cell(row.get(head, '')) for head in heads)} |"
+        yield f"| {' | '.join(_cell_text(row.get(head, '')) for head in heads)} |"
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_cell(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {_cell_text(part)}" for name, part in value.items())
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")

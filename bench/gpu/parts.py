@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.collectives import COLLECTIVES
-from busbw.driver.local import alone, free_ports
+from busbw.driver.local import free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import collectives, read
 from busbw.model import variables
 from busbw.model.cluster import Cluster, members_of
@@ -31,14 +31,14 @@ RANKS = 2
 MOST_RECORDED_BYTES = 2 * MIB
 # The payload of the case in which a delay is planted. On a CPU, where a baseline of one session has
 # a limit of twice the time, the delay must be large.
-_PLANTED = "4M"
+_PLANTED_PAYLOAD = "4M"
 _DELAY = {Device.GPU: "25%", Device.CPU: "300%"}
 # The processes may use this share of the GPU's memory, so that memory ends at a payload that
 # sockets move within a second.
 _MEMORY_FRACTION = "0.02"
-_PAIR_S = 120.0
+_PAIR_TIMEOUT_S = 120.0
 # How long to wait for the end of another session on this machine.
-_WAIT_S = 60.0
+_LOCK_WAIT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,47 +53,51 @@ class Bench:
     out: Path
     end_s: float = math.inf
 
-    def left_s(self, most_s: float) -> float:
+    def remaining_s(self, most_s: float) -> float:
         """Return the seconds until the end of the benchmark, but at most `most_s`.
 
         Raises BenchError if the time is over.
         """
-        left_s = min(most_s, self.end_s - time.monotonic())
-        if left_s <= 0:
+        remaining_s = min(most_s, self.end_s - time.monotonic())
+        if remaining_s <= 0:
             raise BenchError("the time is over; name the part in --parts to run it alone")
-        return left_s
+        return remaining_s
 
-    def session(self, name: str, *options: str, most_s: float = 600.0, **where: Any) -> Any:
+    def run_session(self, name: str, *options: str, most_s: float = 600.0, **where: Any) -> Any:
         """Run a session with JAX and one launch, and return its results, whatever its verdict.
 
         `name` is the name of its files, `options` are its options, and `most_s` is its timeout in
-        seconds. `where` are further arguments of `bench.processes.session`.
+        seconds. `where` are further arguments of `bench.processes.run_session`.
         """
         # On a single GPU, a session starts two processes without this option.
         joined = () if self.device is Device.GPU else (f"--processes={RANKS}",)
         words = ("--frameworks=jax", "--launches=1", f"--device={self.device.value}", *joined)
         with tempfile.TemporaryDirectory() as empty:
             # A session without baselines takes no additional launches.
-            where = {"baselines": Path(empty), "timeout_s": self.left_s(most_s), **where}
-            return processes.session(self.out, name, *words, *options, exit_codes=(0, 1), **where)
+            where = {"baselines": Path(empty), "timeout_s": self.remaining_s(most_s), **where}
+            return processes.run_session(
+                self.out, name, *words, *options, exit_codes=(0, 1), **where
+            )
 
-    def pair(self, task: str, fraction: str = "", **fields: Any) -> list[Any]:
+    def run_pair(self, task: str, memory_fraction: str = "", **fields: Any) -> list[Any]:
         """Run two processes that do a task of `bench.member` together, and return their results.
 
-        `fraction` is the share of the GPU's memory for each process, empty for JAX's default.
-        `fields` are values of the request.
+        `memory_fraction` is the share of the GPU's memory for each process, empty for JAX's
+        default. `fields` are values of the request.
         """
         cluster = Cluster(processes=RANKS, shared_devices=int(self.device is Device.GPU))
         ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
         members = members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]
-        names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": fraction} if fraction else {}
-        with alone(_WAIT_S):
-            return processes.answers(requests, self.out, self.left_s(_PAIR_S), names)
+        names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": memory_fraction} if memory_fraction else {}
+        with lock_this_machine(_LOCK_WAIT_S):
+            return processes.run_members(
+                requests, self.out, self.remaining_s(_PAIR_TIMEOUT_S), names
+            )
 
 
-def _rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _case_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a row for each case in the results of a session, with figures of its first launch."""
     rows = []
     for case in results["cases"]:
@@ -118,14 +122,14 @@ def measure_sweep(bench: Bench) -> dict[str, Any]:
         # Large payloads over sockets must not take the time that the other parts need.
         options, most_s = [*options, "--case-timeout=40"], 170.0
     baselines = bench.out / "baselines"
-    results = bench.session("sweep", *options, most_s=most_s, baselines=baselines)
+    results = bench.run_session("sweep", *options, most_s=most_s, baselines=baselines)
     result = {
-        "rows": _rows(results),
+        "rows": _case_rows(results),
         "environment": results["environment"]["key"],
         "versions": results["environment"]["versions"],
         "session": results["session"]["text"],
         "wall_s": results["wall_s"],
-        "spent_s": sweep.phases(results),
+        "spent_s": sweep.phase_seconds(results),
     }
     failed = [case["id"] for case in results["cases"] if case["failed"]]
     if failed:
@@ -135,7 +139,7 @@ def measure_sweep(bench: Bench) -> dict[str, Any]:
 
 def find_wrong_value(bench: Bench) -> dict[str, Any]:
     """Plant a wrong bit in one element of one rank's result, and check that busbw finds it."""
-    failures = [answer["failure"] for answer in bench.pair("wrong")]
+    failures = [answer["failure"] for answer in bench.run_pair("wrong")]
     if failures[0] or not failures[1].startswith("rank 1, element "):
         raise BenchError(f"the wrong value was not found: {failures}"[:400])
     return {"planted": "1 bit of 1 element on rank 1, 64K", "failure": failures[1]}
@@ -148,19 +152,21 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as folder:
         setting = {variables.RECORDINGS: folder}
-        results = bench.session("recording", "--payloads=64K", "--clock=device", variables=setting)
+        results = bench.run_session(
+            "recording", "--payloads=64K", "--clock=device", variables=setting
+        )
         recordings = list(Path(folder).rglob("*.xplane.pb"))
         if not recordings:
             raise BenchError(f"the profiler left no *.xplane.pb: {results['cases'][0]['text']}")
         recording = min(recordings, key=lambda path: path.stat().st_size)
-        rows, content = kernels(recording), recording.read_bytes()
+        rows, content = event_rows(recording), recording.read_bytes()
     if len(content) <= MOST_RECORDED_BYTES:
         (bench.out / "recording.xplane.pb").write_bytes(content)
     proofs = [launch["proof"] for case in results["cases"] for launch in case["launches"]]
     return {"bytes": len(content), "proofs": proofs, "rows": rows}
 
 
-def kernels(recording: Path) -> list[dict[str, Any]]:
+def event_rows(recording: Path) -> list[dict[str, Any]]:
     """Return a row for each kind of event in a recording that may be a collective.
 
     ``known_as`` is the collective that busbw recognizes in the event, empty for no collective.
@@ -179,7 +185,7 @@ def kernels(recording: Path) -> list[dict[str, Any]]:
 def compare_with_loop(bench: Bench) -> dict[str, Any]:
     """Compare busbw's times with the times of a loop written by hand, in the same processes."""
     # Small enough that a loop over sockets takes little time.
-    results = bench.pair("fidelity", payloads=["64K", "1M", "16M"], turns=2)
+    results = bench.run_pair("fidelity", payloads=["64K", "1M", "16M"], turns=2)
     rows = [
         {"payload": payload, "rank": rank, **result[payload]}
         for payload in results[0]
@@ -193,7 +199,7 @@ def find_memory_end(bench: Bench) -> dict[str, Any]:
 
     Raises BenchError if all payloads fitted, or no payload fitted.
     """
-    result: dict[str, Any] = bench.pair("memory", fraction=_MEMORY_FRACTION)[0]
+    result: dict[str, Any] = bench.run_pair("memory", memory_fraction=_MEMORY_FRACTION)[0]
     if not result["fits_payload_bytes"] or not result["fails_payload_bytes"]:
         raise BenchError("memory did not end between the payloads that were tried", result)
     return result
@@ -206,7 +212,7 @@ def measure_collectives(bench: Bench) -> dict[str, Any]:
     """
     names = f"--collectives={','.join(COLLECTIVES)}"
     options = (names, "--dtypes=float32,bfloat16", "--payloads=1M,64M")
-    result = {"rows": _rows(bench.session("collectives", *options))}
+    result = {"rows": _case_rows(bench.run_session("collectives", *options))}
     if not any("values_checked" in row for row in result["rows"]):
         raise BenchError("nothing was measured", result)
     return result
@@ -217,15 +223,19 @@ def find_regression(bench: Bench) -> dict[str, Any]:
 
     Raises BenchError if the unchanged session regressed, or the delayed session did not.
     """
-    delay = f"delay:{_DELAY[bench.device]}@{_PLANTED}"
+    delay = f"delay:{_DELAY[bench.device]}@{_PLANTED_PAYLOAD}"
     options = {"baseline": "--update-baselines", "unchanged": "", "planted": f"--inject={delay}"}
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, option in options.items():
             # The delay runs between collectives, where the device's clock does not see it.
-            words = [f"--payloads={_PLANTED}", "--clock=host", *([option] if option else [])]
-            results = bench.session(f"regression-{name}", *words, baselines=Path(folder))
-            (row,) = _rows(results)
+            words = [
+                f"--payloads={_PLANTED_PAYLOAD}",
+                "--clock=host",
+                *([option] if option else []),
+            ]
+            results = bench.run_session(f"regression-{name}", *words, baselines=Path(folder))
+            (row,) = _case_rows(results)
             rows[name] = {"session": name, **row, "ratio": results["cases"][0]["ratio"]}
     result = {"planted": delay, "rows": list(rows.values())}
     unchanged, planted = rows["unchanged"]["outcome"], rows["planted"]["outcome"]

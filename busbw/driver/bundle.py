@@ -28,13 +28,13 @@ from busbw import storage
 _PREFIX = f"busbw-{os.getuid()}."
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+_DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)
 # A user who presses Ctrl-C several times within this time interrupts the session once.
 _ONE_INTERRUPT_S = 1.0
 
 # The file __main__.py of a bundle. A Python of any version can compile it, so that a Python that is
 # too old ends with a sentence instead of a syntax error.
-MAIN = """
+MAIN_CODE = """
 import sys
 
 if sys.version_info < (3, 11):
@@ -44,8 +44,8 @@ from busbw.worker.__main__ import main
 
 main()
 """
-_CORE = ("__init__.py", "wire.py", "storage.py")
-_PACKAGES = ("model", "collectives", "worker")
+_CORE_FILES = ("__init__.py", "wire.py", "storage.py")
+_CORE_PACKAGES = ("model", "collectives", "worker")
 
 
 def package_folder() -> Path:
@@ -55,8 +55,8 @@ def package_folder() -> Path:
 def _core_files() -> Iterator[Path]:
     """Yield the paths of busbw's files that every worker may import, without extensions."""
     package = package_folder()
-    yield from (package / name for name in _CORE)
-    for name in _PACKAGES:
+    yield from (package / name for name in _CORE_FILES)
+    for name in _CORE_PACKAGES:
         yield from sorted((package / name).rglob("*.py"))
 
 
@@ -74,68 +74,68 @@ def worker_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-class _Signals:
+class _SignalHandlers:
     """Handlers that raise KeyboardInterrupt for signals that would end this process.
 
     Only default handlers are replaced: handlers that other code has set stay.
     """
 
     def __init__(self) -> None:
-        self._ignored_until_s, self._killed_by = -math.inf, 0
+        self._ignored_until_s, self._ending_signal = -math.inf, 0
         # Only the main thread may set handlers.
         is_main = threading.current_thread() is threading.main_thread()
         self._handlers = {
-            number: signal.signal(number, self._interrupt)
+            number: signal.signal(number, self._handle_signal)
             for number in _SIGNALS
-            if is_main and signal.getsignal(number) in _DEFAULTS
+            if is_main and signal.getsignal(number) in _DEFAULT_HANDLERS
         }
 
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._killed_by = self._killed_by if number == signal.SIGINT else number
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        self._ending_signal = self._ending_signal if number == signal.SIGINT else number
         now_s = time.monotonic()
         if now_s >= self._ignored_until_s:
             self._ignored_until_s = now_s + _ONE_INTERRUPT_S
             raise KeyboardInterrupt
 
     def defer(self) -> None:
-        """Raise no KeyboardInterrupt from now on; `restore` ends the process by a late signal."""
+        """Raise no KeyboardInterrupt from now on, so that signals take effect only in `restore`."""
         self._ignored_until_s = math.inf
 
-    def release(self) -> None:
+    def restore(self) -> None:
         """Restore the previous handlers, and end this process by a signal other than SIGINT.
 
         The process continues if no such signal came while the handlers were replaced.
         """
         while self._handlers:
             signal.signal(*self._handlers.popitem())
-        if self._killed_by:
-            signal.raise_signal(self._killed_by)
+        if self._ending_signal:
+            signal.raise_signal(self._ending_signal)
 
 
-class Folder:
+class PrivateFolder:
     """A new, locked folder that only this user can read, with an empty folder `temporary`.
 
     While the folder exists, signals that would end this process raise KeyboardInterrupt instead.
     """
 
     def __init__(self) -> None:
-        self._signals = _Signals()
-        _remove_orphans(Path(tempfile.gettempdir()))
-        self._folder, self._lock = _locked_folder()
+        self._signal_handlers = _SignalHandlers()
+        _remove_orphaned_folders(Path(tempfile.gettempdir()))
+        self._folder, self._lock = _make_locked_folder()
         self.path = Path(self._folder.name)
-        self.temporary = self.path / "temporary"
-        self.temporary.mkdir()
+        self.temporary_folder = self.path / "temporary"
+        self.temporary_folder.mkdir()
 
     def log_path(self, name: str) -> Path:
         return self.path / f"{name}.log"
 
     def remove(self) -> None:
-        """Remove the folder, and let go of its lock and of the signals.
+        """Remove the folder, release its lock, and restore the previous handlers of signals.
 
         A signal does not interrupt the removal. If a signal other than SIGINT came while the folder
         existed, this process then ends by that signal.
         """
-        self._signals.hold()
+        self._signal_handlers.defer()
         try:
             self._folder.cleanup()
         finally:
@@ -144,10 +144,10 @@ class Folder:
                 # open no more files.
                 subprocess.run(["rm", "-rf", self.path], check=False)
             self._lock.close()
-            self._signals.release()
+            self._signal_handlers.restore()
 
 
-def _remove_orphans(parent: Path) -> None:
+def _remove_orphaned_folders(parent: Path) -> None:
     """Remove the private folders of this user in `parent` that no session has locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
@@ -158,7 +158,7 @@ def _remove_orphans(parent: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitStack]:
+def _make_locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitStack]:
     """Make a folder and lock it; return the folder and its lock.
 
     Another session may remove the folder before it is locked. In this case a new folder is made.
@@ -172,7 +172,7 @@ def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitS
         folder.cleanup()
 
 
-class Bundle(Folder):
+class Bundle(PrivateFolder):
     """A private folder with a copy of the files of busbw that workers may import.
 
     `files` are the original paths: the core's code for workers, and the files `worker*.py` of
@@ -190,7 +190,7 @@ class Bundle(Folder):
                 copy = self.path / path.relative_to(package.parent)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copy)
-            (self.path / "__main__.py").write_text(MAIN)
+            (self.path / "__main__.py").write_text(MAIN_CODE)
         except BaseException:
             self.remove()
             raise

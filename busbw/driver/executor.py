@@ -29,7 +29,7 @@ from .transport import (
 # Importing a framework takes long if its files are not in the page cache of the host.
 START_TIMEOUT_S = 180.0
 
-_PROBE = LaunchId(name="probe")
+_PROBE_LAUNCH = LaunchId(name="probe")
 
 
 class Executor:
@@ -71,46 +71,46 @@ class Executor:
             group.interrupt()
         return group
 
-    def begin(self, group: Group) -> Group | Failure:
+    def wait_until_ready(self, group: Group) -> Group | Failure:
         """Wait until the workers of `group` are ready for requests, and return the group.
 
         If a worker was killed or hung, the launch is started again, and the new group is returned.
         Returns a Failure if the workers did not become ready.
         """
-        failure = group.begin(START_TIMEOUT_S)
+        failure = group.wait_until_ready(START_TIMEOUT_S)
         if failure is None:
             return group
-        if not self.is_repeated(failure):
+        if not self.should_start_again(failure):
             return failure
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
         launch = group.launch.again if group.cluster == ALONE else group.launch
         other = self.start(group.starter, launch, group.cluster)
-        return other.begin(START_TIMEOUT_S) or other
+        return other.wait_until_ready(START_TIMEOUT_S) or other
 
-    def is_repeated(self, failure: Failure) -> bool:
+    def should_start_again(self, failure: Failure) -> bool:
         """Tell whether a launch that failed to start is started again, and note it for the user.
 
         A launch is started again if its process was killed by a signal or hung: the cause is not
         the measured software, and all cases of the launch would fail. A process that exited by
         itself is not started again: it would exit again, and its log has the reason.
         """
-        is_repeated = is_cut_short(failure) and not self.is_stopped
-        if is_repeated:
+        should_start_again = is_cut_short(failure) and not self.is_stopped
+        if should_start_again:
             self.on_note(f"launch {failure.launch}: {failure.message}; it was started once more")
-        return is_repeated
+        return should_start_again
 
-    def open(self, starter: Starter, launch: LaunchId) -> Group | Failure:
+    def open_group(self, starter: Starter, launch: LaunchId) -> Group | Failure:
         """Start the workers of a launch, and wait until they are ready for requests.
 
         Returns their group, or a Failure if they did not become ready.
         """
-        return self.begin(self.start(starter, launch))
+        return self.wait_until_ready(self.start(starter, launch))
 
-    def close(self, group: Group) -> None:
+    def close_group(self, group: Group) -> None:
         """Let the workers of `group` exit, and note for the user a worker that had to be killed."""
-        with self.counted("ending"):
-            has_exited = group.close()
+        with self.time_phase("ending"):
+            has_exited = group.close_gracefully()
         if not has_exited:
             self.on_note(
                 f"the worker of launch {group.launch} did not end by itself and was killed"
@@ -135,8 +135,8 @@ class Executor:
             self._groups.pop()
 
     @contextlib.contextmanager
-    def counted(self, phase: str) -> Iterator[None]:
-        """Add the seconds that the body of the `with` takes to `spent_s` of a phase."""
+    def time_phase(self, phase: str) -> Iterator[None]:
+        """Add the seconds that the body of the `with` takes to the phase `phase` in `spent_s`."""
         begin_s = self.clock()
         try:
             yield
@@ -160,9 +160,9 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     second worker ends in this way, too, IncomparableHostsError if the processes of a group have
     different versions or devices, and HostError for any other failure.
     """
-    answer = _probe(starter, executor, _PROBE)
-    if isinstance(answer, Failure) and executor.is_repeated(answer):
-        answer = _probe(starter, executor, _PROBE.again)
+    answer = _probe_once(starter, executor, _PROBE_LAUNCH)
+    if isinstance(answer, Failure) and executor.should_start_again(answer):
+        answer = _probe_once(starter, executor, _PROBE_LAUNCH.again)
     if isinstance(answer, Probe):
         return answer
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
@@ -172,11 +172,14 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
 
 
-def _probe(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
-    group, doing = executor.start(starter, launch), f"looking for devices with {starter.framework}"
-    failure = group.begin(START_TIMEOUT_S, doing)
+def _probe_once(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
+    group, activity = (
+        executor.start(starter, launch),
+        f"looking for devices with {starter.framework}",
+    )
+    failure = group.wait_until_ready(START_TIMEOUT_S, activity)
     if failure is not None:
         return failure
-    answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, doing)
+    answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)
     group.kill()
     return answer

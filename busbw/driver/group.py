@@ -22,7 +22,7 @@ from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
 
-from .logs import failure_of
+from .logs import failure_of_exit
 from .transport import Ending, Exit, Reply, Request, Starter, T, Transport, Worker
 
 # After a process has failed, the other processes are watched for this time: the failure of another
@@ -35,8 +35,13 @@ REFUSAL_GRACE_S = 10.0
 
 # The fields of a Run that must be equal in all processes, and the fields whose largest value is the
 # value of the group.
-_AGREED = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
-_LARGEST = ("compile_s", "peak_memory_bytes", "predicted_memory_bytes", "compiled_memory_bytes")
+_EQUAL_FIELDS = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
+_LARGEST_FIELDS = (
+    "compile_s",
+    "peak_memory_bytes",
+    "predicted_memory_bytes",
+    "compiled_memory_bytes",
+)
 
 
 class Group:
@@ -57,13 +62,13 @@ class Group:
         self.cluster = cluster
         self.starter = starter
         self.members: list[Worker] = []
-        places: Sequence[ClusterMember | None] = (None,)
+        cluster_members: Sequence[ClusterMember | None] = (None,)
         try:
             if cluster != ALONE:
-                places = transport.cluster_members(cluster)
-            for place in places:
-                name = launch if place is None else launch.of_member(f"worker{place.index}")
-                self.members.append(transport.start(starter, name, place))
+                cluster_members = transport.cluster_members(cluster)
+            for member in cluster_members:
+                name = launch if member is None else launch.of_member(f"worker{member.index}")
+                self.members.append(transport.start(starter, name, member))
         except BaseException:
             self.kill()
             raise
@@ -73,50 +78,50 @@ class Group:
         """Whether all processes have ended, so that the group takes no more requests."""
         return not self.members
 
-    def begin(self, timeout_s: float, doing: str = "starting") -> Failure | None:
+    def wait_until_ready(self, timeout_s: float, activity: str = "starting") -> Failure | None:
         """Wait until all workers are ready for requests; return None, or why they are not ready.
 
-        `doing` describes the wait in messages, such as ``starting``.
+        `activity` describes the wait in messages, such as ``starting``.
         """
-        answers = self.ask_each(None, timeout_s, doing)
+        answers = self.ask_each(None, timeout_s, activity)
         return answers if isinstance(answers, Failure) else None
 
-    def ask(self, request: Request[T], timeout_s: float, doing: str) -> T | Failure:
+    def ask(self, request: Request[T], timeout_s: float, activity: str) -> T | Failure:
         """Send a request to all processes, and return the reply of the group.
 
         The reply of the group is merged from the replies of its processes, see `merge_replies`.
         Returns a Failure if any process failed, or if all processes have not replied within
         `timeout_s` seconds. The group can be used again after a Failure if each process replied
-        with a Failure; otherwise the group `is_over`. `doing` describes the request in messages,
+        with a Failure; otherwise the group `is_over`. `activity` describes the request in messages,
         such as ``measuring CASE``.
         """
-        answers = self.ask_each(request, timeout_s, doing)
+        answers = self.ask_each(request, timeout_s, activity)
         if isinstance(answers, Failure):
             return answers
-        answer: T | Failure = merge(answers, self.launch)
+        answer: T | Failure = merge_replies(answers, self.launch)
         have_refused = all(isinstance(answer, Failure) for answer in answers)
         if isinstance(answer, Failure) and not have_refused:
             self.kill()
         return answer
 
     def ask_each(
-        self, request: Request[T] | None, timeout_s: float, doing: str
+        self, request: Request[T] | None, timeout_s: float, activity: str
     ) -> Sequence[T | Failure] | Failure:
         """Send a request to all processes, and return their replies in the order of members.
 
         If `request` is None, nothing is sent, and the first reply of a worker is awaited, with
-        which it says that it is ready. `doing` describes the request in messages. Returns a single
-        Failure, after killing all processes, if a process ended or if not all processes replied
-        within `timeout_s` seconds. The message names the process if the group has several.
+        which it says that it is ready. `activity` describes the request in messages. Returns a
+        single Failure, after killing all processes, if a process ended or if not all processes
+        replied within `timeout_s` seconds. The message names the process if the group has several.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.kill)
-            answers = self._exchange(request, timeout_s, doing)
+            answers = self._collect_replies(request, timeout_s, activity)
             if not isinstance(answers, Failure):
                 stack.pop_all()
             return answers
 
-    def close(self) -> bool:
+    def close_gracefully(self) -> bool:
         """Let all processes exit by themselves, and tell whether all of them did.
 
         A process that does not exit within its grace period is killed.
@@ -126,7 +131,7 @@ class Group:
             # when all of its processes end.
             for member in self.members:
                 member.end(Ending.CLOSE)
-            exits = [member.finish(Ending.CLOSE) for member in self.members]
+            exits = [member.end_and_wait(Ending.CLOSE) for member in self.members]
         finally:
             self.kill()
         return all(end.exit_code is not None for end in exits)
@@ -145,23 +150,24 @@ class Group:
         while self.members:
             self.members.pop().wait()
 
-    def _exchange(
-        self, request: Request[Any] | None, timeout_s: float, doing: str
+    def _collect_replies(
+        self, request: Request[Any] | None, timeout_s: float, activity: str
     ) -> Sequence[Any] | Failure:
+        """Send a request and return the replies, as `ask_each` does, but kill no process."""
         deadline_s = time.monotonic() + timeout_s
         for member in self.members:
             member.send(request)
         answers: dict[int, Any] = {}
         while len(answers) < len(self.members):
-            seen = self._watch(range(len(self.members)), deadline_s)
+            seen = self._wait_for_replies(range(len(self.members)), deadline_s)
             causes = {index: end for index, end in seen.items() if isinstance(end, Exit)}
             # The deadline also holds for a member that sends parts of a reply without end.
             is_late = not seen or time.monotonic() >= deadline_s
             if causes or (is_late and _has_failure(answers)):
-                return self._cause(causes or answers, doing)
+                return self._find_cause(causes or answers, activity)
             if is_late:
                 silent = [index for index in range(len(self.members)) if index not in answers]
-                return self._time_out(self._stopped(silent) or silent, doing)
+                return self._timeout_failure(self._stopped_members(silent) or silent, activity)
             answers |= {
                 index: reply.answer for index, reply in seen.items() if isinstance(reply, Reply)
             }
@@ -171,7 +177,9 @@ class Group:
                 deadline_s = min(deadline_s, time.monotonic() + REFUSAL_GRACE_S)
         return [answers[index] for index in sorted(answers)]
 
-    def _watch(self, indices: Iterable[int], end_s: float) -> dict[int, Reply | Exit | None]:
+    def _wait_for_replies(
+        self, indices: Iterable[int], end_s: float
+    ) -> dict[int, Reply | Exit | None]:
         """Wait until one of the members `indices` can be read, and return what was read by index.
 
         The value is None for a part of a reply. Returns an empty dictionary if no member could be
@@ -185,52 +193,56 @@ class Group:
         ready = poll.poll(1000 * max(0.0, end_s - time.monotonic()))
         return {watched[fd]: self.members[watched[fd]].receive() for fd, _ in ready}
 
-    def _cause(self, causes: Mapping[int, Any], doing: str) -> Failure:
+    def _find_cause(self, causes: Mapping[int, Any], activity: str) -> Failure:
         """Return the failure of the process that probably made the other processes end.
 
         `causes` are the replies and ends seen so far, by the index of the process. The processes
         that still run are watched for a short time, because the cause may be seen later than its
-        effects. `doing` describes the request in messages.
+        effects. `activity` describes the request in messages.
         """
         causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
         watched = {*range(len(self.members))} - {*causes}
         end_s = time.monotonic() + CAUSE_GRACE_S
         while watched and time.monotonic() < end_s:
-            for index, seen in self._watch(watched, end_s).items():
+            for index, seen in self._wait_for_replies(watched, end_s).items():
                 watched.discard(index)
                 answer = seen.answer if isinstance(seen, Reply) else seen
                 if isinstance(answer, Exit | Failure):
                     causes[index] = answer
         others = [index for index in range(len(self.members)) if index not in causes]
-        if stopped := self._stopped(others):
+        if stopped := self._stopped_members(others):
             # A process that a signal stopped does not end. The other processes ended because the
             # framework told them that it does not hear from the stopped process.
-            return self._time_out(stopped, doing)
-        index = min(causes, key=lambda index: _rank_of_cause(causes[index]))
-        return self._failure([index], causes[index], doing)
+            return self._timeout_failure(stopped, activity)
+        index = min(causes, key=lambda index: _cause_order(causes[index]))
+        return self._member_failure([index], causes[index], activity)
 
-    def _stopped(self, indices: Iterable[int]) -> list[int]:
+    def _stopped_members(self, indices: Iterable[int]) -> list[int]:
         """Return the indices, among `indices`, of processes that a signal has stopped."""
         return [index for index in indices if self.members[index].is_stopped]
 
-    def _time_out(self, indices: Sequence[int], doing: str) -> Failure:
+    def _timeout_failure(self, indices: Sequence[int], activity: str) -> Failure:
         """End the first of the members that did not reply, and return the failure of all of them.
 
         The failure has the stack that the first member printed.
         """
-        return self._failure(indices, self.members[indices[0]].finish(Ending.STACK), doing)
+        return self._member_failure(
+            indices, self.members[indices[0]].end_and_wait(Ending.STACK), activity
+        )
 
-    def _failure(self, indices: Sequence[int], end: Exit | Failure, doing: str) -> Failure:
+    def _member_failure(
+        self, indices: Sequence[int], end: Exit | Failure, activity: str
+    ) -> Failure:
         """Return the failure of the first member of `indices`, with a message that names them all.
 
         `end` is how the first member ended, or the Failure with which it replied.
         """
         if isinstance(end, Exit):
-            end = failure_of(end, self.members[indices[0]].launch, doing)
-        names = ", ".join(self._name(index) for index in indices)
+            end = failure_of_exit(end, self.members[indices[0]].launch, activity)
+        names = ", ".join(self._member_name(index) for index in indices)
         return replace(end, message=f"{names}: {end.message}") if names else end
 
-    def _name(self, index: int) -> str:
+    def _member_name(self, index: int) -> str:
         name = "" if self.cluster == ALONE else f"worker {index}"
         return " on ".join(filter(None, (name, self.members[index].host)))
 
@@ -239,7 +251,7 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
     return any(isinstance(answer, Failure) for answer in answers.values())
 
 
-def _rank_of_cause(end: Exit | Failure) -> int:
+def _cause_order(end: Exit | Failure) -> int:
     """Return a sort key with which the end that probably caused the other ends comes first.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
@@ -251,7 +263,7 @@ def _rank_of_cause(end: Exit | Failure) -> int:
     return 1 if end.exit_code is not None and end.exit_code < 0 else 2
 
 
-def merge(answers: Sequence[Any], launch: LaunchId) -> Any:
+def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
     """Merge the replies of all processes into the reply of the group, of the launch `launch`.
 
     Returns a Failure if one of the replies is a Failure, or if the processes disagree.
@@ -264,19 +276,20 @@ def merge(answers: Sequence[Any], launch: LaunchId) -> Any:
         return _merge_runs(answers, launch)
     if isinstance(first, Probe):
         return _merge_probes(answers, launch)
-    return first if all(answer == first for answer in answers) else _disagree("answers", launch)
+    return first if all(answer == first for answer in answers) else _disagreement("answers", launch)
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
-    for name in _AGREED:
+    """Return the Run of the group, or a Failure if the processes disagree on a field."""
+    for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
-            return _disagree(name, launch)
-    largest: dict[str, Any] = {name: _largest(runs, name) for name in _LARGEST}
+            return _disagreement(name, launch)
+    largest: dict[str, Any] = {name: _largest_field(runs, name) for name in _LARGEST_FIELDS}
     values_checked = sum(run.values_checked for run in runs)
     return replace(runs[0], launch=launch, values_checked=values_checked, **largest)
 
 
-def _largest(values: Sequence[object], name: str) -> Any:
+def _largest_field(values: Sequence[object], name: str) -> Any:
     """Return the largest value of the field `name`; None if it is None in all values."""
     fields = (getattr(value, name) for value in values)
     return max((field for field in fields if field is not None), default=None)
@@ -287,24 +300,24 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
     Returns a Failure of the kind WRONG_WORLD if versions or devices differ between processes.
     """
-    first = _features(probes[0])
+    first = _probe_features(probes[0])
     for index, probe in enumerate(probes):
-        features = _features(probe)
+        features = _probe_features(probe)
         names = [name for name in first | features if first.get(name) != features.get(name)]
         if names:
             message = (
-                f"process {index}{_hosts(probe)} has {_text(features, names)}, "
-                f"process 0{_hosts(probes[0])} {_text(first, names)}"
+                f"process {index}{_hosts_text(probe)} has {_features_text(features, names)}, "
+                f"process 0{_hosts_text(probes[0])} {_features_text(first, names)}"
             )
             return Failure(kind=FailureKind.WRONG_WORLD, message=message, launch=launch)
     return replace(
         probes[0],
-        least_memory_bytes=_largest(probes, "least_memory_bytes"),
+        least_memory_bytes=_largest_field(probes, "least_memory_bytes"),
         hosts=tuple(host for probe in probes for host in probe.hosts),
     )
 
 
-def _features(probe: Probe) -> dict[str, object]:
+def _probe_features(probe: Probe) -> dict[str, object]:
     """Return what must be equal in all processes: versions and properties of devices, by name."""
     devices = {
         f"{devices.device.value} {name}": value
@@ -314,14 +327,15 @@ def _features(probe: Probe) -> dict[str, object]:
     return {**probe.versions, **devices}
 
 
-def _text(features: Mapping[str, object], names: Sequence[str]) -> str:
+def _features_text(features: Mapping[str, object], names: Sequence[str]) -> str:
     return ", ".join(f"{name} {features.get(name, 'missing')}" for name in names)
 
 
-def _hosts(probe: Probe) -> str:
+def _hosts_text(probe: Probe) -> str:
     return f" ({', '.join(probe.hosts)})" if probe.hosts else ""
 
 
-def _disagree(subject: str, launch: LaunchId) -> Failure:
+def _disagreement(subject: str, launch: LaunchId) -> Failure:
+    """Return the failure of a launch whose processes replied with different values of `subject`."""
     message = f"the processes disagree on {subject}"
     return Failure(kind=FailureKind.CRASHED, message=message, launch=launch)

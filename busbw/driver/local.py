@@ -27,7 +27,7 @@ from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
 from . import logs, pids
-from .bundle import Bundle, Folder
+from .bundle import Bundle, PrivateFolder
 from .transport import Ending, Exit, HostError, Hosts, Starter, Transport, Worker
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
@@ -42,7 +42,7 @@ _READ_BYTES = 65536
 # The program asks the kernel to kill its process when the parent's thread ends, and then becomes
 # the command in its arguments. Python ignores SIGPIPE and SIGXFSZ when it starts, and the command
 # would inherit this, so both signals are reset.
-_TIED = """
+_TIED_CODE = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
 PR_SET_PDEATHSIG = 1
@@ -63,7 +63,7 @@ _INTERPRETER_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 
 # Variables that name hosts to which gRPC connects without a proxy. gRPC reads the first of them
 # that is set.
-_WITHOUT_PROXY = ("no_grpc_proxy", "no_proxy", "NO_PROXY")
+_PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy", "NO_PROXY")
 
 _CONNECT_S = 1.0
 
@@ -74,7 +74,7 @@ _REMEDIES = {
 }
 
 
-def environment_of(
+def worker_environment(
     starter: Starter, base: Mapping[str, str], member: ClusterMember | None = None
 ) -> dict[str, str]:
     """Return the environment variables of a worker: those of `base`, changed as `starter` says.
@@ -87,25 +87,25 @@ def environment_of(
     removed = {*starter.unset, *(_INTERPRETER_VARIABLES if is_foreign else ())}
     kept = {name: value for name, value in base.items() if name not in removed}
     environment = {**starter.defaults, **kept, **starter.environment}
-    environment |= without_proxy(environment, member.host_names if member is not None else ())
+    environment |= proxy_exception(environment, member.host_names if member is not None else ())
     environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
 
 
-def without_proxy(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
+def proxy_exception(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
     """Return the variable to add to `environment` so that gRPC connects to `hosts` directly.
 
     The processes of a group find each other by gRPC, which would use the proxy of `http_proxy` even
     for the loopback interface. The variable also lists the hosts that the user has excluded from
     the proxy. Returns an empty dictionary without hosts.
     """
-    listed = [environment[name] for name in _WITHOUT_PROXY if environment.get(name)]
-    return {_WITHOUT_PROXY[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
+    listed = [environment[name] for name in _PROXY_EXCEPTIONS if environment.get(name)]
+    return {_PROXY_EXCEPTIONS[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
 
 
-def child(
+def start_child(
     command: Sequence[str],
     streams: tuple[int, int, int],
     environment: Mapping[str, str],
@@ -126,7 +126,7 @@ def child(
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        tied_to(os.getpid(), command),
+        command_tied_to(os.getpid(), command),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -136,7 +136,7 @@ def child(
     )
 
 
-def tied_to(parent: int, command: Sequence[str]) -> list[str]:
+def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
     """Return a command line that runs `command` in a process that ends with its parent.
 
     `parent` is the id of the parent's process. The process asks the kernel to kill it when the
@@ -144,7 +144,7 @@ def tied_to(parent: int, command: Sequence[str]) -> list[str]:
     process exits with code 1. A `preexec_fn` of `subprocess` would have the same effect, but Python
     then also runs functions that libraries registered for a fork, and JAX's function warns.
     """
-    return [sys.executable, "-I", "-S", "-c", _TIED, str(parent), *command]
+    return [sys.executable, "-I", "-S", "-c", _TIED_CODE, str(parent), *command]
 
 
 class LocalWorker(Worker):
@@ -158,26 +158,26 @@ class LocalWorker(Worker):
     def __init__(
         self,
         starter: Starter,
-        folder: Folder,
+        folder: PrivateFolder,
         launch: LaunchId,
         member: ClusterMember | None = None,
     ) -> None:
         super().__init__(launch)
-        self._kill_s = math.inf
+        self._kill_at_s = math.inf
         self._is_hung = False
         self._exit: Exit | None = None
         self._log = folder.log_path(f"{launch}.{starter.framework}")
         self._log.touch()
-        self._begin_log()
+        self._mark_log()
         # Temporary files of a worker that is killed are removed with the folder.
-        temporary = {"TMPDIR": str(folder.temporary)}
-        self._environment = {**environment_of(starter, os.environ, member), **temporary}
+        temporary = {"TMPDIR": str(folder.temporary_folder)}
+        self._environment = {**worker_environment(starter, os.environ, member), **temporary}
         self._socket, worker_socket = socket.socketpair()
         descriptor = worker_socket.fileno()
         try:
             with worker_socket, self._log.open("ab") as log:
-                self._process = child(
-                    _command_of(starter, folder, launch, member, descriptor),
+                self._process = start_child(
+                    _worker_command(starter, folder, launch, member, descriptor),
                     (subprocess.DEVNULL, log.fileno(), log.fileno()),
                     self._environment,
                     (descriptor,),
@@ -206,8 +206,8 @@ class LocalWorker(Worker):
     def write(self, line: bytes) -> None:
         # While the worker is ending, its log may already have the reason for its end, which must
         # not be skipped.
-        if self._kill_s == math.inf:
-            self._begin_log()
+        if self._kill_at_s == math.inf:
+            self._mark_log()
             # No error is raised here: `read` notices the end of a worker, with its exit code, and a
             # worker that does not read its requests does not reply in time.
             with contextlib.suppress(ConnectionError, BlockingIOError):
@@ -225,11 +225,11 @@ class LocalWorker(Worker):
             self._is_hung = True
             # A stopped process prints no stack.
             grace_s = 0.0 if self.is_stopped else STACK_GRACE_S
-        self._kill_s = min(self._kill_s, time.monotonic() + grace_s)
+        self._kill_at_s = min(self._kill_at_s, time.monotonic() + grace_s)
         if ending is Ending.STACK:
-            self._signal(os.kill, signal.SIGUSR1)
+            self._send_signal(os.kill, signal.SIGUSR1)
         elif ending is Ending.KILL:
-            self._signal(os.killpg, signal.SIGKILL)
+            self._send_signal(os.killpg, signal.SIGKILL)
         # The worker exits by itself when its requests end.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -237,7 +237,7 @@ class LocalWorker(Worker):
     def wait(self) -> Exit:
         if self._exit is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(max(0.0, self._kill_s - time.monotonic()))
+                self._process.wait(max(0.0, self._kill_at_s - time.monotonic()))
             self._is_hung = self._is_hung or self._process.returncode is None
             self._exit = self._reap()
         return self._exit
@@ -251,30 +251,32 @@ class LocalWorker(Worker):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         code = self._process.wait()
-        log = log_text(self._log, self._log_begin, self._environment)
+        log = public_log_text(self._log, self._log_start_byte, self._environment)
         return Exit(
             exit_code=None if self._is_hung else code,
             log=log[-LOG_CHARACTERS:],
-            reason=logs.reason(log),
+            reason=logs.reason_in_log(log),
             oom_kills=oom_kill_count() - self._oom_kills,
-            pids_max=pids.least_limit() if pids.refused_count() > self._refused else None,
+            pids_max=pids.least_pids_limit()
+            if pids.refused_start_count() > self._refused_count
+            else None,
         )
 
-    def _signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
+    def _send_signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
         # After the process was waited for, its id may belong to another process.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 send(self.pid, number)
 
-    def _begin_log(self) -> None:
+    def _mark_log(self) -> None:
         """Remember the size of the log and the kernel's counts, to report only what comes later."""
-        self._log_begin = self._log.stat().st_size
-        self._oom_kills, self._refused = oom_kill_count(), pids.refused_count()
+        self._log_start_byte = self._log.stat().st_size
+        self._oom_kills, self._refused_count = oom_kill_count(), pids.refused_start_count()
 
 
-def _command_of(
+def _worker_command(
     starter: Starter,
-    folder: Folder,
+    folder: PrivateFolder,
     launch: LaunchId,
     member: ClusterMember | None,
     descriptor: int,
@@ -304,7 +306,7 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     return int(counts.get("oom_kill", 0))
 
 
-def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
+def public_log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
     """Return the text of the log `path` from the byte `begin` on, at most its last MiB.
 
     Secrets in the `environment` of the process that wrote the log and the user's home directory are
@@ -317,7 +319,9 @@ def log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ
 
 
 @contextlib.contextmanager
-def alone(wait_s: float, on_wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
+def lock_this_machine(
+    wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
+) -> Iterator[None]:
     """Keep other sessions from measuring on this machine during the body of the `with`.
 
     If another session is measuring, `on_wait` is called with its process, such as ``pid 1234,
@@ -353,15 +357,15 @@ class LocalTransport(Transport):
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 # The session turns this error into a sentence on the limit of open files.
                 raise
-            limit = pids.least_limit()
+            limit = pids.least_pids_limit()
             most = "" if limit is None else f"; pids.max is {limit}"
             text = f"a worker cannot be started on this host ({error.strerror}){most}"
             raise HostError(text) from error
 
 
-def transport_of(hosts: Hosts | None, bundle: Bundle) -> Transport:
+def transport_for(hosts: Hosts | None, bundle: Bundle) -> Transport:
     """Return the transport that starts workers on `hosts`, or on this host if `hosts` is None."""
-    return LocalTransport(bundle) if hosts is None else hosts.transport(bundle)
+    return LocalTransport(bundle) if hosts is None else hosts.make_transport(bundle)
 
 
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ REASON_CHARACTERS = 300
 
 # The line that a library, the compiler, the C++ or C run time, or the loader writes when it ends a
 # process. The first such line of a log has the cause; later ones are consequences.
-_FATAL = re.compile(
+_FATAL_LINE = re.compile(
     r"""
     ^F\d{4}\ [\d:.]+\ +\d+\ \S+\]       # Abseil: F1128 00:21:15.676642   26247 client.h:80] ...
     | ^[\d-]+\ [\d:.]+:\ F\ \S+\]       # TensorFlow: 2026-11-28 00:21:15.676642: F tensor.cc:1] ...
@@ -41,23 +41,25 @@ _FATAL = re.compile(
 )
 _PYTHON_FATAL = re.compile(r"^Fatal Python error: ")
 _TRACEBACK = "Traceback (most recent call last):\n"
-_THREAD = re.compile(
+_THREAD_LINE = re.compile(
     r"^(?:(?P<current>Current t)|T)hread 0x\w+ .*\(most recent call first\):$", re.MULTILINE
 )
-_FRAME = re.compile(r' *File "(?:.*/)?(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)')
+_FRAME_LINE = re.compile(
+    r' *File "(?:.*/)?(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)'
+)
 # The date, the time and the thread at the beginning of a line differ between launches, so they are
 # removed: equal reasons must be equal texts.
-_PREFIX = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
+_LINE_PREFIX = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
 # A framework whose allocator fails may abort or crash with SIGSEGV. Its log then has such words.
 _OUT_OF_MEMORY = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
 )
 
 
-def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
+def failure_of_exit(end: Exit, launch: LaunchId, activity: str) -> Failure:
     """Return the failure of the launch whose worker ended as `end` says.
 
-    `doing` is what the worker did, for the message, such as ``measuring CASE``.
+    `activity` is what the worker did, for the message, such as ``measuring CASE``.
     """
     kind, text, detected = _classify(end)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
@@ -68,7 +70,7 @@ def failure_of(end: Exit, launch: LaunchId, doing: str) -> Failure:
         reason = f"; pids.max ({end.pids_max} processes and threads) was reached{reason}"
     return Failure(
         kind=kind,
-        message=f"{text} while {doing}{reason}",
+        message=f"{text} while {activity}{reason}",
         launch=launch,
         exit_code=end.exit_code,
         log=end.log,
@@ -111,20 +113,20 @@ def _signal_name(number: int) -> str:
     return names.get(number, f"signal {number}")
 
 
-def reason(log: str) -> str:
+def reason_in_log(log: str) -> str:
     """Return the line of `log` that says why its process ended.
 
     The first of these that the log has is returned: the first line of a fatal error, the exception
     of the last traceback, the function in which the current thread of Python was, the last line. In
     a long line `` ... `` replaces the middle. Returns an empty text for an empty log.
     """
-    line = _PREFIX.sub("", _line(log)).strip()
+    line = _LINE_PREFIX.sub("", _reason_line(log)).strip()
     half = REASON_CHARACTERS // 2
     return line if len(line) <= REASON_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
 
 
-def _line(log: str) -> str:
-    if fatal := _first_line(_FATAL, log):
+def _reason_line(log: str) -> str:
+    if fatal := _first_matching_line(_FATAL_LINE, log):
         return fatal
     _, is_traceback, frames = log.rpartition(_TRACEBACK)
     # The lines on the frames of a traceback are indented; the line of the exception is not.
@@ -132,12 +134,12 @@ def _line(log: str) -> str:
     if is_traceback and raised:
         return raised[0]
     place = _innermost_call(log)
-    if fatal := _first_line(_PYTHON_FATAL, log):
+    if fatal := _first_matching_line(_PYTHON_FATAL, log):
         return f"{fatal} {place}"
     return place or log.strip().rpartition("\n")[2]
 
 
-def _first_line(pattern: re.Pattern[str], log: str) -> str:
+def _first_matching_line(pattern: re.Pattern[str], log: str) -> str:
     return next((line for line in log.splitlines() if pattern.search(line)), "")
 
 
@@ -146,9 +148,9 @@ def _innermost_call(log: str) -> str:
 
     Such as ``in wait (threading.py, line 12)``; empty if the log has no such stack.
     """
-    threads = list(_THREAD.finditer(log))
+    threads = list(_THREAD_LINE.finditer(log))
     if not threads:
         return ""
     current = next((thread for thread in threads if thread["current"]), threads[-1])
-    frame = _FRAME.match(log, current.end() + 1)
+    frame = _FRAME_LINE.match(log, current.end() + 1)
     return f"in {frame['function']} ({frame['file']}, line {frame['line']})" if frame else ""

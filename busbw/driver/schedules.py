@@ -24,10 +24,10 @@ from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Pace, 
 from busbw.model.machine import EnvironmentKey
 
 # The type of the reply by the name of the request. The reply to each of them can also be a Failure.
-_KINDS: Mapping[str, type] = {
+_REPLY_TYPES: Mapping[str, type] = {
     "measure": Run,
     "open": bool,
-    "turn": bool,
+    "sample": bool,
     "close": Run,
     "release": NoneType,
 }
@@ -55,16 +55,17 @@ class Stack:
 class Progress:
     """How far the schedule is at the moment before `case` is measured.
 
-    `pass_number` counts the rounds from 1 on, and `passes` is the number of rounds that are planned
-    so far. `done` of `total` measurements of cases have ended. `remaining_s` is the estimated time
-    of the other measurements, None before the first measurement has ended.
+    `round_number` counts the rounds from 1 on, and `rounds` is the number of rounds that are
+    planned so far. `measured_count` of `planned_count` measurements of cases have ended.
+    `remaining_s` is the estimated time of the other measurements, None before the first measurement
+    has ended.
     """
 
-    pass_number: int
-    passes: int
+    round_number: int
+    rounds: int
     case: Case
-    done: int
-    total: int
+    measured_count: int
+    planned_count: int
     remaining_s: float | None
 
 
@@ -77,8 +78,8 @@ class Schedule:
         cases: The cases, each with the key of the environment on which it was resolved.
         plan: How many rounds and samples to measure, and the seed of the random order.
         stacks: The candidate, or the reference and the candidate to interleave.
-        shared: Whether two workers can use the devices at the same time. Otherwise two stacks are
-            launched one after the other.
+        can_overlap: Whether two workers can use the devices at the same time. Otherwise two stacks
+            are launched one after the other.
         on_progress: Is called before each measurement of a case.
         observers: Are called with each case after it was measured, and with None before the first
             case of a launch.
@@ -89,17 +90,17 @@ class Schedule:
     cases: Mapping[Case, EnvironmentKey]
     plan: Plan
     stacks: Mapping[Side, Stack]
-    shared: bool = False
+    can_overlap: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
     observers: Sequence[Callable[[Case | None], None]] = ()
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
-    _number: int = 0
-    _last: int = 0
-    _launched: int = 0
-    _to_launch: int = 0
-    _done: list[Case] = field(default_factory=list)
-    _planned: list[Case] = field(default_factory=list)
-    _previous: Group | None = None
+    _round: int = 0
+    _last_round: int = 0
+    _launch_count: int = 0
+    _planned_launch_count: int = 0
+    _measured_cases: list[Case] = field(default_factory=list)
+    _planned_cases: list[Case] = field(default_factory=list)
+    _previous_group: Group | None = None
     _large_first: bool = False
     _shuffler: random.Random = field(init=False)
 
@@ -108,23 +109,23 @@ class Schedule:
 
     def run(self) -> None:
         """Measure all cases in as many rounds as the plan has."""
-        self.passes(tuple(self.cases), self.plan.launches)
+        self.run_rounds(tuple(self.cases), self.plan.launches)
 
-    def passes(self, cases: Sequence[Case], passes: int) -> None:
-        """Measure `cases` in additional rounds, as many as `passes`.
+    def run_rounds(self, cases: Sequence[Case], rounds: int) -> None:
+        """Measure `cases` in additional rounds, as many as `rounds`.
 
         No worker is left running at the end, even after an error.
         """
         # If two workers cannot use the devices at the same time, each stack has its own launches.
-        times = passes * (1 if self.shared else len(self.stacks))
-        self._planned += [*cases] * times
-        self._to_launch += len({case.framework for case in cases}) * times
-        self._last = self._number + passes
+        times = rounds * (1 if self.can_overlap else len(self.stacks))
+        self._planned_cases += [*cases] * times
+        self._planned_launch_count += len({case.framework for case in cases}) * times
+        self._last_round = self._round + rounds
         with self.executor:
-            for _ in range(passes):
-                self._number += 1
-                self._one_pass(cases)
-            self._close_previous()
+            for _ in range(rounds):
+                self._round += 1
+                self._run_round(cases)
+            self._close_previous_group()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
         """Return the runs and failures of each case so far, for one of the stacks."""
@@ -142,7 +143,7 @@ class Schedule:
     def _is_paired(self) -> bool:
         return len(self.stacks) > 1
 
-    def _one_pass(self, cases: Sequence[Case]) -> None:
+    def _run_round(self, cases: Sequence[Case]) -> None:
         """Launch each framework once for each stack, one framework after the other.
 
         With the stacks A and B the orders of successive rounds are A B, B A, B A, A B, and so on.
@@ -150,43 +151,43 @@ class Schedule:
         launch, so that large cases of successive launches follow each other.
         """
         sides = tuple(self.stacks)
-        order = sides if self._number % 4 < 2 else sides[::-1]
+        order = sides if self._round % 4 < 2 else sides[::-1]
         frameworks = sorted({case.framework for case in cases})
         self._shuffler.shuffle(frameworks)
         for framework in frameworks:
             selected = [case for case in cases if case.framework == framework]
-            ordered = shuffled(selected, self._shuffler, large_first=self._large_first)
-            for sides_of_launch in [order] if self.shared else [(side,) for side in order]:
-                self._launch(framework, ordered, sides_of_launch)
+            ordered = shuffle_cases(selected, self._shuffler, large_first=self._large_first)
+            for sides_of_launch in [order] if self.can_overlap else [(side,) for side in order]:
+                self._run_launch(framework, ordered, sides_of_launch)
             self._large_first = not (self._is_paired or self._large_first)
 
-    def _launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
+    def _run_launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
         """Measure all `cases` of a framework with the stacks `sides`.
 
         If a worker dies, new workers measure the remaining cases. If the workers cannot be started,
-        each remaining case gets the failure. If a single stack is measured and `shared` is true, a
-        worker exits only after the worker of the next launch is ready, so that the next worker gets
-        the memory that the first worker releases.
+        each remaining case gets the failure. If a single stack is measured and `can_overlap` is
+        true, a worker exits only after the worker of the next launch is ready, so that the next
+        worker gets the memory that the first worker releases.
         """
-        self._launched += 1
+        self._launch_count += 1
         attempt = 0
         while cases:
             attempt += 1
-            groups, failed = self._start(framework, sides, attempt)
-            self._close_previous()
+            groups, failed = self._start_groups(framework, sides, attempt)
+            self._close_previous_group()
             for side, failure in failed.items():
                 for case in cases:
-                    self._keep(side, case, failure)
+                    self._add_result(side, case, failure)
             if failed:
-                self._done += cases
-            cases = () if failed else self._measure(groups, cases)
+                self._measured_cases += cases
+            cases = () if failed else self._measure_cases(groups, cases)
             for group in groups.values():
-                if self.shared and not (self._is_paired or cases or group.is_over):
-                    self._previous = group
+                if self.can_overlap and not (self._is_paired or cases or group.is_over):
+                    self._previous_group = group
                 else:
-                    self.executor.close(group)
+                    self.executor.close_group(group)
 
-    def _start(
+    def _start_groups(
         self, framework: str, sides: Sequence[Side], attempt: int
     ) -> tuple[Mapping[Side, Group], Mapping[Side, Failure]]:
         """Start the workers of all `sides` at the same time, and wait until they are ready.
@@ -195,50 +196,52 @@ class Schedule:
         groups by side, and the failure of the first side that did not become ready, if any.
         """
         groups: dict[Side, Group] = {}
-        with self.executor.counted("starting"):
+        with self.executor.time_phase("starting"):
             for side in sides:
                 launch = LaunchId(
-                    pass_number=self._number,
+                    round_number=self._round,
                     framework=framework,
                     part=side.value if self._is_paired else "",
                     attempt=attempt,
                 )
                 groups[side] = self.executor.start(self.stacks[side].starters[framework], launch)
             for side in sides:
-                begun = self.executor.begin(groups[side])
+                begun = self.executor.wait_until_ready(groups[side])
                 if isinstance(begun, Failure):
                     return groups, {side: begun}
                 groups[side] = begun
         return groups, {}
 
-    def _measure(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
+    def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
         """Measure `cases` until a worker dies; return the cases that were not measured."""
-        self._observe(None)
+        self._notify_observers(None)
         for index, case in enumerate(cases):
-            self._report(case)
-            is_interleaved = len(groups) > 1 and bytes_of(case) < LARGE_BYTES
-            measure = self._measure_interleaved if is_interleaved else self._measure_in_a_row
-            with self.executor.counted("measuring"):
+            self._report_progress(case)
+            is_interleaved = len(groups) > 1 and total_payload_bytes(case) < LARGE_BYTES
+            measure = (
+                self._measure_interleaved if is_interleaved else self._measure_sides_separately
+            )
+            with self.executor.time_phase("measuring"):
                 measure(groups, case)
-            self._observe(case)
-            self._done.append(case)
+            self._notify_observers(case)
+            self._measured_cases.append(case)
             if any(group.is_over for group in groups.values()):
                 return cases[index + 1 :]
         return ()
 
-    def _observe(self, case: Case | None) -> None:
+    def _notify_observers(self, case: Case | None) -> None:
         for observe in self.observers:
             observe(case)
 
-    def _measure_in_a_row(self, groups: Mapping[Side, Group], case: Case) -> None:
+    def _measure_sides_separately(self, groups: Mapping[Side, Group], case: Case) -> None:
         """Measure a case completely with one stack, and then with the other stack, if any.
 
         The memory of the first measurement is released before the second measurement.
         """
         for side, group in groups.items():
-            self._ask(side, group, case, "measure")
+            self._send_request(side, group, case, "measure")
             if len(groups) > 1 and not any(group.is_over for group in groups.values()):
-                self._ask(side, group, case, "release")
+                self._send_request(side, group, case, "release")
 
     def _measure_interleaved(self, groups: Mapping[Side, Group], case: Case) -> None:
         """Measure a case with two stacks A and B by samples in the order A B, B A, A B, and so on.
@@ -246,24 +249,24 @@ class Schedule:
         Both stacks are sampled until each has enough samples. After a failure of one stack, the
         other stack is sampled by itself.
         """
-        enough = {
+        has_enough = {
             side: False
             for side, group in groups.items()
-            if isinstance(self._ask(side, group, case, "open"), bool)
+            if isinstance(self._send_request(side, group, case, "open"), bool)
         }
-        order = list(enough)
-        while not all(enough.values()):
-            for side in [side for side in order if side in enough]:
-                answer = self._ask(side, groups[side], case, "turn")
+        order = list(has_enough)
+        while not all(has_enough.values()):
+            for side in [side for side in order if side in has_enough]:
+                answer = self._send_request(side, groups[side], case, "sample")
                 if isinstance(answer, bool):
-                    enough[side] = answer
+                    has_enough[side] = answer
                 else:
-                    del enough[side]
+                    del has_enough[side]
             order.reverse()
-        for side in enough:
-            self._ask(side, groups[side], case, "close")
+        for side in has_enough:
+            self._send_request(side, groups[side], case, "close")
 
-    def _ask(self, side: Side, group: Group, case: Case, name: str) -> Any:
+    def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Any:
         """Send the request `name` for a case, and return the reply.
 
         A Run or a Failure is kept as a result of the case.
@@ -278,29 +281,29 @@ class Schedule:
                 "injection": self.stacks[side].injection,
                 "pace": Pace.from_run(runs[-1]) if runs else None,
             }
-        request: Request[Any] = Request(name, _KINDS[name], values)
+        request: Request[Any] = Request(name, _REPLY_TYPES[name], values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
         if isinstance(answer, Run | Failure):
-            self._keep(side, case, answer)
+            self._add_result(side, case, answer)
         return answer
 
-    def _close_previous(self) -> None:
-        group, self._previous = self._previous, None
+    def _close_previous_group(self) -> None:
+        group, self._previous_group = self._previous_group, None
         if group is not None:
-            self.executor.close(group)
+            self.executor.close_group(group)
 
-    def _keep(self, side: Side, case: Case, result: Run | Failure) -> None:
+    def _add_result(self, side: Side, case: Case, result: Run | Failure) -> None:
         self._results.setdefault((side, case), []).append(result)
 
-    def _report(self, case: Case) -> None:
+    def _report_progress(self, case: Case) -> None:
         self.on_progress(
             Progress(
-                pass_number=self._number,
-                passes=self._last,
+                round_number=self._round,
+                rounds=self._last_round,
                 case=case,
-                done=len(self._done),
-                total=len(self._planned),
-                remaining_s=self._remaining_s() if self._done else None,
+                measured_count=len(self._measured_cases),
+                planned_count=len(self._planned_cases),
+                remaining_s=self._remaining_s() if self._measured_cases else None,
             )
         )
 
@@ -308,20 +311,24 @@ class Schedule:
         """Estimate the seconds that the remaining launches and cases take.
 
         A launch is expected to take the mean time of the launches so far, without their cases. The
-        time of a case is expected to be proportional to its `cost`.
+        time of a case is expected to be proportional to its `relative_cost`.
         """
         spent_s = Counter(self.executor.spent_s)
-        done, planned = (sum(map(cost, cases)) for cases in (self._done, self._planned))
+        done, planned = (
+            sum(map(relative_cost, cases)) for cases in (self._measured_cases, self._planned_cases)
+        )
         case_s = spent_s["measuring"] / done * (planned - done)
-        launch_s = (spent_s["starting"] + spent_s["ending"]) / self._launched
-        return case_s + launch_s * (self._to_launch - self._launched)
+        launch_s = (spent_s["starting"] + spent_s["ending"]) / self._launch_count
+        return case_s + launch_s * (self._planned_launch_count - self._launch_count)
 
 
 LARGE_BYTES = 2**30
-_FIXED_COST = 2**26
+_FIXED_COST_BYTES = 2**26
 
 
-def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: bool) -> list[Case]:
+def shuffle_cases(
+    cases: Sequence[Case], shuffler: random.Random, *, large_first: bool
+) -> list[Case]:
     """Return `cases` in random order, but with the large cases at one end, sorted by size.
 
     If `large_first`, the launch begins with the largest case, otherwise it ends with the largest
@@ -330,19 +337,19 @@ def shuffled(cases: Sequence[Case], shuffler: random.Random, *, large_first: boo
     moment ago is available at once. Memory that a virtual machine has returned to its host comes
     back at half a GiB/s (observed), which would take most of the time of a session.
     """
-    small = [case for case in cases if bytes_of(case) < LARGE_BYTES]
-    large = [case for case in cases if bytes_of(case) >= LARGE_BYTES]
+    small = [case for case in cases if total_payload_bytes(case) < LARGE_BYTES]
+    large = [case for case in cases if total_payload_bytes(case) >= LARGE_BYTES]
     shuffler.shuffle(small)
     shuffler.shuffle(large)
-    large.sort(key=bytes_of, reverse=large_first)
+    large.sort(key=total_payload_bytes, reverse=large_first)
     return large + small if large_first else small + large
 
 
-def bytes_of(case: Case) -> int:
+def total_payload_bytes(case: Case) -> int:
     """Return the bytes of the payload of all ranks together."""
     return case.payload_bytes * case.ranks
 
 
-def cost(case: Case) -> int:
+def relative_cost(case: Case) -> int:
     """Return a number, in bytes, to which the time of measuring a case is about proportional."""
-    return _FIXED_COST + case.payload_bytes
+    return _FIXED_COST_BYTES + case.payload_bytes

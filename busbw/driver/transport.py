@@ -127,14 +127,14 @@ class Exit:
 class Request(Generic[T_co]):
     """A request to a worker, such as ``measure``, with `values` by name.
 
-    The reply to the request has the type `kind`, or is a Failure.
+    The reply to the request has the type `reply_type`, or is a Failure.
     """
 
     name: str
-    kind: type[T_co]
+    reply_type: type[T_co]
     values: Mapping[str, object] = field(default_factory=dict)
 
-    def line(self) -> bytes:
+    def json_line(self) -> bytes:
         """Return the request as a line of JSON."""
         values = {name: wire.to_json(value) for name, value in self.values.items()}
         return json.dumps({"request": self.name, **values}).encode() + b"\n"
@@ -158,9 +158,9 @@ class Worker(ABC):
 
     def __init__(self, launch: LaunchId) -> None:
         self.launch = launch
-        self._kind: type = NoneType
-        self._content = bytearray()
-        self._begin_s = time.monotonic()
+        self._reply_type: type = NoneType
+        self._partial_reply = bytearray()
+        self._sent_at_s = time.monotonic()
 
     def send(self, request: Request[Any] | None) -> None:
         """Send `request` without waiting for the reply, which `receive` reads.
@@ -168,10 +168,10 @@ class Worker(ABC):
         None sends nothing, and expects the first reply of a worker, with which it says that it is
         ready.
         """
-        self._begin_s = time.monotonic()
-        self._kind = NoneType if request is None else request.kind
+        self._sent_at_s = time.monotonic()
+        self._reply_type = NoneType if request is None else request.reply_type
         if request is not None:
-            self.write(request.line())
+            self.write(request.json_line())
 
     def receive(self) -> Reply | Exit | None:
         """Wait for bytes of the worker, and return its reply, or None for a part of a reply.
@@ -181,35 +181,35 @@ class Worker(ABC):
         """
         content = self.read()
         if not content:
-            return self.finish(Ending.CLOSE)
+            return self.end_and_wait(Ending.CLOSE)
         try:
-            return self._reply(content)
+            return self._add_to_reply(content)
         except wire.WireError as error:
             # After an invalid reply no later reply can be trusted.
-            return replace(self.finish(Ending.KILL), exit_code=None, invalid=str(error))
+            return replace(self.end_and_wait(Ending.KILL), exit_code=None, invalid=str(error))
 
-    def finish(self, ending: Ending) -> Exit:
+    def end_and_wait(self, ending: Ending) -> Exit:
         """End the process as `ending` says, wait for it, and return how it ended."""
-        waited_s = time.monotonic() - self._begin_s
+        waited_s = time.monotonic() - self._sent_at_s
         is_stopped = ending is Ending.STACK and self.is_stopped
         self.end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
 
-    def _reply(self, content: bytes) -> Reply | None:
+    def _add_to_reply(self, content: bytes) -> Reply | None:
         """Add `content` to the reply, and return the reply, or None while it is incomplete.
 
         Raises WireError for an invalid reply.
         """
-        self._content += content
-        if len(self._content) > MOST_REPLY_BYTES:
+        self._partial_reply += content
+        if len(self._partial_reply) > MOST_REPLY_BYTES:
             raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
         if b"\n" not in content:
             return None
-        line, _, following = bytes(self._content).partition(b"\n")
-        self._content.clear()
+        line, _, following = bytes(self._partial_reply).partition(b"\n")
+        self._partial_reply.clear()
         if following:
             raise wire.WireError("more than one")
-        return checked_reply(line, self._kind)
+        return parse_reply(line, self._reply_type)
 
     @property
     @abstractmethod
@@ -246,8 +246,8 @@ class Worker(ABC):
         """
 
 
-def checked_reply(line: bytes, kind: type) -> Reply:
-    """Parse the line of a reply, which must have a value of the type `kind` or a Failure.
+def parse_reply(line: bytes, reply_type: type) -> Reply:
+    """Parse the line of a reply, which must have a value of the type `reply_type` or a Failure.
 
     Raises WireError, with the type that was expected, for any other line.
     """
@@ -255,7 +255,7 @@ def checked_reply(line: bytes, kind: type) -> Reply:
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
     name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
-    kinds = {kind.__name__: kind, Failure.__name__: Failure}
+    kinds = {reply_type.__name__: reply_type, Failure.__name__: Failure}
     if name not in kinds:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")
     answer: Any = wire.from_json(kinds[name], value, name)
@@ -304,22 +304,22 @@ class Transport(ABC):
 class HostsTransport(Transport):
     """A transport that starts workers on several hosts.
 
-    `names` are the names of the hosts in the order of their indexes, empty before `join`.
+    `names` are the names of the hosts in the order of their indices, empty before `join`.
     """
 
     names: Sequence[str] = ()
 
     @abstractmethod
-    def for_ranks(self, ranks: Sequence[int]) -> Transport:
-        """Return a transport that starts workers only on the hosts with the indexes `ranks`."""
+    def for_hosts(self, indices: Sequence[int]) -> Transport:
+        """Return a transport that starts workers only on the hosts with these indices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosts:
     """The hosts that options name: their number, and a function that makes their transport.
 
-    The function `transport` takes the folder of a session, whose files are sent to the hosts.
+    The function `make_transport` takes the folder of a session, whose files are sent to the hosts.
     """
 
     count: int
-    transport: Callable[[Bundle], HostsTransport]
+    make_transport: Callable[[Bundle], HostsTransport]

@@ -203,8 +203,8 @@ def _interval(estimate: Estimate) -> tuple[float, float]:
 
 def pair_launches(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
     """Pair the runs of the same round; runs whose round the other side lacks are left out."""
-    by_round = {run.launch.pass_number: run for run in reference}
-    pairs = ((by_round.get(run.launch.pass_number), run) for run in candidate)
+    by_round = {run.launch.round_number: run for run in reference}
+    pairs = ((by_round.get(run.launch.round_number), run) for run in candidate)
     return [(before, later) for before, later in pairs if before is not None]
 
 

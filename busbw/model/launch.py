@@ -69,7 +69,7 @@ class Injection:
 
 # The text of a LaunchId with a number.
 _LAUNCH = re.compile(
-    r"(?P<pass>\d+)\.(?P<framework>[^.]*)"
+    r"(?P<round>\d+)\.(?P<framework>[^.]*)"
     r"(?:\.(?!again\b)(?P<part>[^.\d][^.]*))?(?:\.(?P<attempt>\d+))?"
     r"(?:\.(?P<again>again))?(?:\.(?P<member>[^.]+))?"
 )
@@ -84,7 +84,7 @@ class LaunchId:
     of passes there is only a `name`. As text: ``2.jax.reference``, ``1.jax.3.again``.
     """
 
-    pass_number: int = 0
+    round_number: int = 0
     framework: str = ""
     part: str = ""
     attempt: int = 1
@@ -99,7 +99,7 @@ class LaunchId:
         if match is None:
             return cls(name=text)
         launch = cls(
-            pass_number=int(match["pass"]),
+            round_number=int(match["round"]),
             framework=match["framework"],
             part=match["part"] or "",
             attempt=int(match["attempt"] or 1),
@@ -111,7 +111,7 @@ class LaunchId:
     @property
     def text(self) -> str:
         """As in results, messages and the names of logs; "" for none."""
-        numbered = f"{self.pass_number}.{self.framework}" if self.pass_number else ""
+        numbered = f"{self.round_number}.{self.framework}" if self.round_number else ""
         attempt = str(self.attempt) if self.attempt > 1 else ""
         again = "again" if self.is_again else ""
         words = (self.name, numbered, self.part, attempt, again, self.member)

@@ -119,7 +119,7 @@ class _Measurer:
             cases={job.case: job.key for job in resolved.jobs.values()},
             plan=resolved.plan,
             stacks=stacks,
-            shared=device is Device.CPU,
+            can_overlap=device is Device.CPU,
             on_progress=display.show_progress,
             observers=[observer.observe for observer in self._observers.values()],
         )
@@ -177,7 +177,9 @@ class _Measurer:
             self._display.replace_progress(_rerun_text(specs, rounds, wait_s))
             time.sleep(wait_s)
             waited_s += wait_s
-            self.schedule.passes(tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds)
+            self.schedule.run_rounds(
+                tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds
+            )
 
 
 def _rerun_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:

@@ -67,12 +67,12 @@ class Display:
         """Show the present round and case; a log gets only one line for each round."""
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        text = f"busbw: round {progress.pass_number}/{progress.passes}{left}"
+        text = f"busbw: round {progress.round_number}/{progress.rounds}{left}"
         if self._screen.can_overwrite:
-            count = f"{progress.done + 1}/{progress.total}"
+            count = f"{progress.measured_count + 1}/{progress.planned_count}"
             self._screen.overwrite(f"{text}: {count} {progress.case.name}")
-        elif progress.pass_number != self._last_round:
-            self._last_round = progress.pass_number
+        elif progress.round_number != self._last_round:
+            self._last_round = progress.round_number
             self.write_line(text)
 
     def show_status(self, text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from busbw import extensions
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import alone, transport_of
+from busbw.driver.local import lock_this_machine, transport_for
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
 from busbw.model.case import Spec
 from busbw.model.words import Outcome
@@ -78,7 +78,7 @@ def run_session(
         stack.enter_context(usage_error(HostError))
         bundle = Bundle()
         stack.callback(bundle.remove)
-        transport = transport_of(collected.options.remote, bundle)
+        transport = transport_for(collected.options.remote, bundle)
         session = RunningSession(
             specs=tuple(specs),
             transport=stack.enter_context(contextlib.closing(transport)),
@@ -113,7 +113,7 @@ def run_on_machine(
         display.write_line(f"{waiting} ({holder})")
 
     check_options_before_lock(collected.options, session.specs, executor)
-    with alone(wait_s, report_waiting):
+    with lock_this_machine(wait_s, report_waiting):
         session.transport.join(wait_s)
         session.transport.lock(wait_s, display.write_line)
         # If two processes must share a single GPU, the options change.

@@ -31,7 +31,7 @@ OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
     "measure": "busbw.worker.measure:measure",
     "open": "busbw.worker.measure:open_case",
-    "turn": "busbw.worker.measure:MeasureSession.take_sample",
+    "sample": "busbw.worker.measure:MeasureSession.take_sample",
     "close": "busbw.worker.measure:MeasureSession.close",
     "release": "busbw.worker.measure:MeasureSession.release",
 }

@@ -26,7 +26,9 @@ def observer_of(resolved, executor):
     target = resolved.machine.target
     framework = next(iter(target.sets))
     starter = starter_of(resolved.options, framework, Side.CANDIDATE, device=target.device)
-    group = executor.open(replace(starter, service="load", processes=1), LaunchId(name="load"))
+    group = executor.open_group(
+        replace(starter, service="load", processes=1), LaunchId(name="load")
+    )
     loads = {}
 
     def observe(case):

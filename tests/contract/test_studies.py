@@ -15,7 +15,7 @@ import pytest
 
 from studies.__main__ import NAMES
 from studies.measurements import parse_payloads
-from studies.report import published_rates, table
+from studies.report import published_rates, table_lines
 from tests.contract.docs.pages import ROOT
 from tests.helpers.frameworks import is_stalled
 
@@ -89,7 +89,7 @@ def test_a_study_whose_session_fails_says_why() -> None:
 
 
 def test_a_table_is_aligned_to_the_right_but_for_its_first_column() -> None:
-    assert table(("case", "s"), [["a", "1"], ["b", "2"]]) == [
+    assert table_lines(("case", "s"), [["a", "1"], ["b", "2"]]) == [
         "| case | s |",
         "| --- | ---: |",
         "| a | 1 |",

@@ -134,10 +134,10 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _is_open(results.get(case))}
             if again:
-                passes = Schedule(executor, again, plan, stacks)
-                passes.run()
+                schedule = Schedule(executor, again, plan, stacks)
+                schedule.run()
                 results |= {
-                    measurement.case: _only(measurement) for measurement in passes.measurements()
+                    measurement.case: _only(measurement) for measurement in schedule.measurements()
                 }
     return [results[case] for case in keys]
 

@@ -34,11 +34,13 @@ class Machine:
 
     def lock(self, date: str = "2026-01-31", *, replace: bool = True) -> str:
         """Lock what the interpreter has."""
-        return reference.lock(self.baselines, "fake", self.python, date, replace=replace)
+        return reference.lock_stack(self.baselines, "fake", self.python, date, replace=replace)
 
     def build(self) -> LockedStack:
         """Build what is locked."""
-        return reference.build(self.baselines, "fake", self.python, self.cache, lambda text: None)
+        return reference.build_stack(
+            self.baselines, "fake", self.python, self.cache, lambda text: None
+        )
 
 
 @pytest.fixture(scope="session")

@@ -114,14 +114,14 @@ def answer_of(worker: LocalWorker, request: Request[Any] | None, timeout_s: floa
     while True:
         ready, _, _ = select.select([worker], [], [], max(0.0, end_s - time.monotonic()))
         if not ready:
-            return worker.finish(Ending.STACK)
+            return worker.end_and_wait(Ending.STACK)
         answer = worker.receive()
         if answer is not None:
             return answer
 
 
 def kill(worker: LocalWorker) -> None:
-    worker.finish(Ending.KILL)
+    worker.end_and_wait(Ending.KILL)
 
 
 def await_ready(worker: LocalWorker, timeout_s: float = 60.0) -> None:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.extensions.bisect.criterion import FAILURES, RISK, Criterion, find_criterion
-from busbw.extensions.bisect.progress import Progress, Tested
+from busbw.extensions.bisect.criterion import ERROR_RISK, FAILURES, Criterion, find_criterion
+from busbw.extensions.bisect.progress import Progress, TestedRelease
 from busbw.extensions.bisect.releases import Environments
-from busbw.extensions.bisect.search import Span, Status, search
-from busbw.extensions.bisect.sessions import Sessions
+from busbw.extensions.bisect.search import SearchResult, Status, search_releases
+from busbw.extensions.bisect.sessions import SessionRunner
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import Outcome, plural
 
@@ -19,7 +19,7 @@ from busbw.model.words import Outcome, plural
 _MOST_SESSIONS = 5
 
 
-def report(text: str) -> None:
+def report_progress(text: str) -> None:
     """Print a sentence on the progress to stderr."""
     print(f"busbw: {text}", file=sys.stderr, flush=True)
 
@@ -36,7 +36,7 @@ class Bisection:
     package: str
     releases: Sequence[str]
     is_fixed: bool
-    sessions: Sessions
+    sessions: SessionRunner
     progress: Progress
     environments: Environments
 
@@ -49,16 +49,18 @@ class Bisection:
         good, bad = self.releases[0], self.releases[-1]
         criterion = self.progress.contents.criterion or self._find_criterion(good, bad)
         if criterion is None:
-            self.environments.keep((), self.releases)
+            self.environments.remove_unneeded((), self.releases)
             print(f"{self.package} {bad} shows nothing that {good} does not: there is no step")
             return 1
-        report(f"criterion: {', '.join(criterion.cases)} {criterion.word}, as in {bad}")
-        span = search(self.releases, lambda release: self._test(release, criterion))
+        report_progress(f"criterion: {', '.join(criterion.cases)} {criterion.problem}, as in {bad}")
+        result = search_releases(
+            self.releases, lambda release: self._test_release(release, criterion)
+        )
         for test in self.progress.contents.tested:
             print(f"{self.package} {test.release}: {test.status.value}: {test.reason}")
-        print(self._sentence(span, criterion))
-        print(f"again: {self._command(span)}")
-        self.environments.keep((span.last_good, span.first_bad), self.releases)
+        print(self._answer_sentence(result, criterion))
+        print(f"again: {self._reproducing_command(result)}")
+        self.environments.remove_unneeded((result.last_good, result.first_bad), self.releases)
         return 0
 
     def _find_criterion(self, good: str, bad: str) -> Criterion | None:
@@ -66,33 +68,33 @@ class Bisection:
 
         Returns None if the sessions of the bad release show no such problem.
         """
-        report(f"the good release, {self.package} {good}")
-        good_python = self.environments.python(good)
+        report_progress(f"the good release, {self.package} {good}")
+        good_python = self.environments.build_interpreter(good)
         result = self.sessions.run_alone(self._python_option(good))
-        report(f"the bad release, {self.package} {bad}")
+        report_progress(f"the bad release, {self.package} {bad}")
         stack = self._python_option(bad)
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
             print(f"{self.package} {good} fails itself: {verdict.headline()}")
         # A problem that occurs only sometimes may yet occur in a case that passes with the good
         # release. If there is no such case, or programs are compared, one session is enough.
-        once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
+        is_run_once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
         criterion = None
-        for _ in range(1 if once else _MOST_SESSIONS):
+        for _ in range(1 if is_run_once else _MOST_SESSIONS):
             criterion = find_criterion(result, self.sessions.run_against(good_python, stack))
             if criterion is not None:
                 break
         if criterion is not None and criterion.is_failure and not self.sessions.is_compiled:
-            criterion = self.sessions.with_rate(criterion, stack)
+            criterion = self.sessions.measure_failure_rate(criterion, stack)
         if criterion is not None and criterion.outcome is Outcome.REGRESSED:
-            criterion = self.sessions.with_ratio(criterion, good_python, stack)
-        self.progress.keep(criterion=criterion)
+            criterion = self.sessions.measure_time_ratio(criterion, good_python, stack)
+        self.progress.save(criterion=criterion)
         return criterion
 
     def _python_option(self, release: str) -> str:
-        return f"--python={self.sessions.framework}={self.environments.python(release)}"
+        return f"--python={self.sessions.framework}={self.environments.build_interpreter(release)}"
 
-    def _test(self, release: str, criterion: Criterion) -> Status:
+    def _test_release(self, release: str, criterion: Criterion) -> Status:
         """Test a release, unless an earlier run of the same command did so; return its status.
 
         Environments that the further search does not need are removed.
@@ -101,47 +103,47 @@ class Bisection:
         for test in tested:
             if test.release == release:
                 return test.status
-        report(f"{self.package} {release}")
+        report_progress(f"{self.package} {release}")
         try:
-            good_python = self.environments.python(self.releases[0])
+            good_python = self.environments.build_interpreter(self.releases[0])
             stack = self._python_option(release)
-            status, reason = self.sessions.decide(criterion, good_python, stack)
+            status, reason = self.sessions.decide_status(criterion, good_python, stack)
         except StackError as error:
             status, reason = Status.UNTESTABLE, str(error)
-        report(f"{self.package} {release}: {status.value}: {reason}")
-        tested += (Tested(release=release, status=status, reason=reason),)
-        self.progress.keep(tested=tested)
+        report_progress(f"{self.package} {release}: {status.value}: {reason}")
+        tested += (TestedRelease(release=release, status=status, reason=reason),)
+        self.progress.save(tested=tested)
         # The answer lies between the good release and the bad release that were tested last.
         decided = [test for test in tested if test.status is not Status.UNTESTABLE]
         latest = {test.status: test.release for test in decided}
         needed = {self.releases[0], self.releases[-1], *latest.values()}
-        self.environments.keep(needed, self.releases)
+        self.environments.remove_unneeded(needed, self.releases)
         return status
 
-    def _command(self, span: Span) -> str:
-        """Return a command that shows the problem again: it compares the two releases of `span`."""
+    def _reproducing_command(self, result: SearchResult) -> str:
+        """Return a command that compares both releases of `result`, to show the problem again."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
-        words.append(self._python_option(span.first_bad))
+        words.append(self._python_option(result.first_bad))
         if self.sessions.is_compiled:
             words.append(f"--baselines={self.sessions.baselines}")
         else:
-            good_python = self.environments.python(span.last_good)
+            good_python = self.environments.build_interpreter(result.last_good)
             words.append(f"--against={self.sessions.framework}={good_python}")
         return shlex.join(words)
 
-    def _sentence(self, span: Span, criterion: Criterion) -> str:
+    def _answer_sentence(self, result: SearchResult, criterion: Criterion) -> str:
         """Return the sentence with the result of the bisection."""
-        good, bad = f"{self.package} {span.last_good}", f"{self.package} {span.first_bad}"
-        text = f"first {criterion.word} release: {bad}; {span.last_good} is the last good one"
+        good, bad = f"{self.package} {result.last_good}", f"{self.package} {result.first_bad}"
+        text = f"first {criterion.problem} release: {bad}; {result.last_good} is the last good one"
         if self.is_fixed:
-            text = f"first release without it: {good}; {span.first_bad} is the last one with it"
-        if span.untestable:
-            text += f", or one of {', '.join(span.untestable)}, which cannot be tested"
+            text = f"first release without it: {good}; {result.first_bad} is the last one with it"
+        if result.untestable:
+            text += f", or one of {', '.join(result.untestable)}, which cannot be tested"
         tested = self.progress.contents.tested
         untestable = sum(test.status is Status.UNTESTABLE for test in tested)
         releases = plural(len(self.releases), "release")
         text += f"; {len(tested) + 2} of {releases} tried, {untestable} untestable"
         if self.sessions.is_compiled:
             return text
-        chance = 100 * RISK * (len(tested) + 2 - untestable)
+        chance = 100 * ERROR_RISK * (len(tested) + 2 - untestable)
         return f"{text}; chance of a wrong answer <= {chance:.1g} %"

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.cli import Commands, add_command, command_error
-from busbw.extensions.bisect.bisection import Bisection, report
-from busbw.extensions.bisect.flags import NOTHING, read_flags, try_flags
-from busbw.extensions.bisect.progress import Document, Progress
+from busbw.extensions.bisect.bisection import Bisection, report_progress
+from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
+from busbw.extensions.bisect.progress import Progress, ProgressDocument
 from busbw.extensions.bisect.releases import Environments, releases_between
-from busbw.extensions.bisect.sessions import SessionError, Sessions
-from busbw.extensions.stacks.options import cache_of
+from busbw.extensions.bisect.sessions import SessionError, SessionRunner
+from busbw.extensions.stacks.options import stack_cache_folder
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
@@ -88,29 +88,30 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Test the flags or bisect the releases that options name; return the exit code."""
     _exit_at_signals()
     with command_error(StackError, SessionError):
         if options.flags is not None:
             return _try_flags(options)
-        bisection = _bisection(options)
+        bisection = _make_bisection(options)
         try:
             return bisection.run()
         finally:
             # After the terminal was closed, printing raises an error.
             with contextlib.suppress(OSError):
-                report(bisection.environments.left_on_disk(bisection.releases))
+                report_progress(bisection.environments.disk_use_sentence(bisection.releases))
 
 
 def _exit_at_signals() -> None:
     """Raise SystemExit at SIGTERM and SIGHUP, so that unfinished work is removed."""
 
-    def end(number: int, frame: object) -> None:
+    def exit_process(number: int, frame: object) -> None:
         raise SystemExit(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Under nohup SIGHUP is ignored, and must stay ignored.
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, end)
+            signal.signal(number, exit_process)
 
 
 def _try_flags(options: argparse.Namespace) -> int:
@@ -123,14 +124,14 @@ def _try_flags(options: argparse.Namespace) -> int:
     flags = read_flags(options.flags)
     effects = []
     with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
-        for result in try_flags(_sessions(options, Path(baselines)), flags):
+        for result in try_flags(_make_session_runner(options, Path(baselines)), flags):
             words = filter(None, [result.flags, result.effect, result.details])
             print(": ".join(words), flush=True)
             effects.append(result.effect)
-    return int(set(effects) != {NOTHING})
+    return int(set(effects) != {NO_EFFECT})
 
 
-def _bisection(options: argparse.Namespace) -> Bisection:
+def _make_bisection(options: argparse.Namespace) -> Bisection:
     """Return the bisection that options describe.
 
     Raises UsageError if an option is missing or wrong, and StackError if uv cannot list the
@@ -145,14 +146,14 @@ def _bisection(options: argparse.Namespace) -> Bisection:
     first, last = (bad, good) if options.fixed else (good, bad)
     releases = releases_between(package, first, last, options.python)
     with usage_error(ValueError):
-        cache = cache_of(options.stack_cache or "")
+        cache = stack_cache_folder(options.stack_cache or "")
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
-    progress = _progress(options.state, words, cache)
+    progress = _open_progress(options.state, words, cache)
     return Bisection(
         package=package,
         releases=releases[::-1] if options.fixed else releases,
         is_fixed=options.fixed,
-        sessions=_sessions(options, progress.baselines),
+        sessions=_make_session_runner(options, progress.baselines_folder),
         progress=progress,
         environments=Environments(
             cache=cache, package=package, pins=options.pins, interpreter=options.python
@@ -160,9 +161,13 @@ def _bisection(options: argparse.Namespace) -> Bisection:
     )
 
 
-def _sessions(options: argparse.Namespace, baselines: Path) -> Sessions:
+def _make_session_runner(options: argparse.Namespace, baselines: Path) -> SessionRunner:
+    """Return the runner of the sessions that options describe.
+
+    `baselines` is the folder for the programs of the good release.
+    """
     is_tensorflow = str(options.package).startswith(("tensorflow", "keras"))
-    return Sessions(
+    return SessionRunner(
         framework=options.framework or ("tensorflow" if is_tensorflow else "jax"),
         options=options.passed,
         baselines=baselines,
@@ -170,7 +175,7 @@ def _sessions(options: argparse.Namespace, baselines: Path) -> Sessions:
     )
 
 
-def _progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
+def _open_progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
     """Return the progress of an earlier run of the same `command`, or an empty progress.
 
     `path` is the file of the progress; None names a file in the folder `cache` after the command.
@@ -178,11 +183,12 @@ def _progress(path: Path | None, command: Sequence[str], cache: Path) -> Progres
     """
     name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     progress = Progress(
-        path=path or cache / "bisect" / f"{name}.json", contents=Document(command=tuple(command))
+        path=path or cache / "bisect" / f"{name}.json",
+        contents=ProgressDocument(command=tuple(command)),
     )
-    progress.baselines.mkdir(parents=True, exist_ok=True)
+    progress.baselines_folder.mkdir(parents=True, exist_ok=True)
     progress.read()
     if progress.contents.tested:
         tested = plural(len(progress.contents.tested), "release")
-        report(f"continues with {tested} of {progress.path}")
+        report_progress(f"continues with {tested} of {progress.path}")
     return progress

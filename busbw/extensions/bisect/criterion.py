@@ -17,11 +17,11 @@ from busbw.model.words import Outcome
 from busbw.stats.launches import estimate_mean
 
 FAILURES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Outcome.COMPILE_ERROR)
-_SLOWER = (Outcome.REGRESSED, Outcome.CHANGED)
-_UNKNOWN = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
+_SLOWER_OR_CHANGED = (Outcome.REGRESSED, Outcome.CHANGED)
+_UNDECIDABLE = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
 # The probability that a test calls a good release bad, or a bad release good. A bisection tests
 # about eight releases, and its answer should be wrong with a probability of at most 1 %.
-RISK = 0.01 / 8
+ERROR_RISK = 0.01 / 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,13 +29,13 @@ class SessionResult:
     """The result of a session: its verdicts by the name of the case.
 
     `log_ratios` has the logarithms of candidate time / reference time by case, one for each pair of
-    launches. `failed` of the `launches` of the candidate have a failure.
+    launches. `failed_launches` of the `launches` of the candidate have a failure.
     """
 
     verdicts: Mapping[str, Verdict]
     log_ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
     launches: int = 0
-    failed: int = 0
+    failed_launches: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Criterion:
     ratio: float = 1.0
 
     @property
-    def word(self) -> str:
+    def problem(self) -> str:
         """The problem in words, such as ``slow`` or ``wrong result``."""
         if self.kind:
             return self.kind.replace("_", " ").lower()
@@ -65,14 +65,14 @@ class Criterion:
         return self.outcome in FAILURES
 
     @property
-    def launches(self) -> int:
+    def needed_launches(self) -> int:
         """How many launches without the failure show that a release is good.
 
-        So many launches all miss a failure of the bad release with a probability of at most RISK,
-        even if the failure is only half as frequent as `rate`.
+        So many launches all miss a failure of the bad release with a probability of at most
+        ERROR_RISK, even if the failure is only half as frequent as `rate`.
         """
         share = min(0.999, self.rate / 2)
-        return math.ceil(math.log(RISK) / math.log1p(-share)) if self.rate < 1 else 1
+        return math.ceil(math.log(ERROR_RISK) / math.log1p(-share)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
         """Return whether a release is good or bad, by the log ratios of its times.
@@ -83,30 +83,30 @@ class Criterion:
         if len(log_ratios) < 2:
             return None
         mean, half = estimate_mean(log_ratios), math.log(self.ratio) / 2
-        if mean.lower(RISK) > half:
+        if mean.lower(ERROR_RISK) > half:
             return Status.BAD
-        return Status.GOOD if mean.upper(RISK) < half else None
+        return Status.GOOD if mean.upper(ERROR_RISK) < half else None
 
-    def status(self, result: SessionResult) -> Status | None:
+    def status_of_session(self, result: SessionResult) -> Status | None:
         """Return the status of a release by the result of a session; None to repeat the session.
 
         A release is untestable if a case of the criterion is missing, or fails in another way.
         """
-        verdicts = self.verdicts(result)
-        if any(_key(verdict) == (self.outcome, self.kind) for verdict in verdicts):
+        verdicts = self.relevant_verdicts(result)
+        if any(_outcome_and_kind(verdict) == (self.outcome, self.kind) for verdict in verdicts):
             return Status.BAD
         outcomes = {verdict.outcome for verdict in verdicts}
-        if len(verdicts) < len(self.cases) or outcomes.intersection((*FAILURES, *_UNKNOWN)):
+        if len(verdicts) < len(self.cases) or outcomes.intersection((*FAILURES, *_UNDECIDABLE)):
             return Status.UNTESTABLE
         return None if Outcome.NOISY in outcomes and not self.is_failure else Status.GOOD
 
-    def verdicts(self, result: SessionResult) -> list[Verdict]:
+    def relevant_verdicts(self, result: SessionResult) -> list[Verdict]:
         """Return the verdicts of a session on the cases of the criterion."""
         return [result.verdicts[case] for case in self.cases if case in result.verdicts]
 
-    def reason(self, result: SessionResult) -> str:
+    def reason_text(self, result: SessionResult) -> str:
         """Return a sentence on the first case of the criterion in a session."""
-        verdicts = self.verdicts(result)
+        verdicts = self.relevant_verdicts(result)
         return verdicts[0].headline() if verdicts else "the session has no such case"
 
 
@@ -119,11 +119,13 @@ def find_criterion(good: SessionResult, bad: SessionResult) -> Criterion | None:
     failures: dict[tuple[Outcome, str], list[str]] = {}
     for case, verdict in bad.verdicts.items():
         if verdict.outcome in FAILURES and case not in good_failures:
-            failures.setdefault(_key(verdict), []).append(case)
+            failures.setdefault(_outcome_and_kind(verdict), []).append(case)
     if failures:
         (outcome, kind), cases = next(iter(failures.items()))
         return Criterion(cases=tuple(cases), outcome=outcome, kind=kind)
-    slower = [case for case, verdict in bad.verdicts.items() if verdict.outcome in _SLOWER]
+    slower = [
+        case for case, verdict in bad.verdicts.items() if verdict.outcome in _SLOWER_OR_CHANGED
+    ]
     if not slower:
         return None
     # Another release may have made the less slow cases slow, so the slowest case is the criterion.
@@ -132,7 +134,7 @@ def find_criterion(good: SessionResult, bad: SessionResult) -> Criterion | None:
     return Criterion(cases=(worst,), outcome=verdict.outcome, ratio=verdict.ratio or 1.0)
 
 
-def _key(verdict: Verdict) -> tuple[Outcome, str]:
+def _outcome_and_kind(verdict: Verdict) -> tuple[Outcome, str]:
     """Return the outcome of a verdict and the kind of its failure, empty without a failure."""
     if verdict.outcome not in FAILURES:
         return verdict.outcome, ""

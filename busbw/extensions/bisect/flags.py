@@ -8,20 +8,20 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.extensions.bisect.criterion import FAILURES, SessionResult
-from busbw.extensions.bisect.sessions import SessionError, Sessions
+from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.model.words import Device, Outcome
 from busbw.session.errors import UsageError
 
-_XLA, _LIBTPU = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
-_TPU_FLAGS = ("--xla_tpu", "--libtpu")
+_XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
+_TPU_FLAG_PREFIXES = ("--xla_tpu", "--libtpu")
 # The effects that flags can have, each with the outcomes that show it. If several effects show, the
 # first of them is reported.
-_EFFECTS: Mapping[str, tuple[Outcome, ...]] = {
+_OUTCOMES_BY_EFFECT: Mapping[str, tuple[Outcome, ...]] = {
     "refused": FAILURES,
     "changes": (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.CHANGED),
     "undecided": (Outcome.NOISY,),
 }
-NOTHING = "nothing"
+NO_EFFECT = "nothing"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,46 +57,51 @@ def read_flags(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
-def try_flags(sessions: Sessions, flags: Sequence[str]) -> Iterator[FlagEffect]:
+def try_flags(sessions: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEffect]:
     """Yield the effect of all flags together, if there are several, and then of each flag."""
     if sessions.is_compiled:
         sessions.run_alone()
-    lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
-    for some in lists:
-        text = " ".join(some)
+    flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
+    for tested_flags in flag_lists:
+        text = " ".join(tested_flags)
         try:
-            result = sessions.run_with_variables(_variables(some, sessions.options))
+            result = sessions.run_with_variables(_flag_variables(tested_flags, sessions.options))
         except SessionError as error:
             yield FlagEffect(flags=text, effect="refused", details=str(error))
         else:
-            yield _effect(text, result)
+            yield _effect_of_session(text, result)
 
 
-def _variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str]:
+def _flag_variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str]:
     """Return the environment variables that pass `flags` to the compiler.
 
     If the `options` of the session select a TPU, all flags are for libtpu, which compiles there.
     """
-    on_tpu = any(map(_is_tpu, options))
+    on_tpu = any(map(_selects_tpu, options))
     variables: dict[str, str] = {}
     for flag in flags:
-        name = _LIBTPU if on_tpu or flag.startswith(_TPU_FLAGS) else _XLA
+        name = _LIBTPU_VARIABLE if on_tpu or flag.startswith(_TPU_FLAG_PREFIXES) else _XLA_VARIABLE
         variables[name] = f"{variables.get(name, '')} {flag}".strip()
     return variables
 
 
-def _is_tpu(option: str) -> bool:
+def _selects_tpu(option: str) -> bool:
     """Tell whether an option of a session selects a TPU or the topology of a TPU."""
     # A topology of a TPU has the name of its chip, such as v5e or tpu7x.
-    of_tpus = ("--topology=v", "--topology=tpu", "--topology=all", f"--device={Device.TPU.value}")
-    return option.lower().startswith(of_tpus)
+    tpu_options = (
+        "--topology=v",
+        "--topology=tpu",
+        "--topology=all",
+        f"--device={Device.TPU.value}",
+    )
+    return option.lower().startswith(tpu_options)
 
 
-def _effect(text: str, result: SessionResult) -> FlagEffect:
+def _effect_of_session(text: str, result: SessionResult) -> FlagEffect:
     """Return the effect of the flags `text` that the result of a session shows."""
-    for effect, outcomes in _EFFECTS.items():
+    for effect, outcomes in _OUTCOMES_BY_EFFECT.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:
             details = "; ".join(verdict.headline() for verdict in verdicts)
             return FlagEffect(flags=text, effect=effect, details=details)
-    return FlagEffect(flags=text, effect=NOTHING)
+    return FlagEffect(flags=text, effect=NO_EFFECT)

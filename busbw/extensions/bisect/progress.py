@@ -13,11 +13,11 @@ from busbw.extensions.bisect.criterion import Criterion
 from busbw.extensions.bisect.search import Status
 from busbw.session.errors import UsageError
 
-DOCUMENT = "busbw bisect 2"
+DOCUMENT_FORMAT = "busbw bisect 2"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tested:
+class TestedRelease:
     """A tested release, its status, and the reason for the status."""
 
     release: str
@@ -26,7 +26,7 @@ class Tested:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
+class ProgressDocument:
     """The contents of the file with the progress of a bisection.
 
     `document` is the format of the file. `command` has the words of the command. `criterion` is
@@ -34,10 +34,10 @@ class Document:
     the tests.
     """
 
-    document: str = DOCUMENT
+    document: str = DOCUMENT_FORMAT
     command: tuple[str, ...]
     criterion: Criterion | None = None
-    tested: tuple[Tested, ...] = ()
+    tested: tuple[TestedRelease, ...] = ()
 
 
 @dataclass
@@ -45,10 +45,10 @@ class Progress:
     """The progress of a bisection, and the file `path` that keeps it."""
 
     path: Path
-    contents: Document
+    contents: ProgressDocument
 
     @property
-    def baselines(self) -> Path:
+    def baselines_folder(self) -> Path:
         """The folder with the stored programs of the good release."""
         return self.path.with_suffix(".baselines")
 
@@ -64,10 +64,12 @@ class Progress:
         if not os.path.lexists(os.path.realpath(self.path)):
             return
         try:
-            document = wire.from_json(Document, wire.parsed(storage.read(self.path)), "progress")
+            document = wire.from_json(
+                ProgressDocument, wire.parsed(storage.read(self.path)), "progress"
+            )
         except (wire.WireError, storage.InputError) as error:
             raise UsageError(f"{self.path}: {error}") from error
-        if (document.document, document.command) != (DOCUMENT, self.contents.command):
+        if (document.document, document.command) != (DOCUMENT_FORMAT, self.contents.command):
             raise UsageError(
                 f"{self.path} is of another bisection ({' '.join(document.command)[:200]}); remove "
                 "it, or give another --state"
@@ -75,7 +77,7 @@ class Progress:
         tested = (test for test in document.tested if test.status is not Status.UNTESTABLE)
         self.contents = replace(document, tested=tuple(tested))
 
-    def keep(self, **changes: Any) -> None:
+    def save(self, **changes: Any) -> None:
         """Replace fields of the progress, named by `changes`, and write the file."""
         self.contents = replace(self.contents, **changes)
         storage.write(self.path, json.dumps(wire.to_json(self.contents), indent=1) + "\n")

@@ -20,8 +20,8 @@ from busbw.model.words import bytes_text, plural
 from busbw.session.errors import UsageError
 
 # For a bisected package, the packages that an environment also needs, in versions that fit.
-_FOLLOWS = {"jaxlib": ("jax",), "libtpu": ("jax",)}
-_PLUGINS = "jax-"
+_DEPENDENT_PACKAGES = {"jaxlib": ("jax",), "libtpu": ("jax",)}
+_PLUGIN_PREFIX = "jax-"
 
 
 def releases_between(package: str, first: str, last: str, python: str) -> tuple[str, ...]:
@@ -37,22 +37,25 @@ def releases_between(package: str, first: str, last: str, python: str) -> tuple[
         raise UsageError(f"{package}: {error}") from error
     if ends[0] >= ends[1]:
         raise UsageError(f"{package}: {first} is not older than {last}")
-    pre = any(end.is_prerelease for end in ends)
-    options = ("--resolution=lowest", f"--prerelease={'allow' if pre else 'disallow'}")
-    releases = [_release(f"{package}=={first}", python)]
-    newest = _release(f"{package}=={last}", python)
+    allows_prereleases = any(end.is_prerelease for end in ends)
+    options = (
+        "--resolution=lowest",
+        f"--prerelease={'allow' if allows_prereleases else 'disallow'}",
+    )
+    releases = [_resolve_version(f"{package}=={first}", python)]
+    newest = _resolve_version(f"{package}=={last}", python)
     while releases[-1] != newest:
         newer = f"{package}>={releases[-1]},!={releases[-1]},<={newest}"
-        releases.append(_release(newer, python, *options))
+        releases.append(_resolve_version(newer, python, *options))
     return tuple(releases)
 
 
-def _release(requirement: str, python: str, *options: str) -> str:
+def _resolve_version(requirement: str, python: str, *options: str) -> str:
     """Return the version that uv chooses for `requirement`, which names a single package.
 
     Raises StackError if no version satisfies the requirement.
     """
-    text = uv.resolve([requirement], python, "--no-deps", *options)
+    text = uv.resolve_requirements([requirement], python, "--no-deps", *options)
     return next(iter(Requirement(text.strip()).specifier)).version
 
 
@@ -62,7 +65,7 @@ class Environments:
 
     `pins` are requirements of further packages, such as ``jax==0.7.0``. `interpreter` is the path
     of the Python with which the environments are made. An environment takes up to a gigabyte, so
-    `keep` removes environments that are no longer needed.
+    `remove_unneeded` removes environments that are no longer needed.
     """
 
     cache: Path
@@ -70,28 +73,28 @@ class Environments:
     pins: Sequence[str] = ()
     interpreter: str = sys.executable
 
-    def python(self, version: str) -> str:
+    def build_interpreter(self, version: str) -> str:
         """Build the environment with the release `version`, unless it exists.
 
         Returns the path of its interpreter. Raises StackError, with uv's message, if uv fails.
         """
-        folder, requirements = self._folder(version), self._requirements(version)
+        folder, requirements = self._environment_folder(version), self._requirements(version)
 
         def build(new: Path) -> None:
-            lock = uv.resolve(requirements, self.interpreter, *uv.PYLOCK)
-            uv.install(new, lock, self.interpreter)
+            lock = uv.resolve_requirements(requirements, self.interpreter, *uv.PYLOCK)
+            uv.install_packages(new, lock, self.interpreter)
 
         uv.build_once(folder, build)
         return f"{folder}/bin/python"
 
-    def keep(self, needed: Collection[str], releases: Collection[str]) -> None:
+    def remove_unneeded(self, needed: Collection[str], releases: Collection[str]) -> None:
         """Remove the environments of `releases` that are not `needed`."""
         for version in set(releases).difference(needed):
-            shutil.rmtree(self._folder(version), ignore_errors=True)
+            shutil.rmtree(self._environment_folder(version), ignore_errors=True)
 
-    def left_on_disk(self, releases: Collection[str]) -> str:
+    def disk_use_sentence(self, releases: Collection[str]) -> str:
         """Return a sentence with the number and the size of the environments of `releases`."""
-        folders = [folder for folder in map(self._folder, releases) if folder.exists()]
+        folders = [folder for folder in map(self._environment_folder, releases) if folder.exists()]
         size = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*"))
         return (
             f"left on disk: {plural(len(folders), 'environment')} ({bytes_text(size)}) in "
@@ -99,7 +102,7 @@ class Environments:
             f"{self.package}"
         )
 
-    def _folder(self, version: str) -> Path:
+    def _environment_folder(self, version: str) -> Path:
         """Return the folder of the environment with a release, which need not exist."""
         text = "\n".join([self.interpreter, *self._requirements(version)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -107,8 +110,8 @@ class Environments:
 
     def _requirements(self, version: str) -> list[str]:
         """Return the requirements of the environment with a release of the package."""
-        is_plugin = self.package.startswith(_PLUGINS)
-        followers = (f"jax=={version}",) if is_plugin else _FOLLOWS.get(self.package, ())
+        is_plugin = self.package.startswith(_PLUGIN_PREFIX)
+        followers = (f"jax=={version}",) if is_plugin else _DEPENDENT_PACKAGES.get(self.package, ())
         pinned = {Requirement(pin).name for pin in self.pins}
         free = [text for text in followers if Requirement(text).name not in pinned]
         return [f"{self.package}=={version}", *free, *self.pins]

@@ -16,7 +16,7 @@ class Status(enum.StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
+class SearchResult:
     """The result of a search: the problem begins after `last_good`, at the latest in `first_bad`.
 
     `untestable` are the releases between the two, which cannot be tested.
@@ -27,7 +27,7 @@ class Span:
     untestable: tuple[str, ...]
 
 
-def search(releases: Sequence[str], test: Callable[[str], Status]) -> Span:
+def search_releases(releases: Sequence[str], test: Callable[[str], Status]) -> SearchResult:
     """Return where in the sequence of releases the problem begins.
 
     The first of the `releases` is good and the last is bad; neither is tested. `test` returns the
@@ -46,4 +46,4 @@ def search(releases: Sequence[str], test: Callable[[str], Status]) -> Span:
         else:
             untestable.add(middle)
     between = tuple(releases[low + 1 : high])
-    return Span(last_good=releases[low], first_bad=releases[high], untestable=between)
+    return SearchResult(last_good=releases[low], first_bad=releases[high], untestable=between)

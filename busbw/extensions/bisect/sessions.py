@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import storage
-from busbw.driver.local import child
+from busbw.driver.local import start_child
 from busbw.extensions.bisect.criterion import Criterion, SessionResult
 from busbw.extensions.bisect.search import Status
 from busbw.judge.paired import pair_launches
@@ -25,14 +25,14 @@ from busbw.stats.launches import estimate_mean, shift_of_samples
 # How long an interrupted session may take to remove its files.
 _GRACE_S = 10.0
 # The exit codes of a session that has a verdict.
-_JUDGED = (0, 1)
+_EXIT_CODES_WITH_VERDICT = (0, 1)
 # The most sessions in which the time of a release is measured.
 _MOST_SESSIONS = 12
 # The rate of a failure is known well enough after so many failures. If the failure is rare, the
 # sessions end after so many launches.
-_FAILURES, _MOST_LAUNCHES = 5, 60
+_ENOUGH_FAILURES, _MOST_LAUNCHES = 5, 60
 # The log ratio of the bad release is precise enough if its standard error is this share of it.
-_PRECISION = 0.08
+_ENOUGH_PRECISION = 0.08
 
 
 class SessionError(Exception):
@@ -40,7 +40,7 @@ class SessionError(Exception):
 
 
 @dataclass(kw_only=True)
-class Sessions:
+class SessionRunner:
     """Runs sessions of `busbw run` with a framework and with the user's `options`.
 
     If `is_compiled`, the sessions compile programs and compare them with the programs of the good
@@ -58,26 +58,31 @@ class Sessions:
 
         Raises SessionError if the session has no verdict, as do the other methods that run it.
         """
-        return self._run(*stack, *(("--update-baselines",) if self.is_compiled else ()))
+        return self._run_session(*stack, *(("--update-baselines",) if self.is_compiled else ()))
 
     def run_against(self, good_python: str, *stack: str) -> SessionResult:
-        """Measure a release and the good release alternately, or compare its stored programs.
+        """Compare a release with the good release in a session.
 
-        `good_python` is the interpreter with the good release.
+        The session measures both releases alternately or, if `is_compiled`, compares the programs
+        of the release with the stored programs. `good_python` is the interpreter with the good
+        release.
         """
         against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
-        return self._run(*stack, *against)
+        return self._run_session(*stack, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Measure alternately with and without `variables`, or compare with the stored programs.
+        """Find the effect of environment variables in a session, from `variables` by name.
 
-        `variables` are environment variables by name.
+        The session measures alternately with and without the variables or, if `is_compiled`,
+        compares the programs with the stored programs.
         """
         if self.is_compiled:
-            return self._run(environment={**os.environ, **variables})
-        return self._run(*(f"--try-env={name}={text}" for name, text in variables.items()))
+            return self._run_session(environment={**os.environ, **variables})
+        return self._run_session(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
-    def decide(self, criterion: Criterion, good_python: str, *stack: str) -> tuple[Status, str]:
+    def decide_status(
+        self, criterion: Criterion, good_python: str, *stack: str
+    ) -> tuple[Status, str]:
         """Run sessions until the status of a release is clear; return the status and its reason."""
         try:
             if criterion.is_failure and not self.is_compiled:
@@ -85,7 +90,9 @@ class Sessions:
             if criterion.outcome is Outcome.REGRESSED:
                 return self._decide_time(criterion, good_python, *stack)
             result = self.run_against(good_python, *stack)
-            return criterion.status(result) or Status.UNTESTABLE, criterion.reason(result)
+            return criterion.status_of_session(result) or Status.UNTESTABLE, criterion.reason_text(
+                result
+            )
         except SessionError as error:
             return Status.UNTESTABLE, str(error)
 
@@ -100,8 +107,8 @@ class Sessions:
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
             result = self.run_against(good_python, *stack)
-            if criterion.status(result) is Status.UNTESTABLE:
-                return Status.UNTESTABLE, criterion.reason(result)
+            if criterion.status_of_session(result) is Status.UNTESTABLE:
+                return Status.UNTESTABLE, criterion.reason_text(result)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             status = criterion.status_of_times(log_ratios)
             if status is not None:
@@ -117,21 +124,21 @@ class Sessions:
         launches = 0
         while True:
             result = self.run_alone(*stack)
-            status = criterion.status(result)
+            status = criterion.status_of_session(result)
             launches += max(1, result.launches)
-            if status is not Status.GOOD or launches >= criterion.launches:
-                reason = f"{criterion.reason(result)}; {plural(launches, 'launch')}"
+            if status is not Status.GOOD or launches >= criterion.needed_launches:
+                reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
 
-    def with_rate(self, criterion: Criterion, *stack: str) -> Criterion:
+    def measure_failure_rate(self, criterion: Criterion, *stack: str) -> Criterion:
         """Measure the bad release, and return the criterion with the rate of its failure."""
         failed = launches = 0
-        while failed < _FAILURES and launches < _MOST_LAUNCHES:
+        while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
             result = self.run_alone(*stack)
-            failed, launches = failed + result.failed, launches + max(1, result.launches)
+            failed, launches = failed + result.failed_launches, launches + max(1, result.launches)
         return replace(criterion, rate=failed / launches)
 
-    def with_ratio(self, criterion: Criterion, good_python: str, *stack: str) -> Criterion:
+    def measure_time_ratio(self, criterion: Criterion, good_python: str, *stack: str) -> Criterion:
         """Measure the bad release, and return the criterion with the ratio of its times.
 
         Sessions are repeated until the ratio is precise enough to judge other releases by it.
@@ -143,11 +150,13 @@ class Sessions:
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
                 criterion = replace(criterion, ratio=math.exp(mean.mean))
-                if mean.error < _PRECISION * mean.mean:
+                if mean.error < _ENOUGH_PRECISION * mean.mean:
                     break
         return criterion
 
-    def _run(self, *words: str, environment: Mapping[str, str] | None = None) -> SessionResult:
+    def _run_session(
+        self, *words: str, environment: Mapping[str, str] | None = None
+    ) -> SessionResult:
         """Run a session with the additional options `words`.
 
         `environment` are the environment variables of the session; None for those of this process.
@@ -158,9 +167,9 @@ class Sessions:
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
             command += [f"--results={path}", f"--baselines={self.baselines}"]
             command += ["-p", "no:cacheprovider", *words, *self.options]
-            code, output = _output(command, environment or os.environ)
-            if code not in _JUDGED or not path.exists():
-                raise SessionError(_last_words(output))
+            code, output = _run_command(command, environment or os.environ)
+            if code not in _EXIT_CODES_WITH_VERDICT or not path.exists():
+                raise SessionError(_last_error_line(output))
             try:
                 results = read_results(storage.read(path), str(path))
             except (DocumentError, storage.InputError) as error:
@@ -171,21 +180,21 @@ class Sessions:
         measured = results.measurements.values()
         return SessionResult(
             verdicts=verdicts,
-            log_ratios=_log_ratios(results),
+            log_ratios=_log_ratios_by_case(results),
             # A launch measures all cases, so the case with the most launches shows their number.
             launches=max((case.launches for case in measured), default=0),
-            failed=max((len(case.failures) for case in measured), default=0),
+            failed_launches=max((len(case.failures) for case in measured), default=0),
         )
 
 
-def _output(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
     """Run the command of a session; return its exit code and its output.
 
     If this process is interrupted, the session is terminated, and has time to remove its files. The
     session is killed if this process is killed.
     """
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-    process = child(command, streams, environment)
+    process = start_child(command, streams, environment)
     try:
         output, _ = process.communicate()
     finally:
@@ -197,7 +206,7 @@ def _output(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int
     return process.returncode, output.decode(errors="replace")
 
 
-def _log_ratios(session: Session) -> dict[str, list[float]]:
+def _log_ratios_by_case(session: Session) -> dict[str, list[float]]:
     """Return the log ratios of a session's pairs of launches, by the name of the case."""
     return {
         spec.id: [
@@ -209,7 +218,7 @@ def _log_ratios(session: Session) -> dict[str, list[float]]:
     }
 
 
-def _last_words(text: str) -> str:
+def _last_error_line(text: str) -> str:
     """Return the last error in the output of a session, or its last line without an error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]

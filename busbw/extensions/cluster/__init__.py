@@ -6,7 +6,7 @@ execnet carries requests from the session to the Hosts, over a connection that a
 `over_ssh` or `over_dask`.
 """
 
-HOOKS = {"hosts_of": "settings:hosts_of", "check_host": "settings:check_alone"}
+HOOKS = {"hosts_of": "settings:hosts_of", "check_host": "settings:check_can_measure_alone"}
 OPTIONS = {
     "hosts": "options:HOSTS",
     "host_python": "options:HOST_PYTHON",

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from busbw import storage, wire
-from busbw.driver.bundle import Folder
-from busbw.driver.local import EXIT_GRACE_S, LocalWorker, alone, free_ports
+from busbw.driver.bundle import PrivateFolder
+from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
 from busbw.driver.transport import Ending, Exit, Starter
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
@@ -27,11 +27,11 @@ from busbw.model.launch import LaunchId
 # for SILENCE_S seconds ends its workers and itself.
 BEAT_S, SILENCE_S = 5.0, 30.0
 
-_CANNOT_START = 127
+_EXIT_CODE_CANNOT_START = 127
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
+class WorkerOrder:
     """The request to start a worker on a host: how to start it, and its name.
 
     `member` says which process of a group it is; None is a single process.
@@ -49,7 +49,7 @@ class Host:
     """
 
     def __init__(self, files: str) -> None:
-        self._folder = Folder()
+        self._folder = PrivateFolder()
         shutil.copytree(files, self._folder.path, dirs_exist_ok=True)
         self._workers: dict[LocalWorker, threading.Thread] = {}
         self._lock = contextlib.ExitStack()
@@ -67,7 +67,9 @@ class Host:
             with contextlib.suppress(EOFError, channel.TimeoutError):
                 while True:
                     if request := channel.receive(SILENCE_S):
-                        threading.Thread(target=self._answer, args=request, daemon=True).start()
+                        threading.Thread(
+                            target=self._answer_request, args=request, daemon=True
+                        ).start()
         finally:
             for worker in list(self._workers):
                 worker.end(Ending.KILL)
@@ -78,7 +80,7 @@ class Host:
             self._lock.close()
             self._folder.remove()
 
-    def _answer(self, channel: Any, method: str, *values: Any) -> None:
+    def _answer_request(self, channel: Any, method: str, *values: Any) -> None:
         """Run the method of a request, and close the channel of its answers.
 
         If the method raises an error, the channel is closed with the reason.
@@ -93,38 +95,38 @@ class Host:
         with contextlib.suppress(OSError):
             channel.close(reason)
 
-    def lock(self, channel: Any, wait_s: float) -> None:
+    def lock_machine(self, channel: Any, wait_s: float) -> None:
         """Lock this machine until the session ends, and then send an empty text.
 
         If another session measures here, its process is sent first, and the lock is awaited for
         `wait_s` seconds. Raises HostError if the other session does not end within this time.
         """
-        self._lock.enter_context(alone(wait_s, channel.send))
+        self._lock.enter_context(lock_this_machine(wait_s, channel.send))
         channel.send("")
 
-    def ports(self, channel: Any, count: int, address: str) -> None:
+    def send_free_ports(self, channel: Any, count: int, address: str) -> None:
         """Send `count` free ports at an address of this host."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         channel.send(list(free_ports(count, address, family)))
 
-    def run(self, channel: Any, text: str) -> None:
+    def run_worker(self, channel: Any, text: str) -> None:
         """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
 
-        `text` is the JSON of an Order. The session sends messages on the same channel: bytes are a
-        request to the worker. None asks whether a signal has stopped the worker, which is answered
-        by a bool. A text is the Ending by which to end the worker.
+        `text` is the JSON of a WorkerOrder. The session sends messages on the same channel: bytes
+        are a request to the worker. None asks whether a signal has stopped the worker, which is
+        answered by a bool. A text is the Ending by which to end the worker.
         """
-        order = wire.from_json(Order, json.loads(text), "order")
+        order = wire.from_json(WorkerOrder, json.loads(text), "order")
         try:
             worker = LocalWorker(order.starter, self._folder, order.launch, order.member)
         except (OSError, ValueError) as error:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
             reason = f"{order.starter.python}: {getattr(error, 'strerror', '') or error}"
-            end = Exit(exit_code=_CANNOT_START, log=reason, reason=reason)
+            end = Exit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
         else:
             self._workers[worker] = threading.current_thread()
 
-            def obey(message: bytes | str | None) -> None:
+            def handle_message(message: bytes | str | None) -> None:
                 if message is None:
                     channel.send(worker.is_stopped)
                 elif isinstance(message, bytes):
@@ -132,7 +134,7 @@ class Host:
                 else:
                     worker.end(Ending(message))
 
-            channel.setcallback(obey, endmarker=Ending.KILL.value)
+            channel.setcallback(handle_message, endmarker=Ending.KILL.value)
             while content := worker.read():
                 channel.send(content)
             worker.end(Ending.CLOSE)

@@ -9,13 +9,13 @@ from busbw.session.option import HOSTS as GROUP
 from busbw.session.option import Option
 
 # The value of --host-env with which no variables are copied.
-_NONE = "none"
-_PYTHON = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NO_VARIABLES = "none"
+_PYTHON_NAME = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @argument_type
-def _cluster(text: str) -> str:
+def _parse_scheduler(text: str) -> str:
     """Return the address of a Dask scheduler, or the absolute path of its scheduler file.
 
     Raises ValueError for an address that is neither of tcp nor of tls.
@@ -29,9 +29,9 @@ def _cluster(text: str) -> str:
 
 
 @argument_type
-def _python(text: str) -> str:
+def _parse_python(text: str) -> str:
     """Return the interpreter that `text` names. Raises ValueError if a shell could misread it."""
-    if not _PYTHON.fullmatch(text):
+    if not _PYTHON_NAME.fullmatch(text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
 
@@ -42,10 +42,14 @@ def parse_variables(text: str) -> frozenset[str]:
 
     Raises ValueError for a word that is not the name of a variable.
     """
-    names = frozenset(name.strip() for name in text.split(",")) if text != _NONE else frozenset()
+    names = (
+        frozenset(name.strip() for name in text.split(","))
+        if text != _NO_VARIABLES
+        else frozenset()
+    )
     for name in sorted(names):
-        if not _VARIABLE.fullmatch(name):
-            raise ValueError(f"expected names of variables, or {_NONE}, got {name!r}")
+        if not _VARIABLE_NAME.fullmatch(name):
+            raise ValueError(f"expected names of variables, or {_NO_VARIABLES}, got {name!r}")
     return names
 
 
@@ -67,7 +71,7 @@ HOST_PYTHON = Option(
     group=GROUP,
     needs="hosts",
     arguments={
-        "type": _python,
+        "type": _parse_python,
         "metavar": "PYTHON",
         "help": "With --hosts: use this Python on the hosts. It needs the framework. Default: "
         "python3",
@@ -89,7 +93,7 @@ CLUSTER = Option(
     name="cluster",
     group=GROUP,
     arguments={
-        "type": _cluster,
+        "type": _parse_scheduler,
         "metavar": "ADDRESS",
         "help": "Start one process on each worker of this Dask cluster, for example "
         "--cluster=tls://head:8786. A path is read as the scheduler's --scheduler-file. With "

@@ -30,18 +30,18 @@ from busbw.driver.transport import HostError, IncomparableHostsError
 from .bootstrap import PYTHON_CODE
 
 _CONNECT_S = 30.0
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 # A Dask worker measures itself a hundred times a second with these callbacks, which would disturb
 # the measurements. From now on the callbacks run every _SLOW_MS milliseconds.
-_OWN_MEASUREMENTS = ("tick", "profile")
+_SELF_MEASUREMENTS = ("tick", "profile")
 _SLOW_MS = 1000.0
-_AT_ONCE = 65536
+_CHUNK_BYTES = 65536
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # How long a read waits before it looks again. If a session is killed, its actors run this much
 # longer than the session.
-_READ_S = 5.0
+_READ_TIMEOUT_S = 5.0
 
 
 class HostPipe:
@@ -54,16 +54,16 @@ class HostPipe:
 
     def __init__(self, code: str) -> None:
         callbacks = get_worker().periodic_callbacks
-        for name in {*_OWN_MEASUREMENTS} & {*callbacks}:
+        for name in {*_SELF_MEASUREMENTS} & {*callbacks}:
             callbacks[name].callback_time = _SLOW_MS
-        self._stream, theirs = socket.socketpair()
+        self._stream, other_end = socket.socketpair()
         self._stream.setblocking(False)
         # The workers of busbw must not inherit the settings of Dask.
         variables = {name: os.environ[name] for name in os.environ if not name.startswith("DASK_")}
         command = [sys.executable, "-I", "-u", "-c", code]
-        with theirs:
+        with other_end:
             self._process = subprocess.Popen(
-                command, stdin=theirs.fileno(), stdout=theirs.fileno(), env=variables
+                command, stdin=other_end.fileno(), stdout=other_end.fileno(), env=variables
             )
 
     async def read(self) -> bytes | None:
@@ -71,9 +71,9 @@ class HostPipe:
 
         Returns ``b""`` after the Python has ended.
         """
-        content = asyncio.get_running_loop().sock_recv(self._stream, _AT_ONCE)
+        content = asyncio.get_running_loop().sock_recv(self._stream, _CHUNK_BYTES)
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(content, _READ_S)
+            return await asyncio.wait_for(content, _READ_TIMEOUT_S)
         return None
 
     async def write(self, content: bytes) -> None:
@@ -89,16 +89,16 @@ class DaskLink:
 
     def __init__(self, client: Any, actor: Any, address: str) -> None:
         self.address = address
-        self.stream, theirs = socket.socketpair()
-        theirs.setblocking(False)
-        self._carrying = asyncio.run_coroutine_threadsafe(
-            _carry(theirs, actor), client.loop.asyncio_loop
+        self.stream, other_end = socket.socketpair()
+        other_end.setblocking(False)
+        self._transfer = asyncio.run_coroutine_threadsafe(
+            _transfer_bytes(other_end, actor), client.loop.asyncio_loop
         )
 
     def reason(self) -> str:
         """Return the reason why the connection has ended, for a message."""
         try:
-            self._carrying.result(_LOOK_S)
+            self._transfer.result(_POLL_S)
         except TimeoutError:
             return "it does not answer"
         except Exception as error:
@@ -108,16 +108,16 @@ class DaskLink:
 
     def close(self) -> None:
         """End the connection, so that Dask releases the actor."""
-        self._carrying.cancel()
+        self._transfer.cancel()
         self.stream.close()
 
 
-async def _carry(stream: socket.socket, actor: Any) -> None:
+async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
     """Pass bytes between a socket of this process and an actor, until the actor ends."""
     loop = asyncio.get_running_loop()
 
     async def upload() -> None:
-        while content := await loop.sock_recv(stream, _AT_ONCE):
+        while content := await loop.sock_recv(stream, _CHUNK_BYTES):
             await actor.write(content)
 
     uploading = loop.create_task(upload())
@@ -146,7 +146,7 @@ class DaskEngine:
         self._scheduler = scheduler
         self._count = count
         self._trusts_network = trusts_network
-        self._left = contextlib.ExitStack()
+        self._open_client = contextlib.ExitStack()
         self._addresses: dict[str, str] = {}
 
     def join(self, wait_s: float) -> Sequence[str]:
@@ -155,11 +155,11 @@ class DaskEngine:
         Raises HostError if other than `count` workers have joined after `wait_s` seconds, or if a
         worker has a nanny, and IncomparableHostsError if the versions of Python or Dask differ.
         """
-        count, client = self._count, client_of(self._scheduler, wait_s, self._trusts_network)
-        self._client = self._left.enter_context(client)
+        count, client = self._count, connect_client(self._scheduler, wait_s, self._trusts_network)
+        self._client = self._open_client.enter_context(client)
         with contextlib.suppress(TimeoutError):
             self._client.wait_for_workers(count, timeout=wait_s)
-        workers = workers_of(self._client)
+        workers = read_workers(self._client)
         if len(workers) != count:
             raise HostError(
                 f"{self._scheduler}: {len(workers)} of {count} Dask workers joined within "
@@ -167,10 +167,10 @@ class DaskEngine:
             )
         _check_workers(workers)
         _check_versions(self._client, workers)
-        self._addresses = self._named(workers)
+        self._addresses = self._addresses_by_name(workers)
         return list(self._addresses)
 
-    def _named(self, workers: Mapping[str, Any]) -> dict[str, str]:
+    def _addresses_by_name(self, workers: Mapping[str, Any]) -> dict[str, str]:
         """Return the addresses of Dask workers by name, sorted by name.
 
         A worker without a --name has the name of its host. Raises HostError if two workers have the
@@ -184,7 +184,7 @@ class DaskEngine:
                 f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
                 "worker on each host, or a name for each"
             )
-        return dict(sorted(zip(names, workers), key=lambda named: _numbered(named[0])))
+        return dict(sorted(zip(names, workers), key=lambda named: _natural_sort_key(named[0])))
 
     def connect(self, name: str, wait_s: float) -> DaskLink:
         """Start a Python on the host of the Dask worker `name`, and return the connection to it.
@@ -192,9 +192,9 @@ class DaskEngine:
         Raises ConnectionError if the worker has left, or if the Python cannot be started within
         `wait_s` seconds.
         """
-        if self._addresses[name] not in (workers := workers_of(self._client)):
+        if self._addresses[name] not in (workers := read_workers(self._client)):
             # A worker that was started again has another address.
-            self._addresses |= self._named(workers)
+            self._addresses |= self._addresses_by_name(workers)
         if self._addresses[name] not in workers:
             raise ConnectionError("its Dask worker has left the cluster")
         address = self._addresses[name]
@@ -209,17 +209,17 @@ class DaskEngine:
         return DaskLink(self._client, actor, urlsplit(address).hostname or "")
 
     def close(self) -> None:
-        self._left.close()
+        self._open_client.close()
 
 
 @contextlib.contextmanager
-def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[Any]:
+def connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[Any]:
     """Connect to a scheduler, and yield the client of Dask.
 
     `wait_s` is how long to wait for a scheduler file, in seconds. Raises HostError if the scheduler
     cannot be reached, or if strangers could run code through it and the user does not accept this.
     """
-    address = _address_of(scheduler, wait_s)
+    address = _scheduler_address(scheduler, wait_s)
     _check_protected(address, trusts_network)
     # Dask would log errors to the terminal that this process reports itself.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -234,7 +234,7 @@ def client_of(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[A
         yield client
 
 
-def _address_of(scheduler: str, wait_s: float) -> str:
+def _scheduler_address(scheduler: str, wait_s: float) -> str:
     """Return `scheduler` if it is an address, or the address in the scheduler file of this name.
 
     Raises HostError if the file cannot be read after `wait_s` seconds.
@@ -249,7 +249,7 @@ def _address_of(scheduler: str, wait_s: float) -> str:
                     f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes "
                     f"({error})"
                 ) from error
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return scheduler
 
 
@@ -263,16 +263,16 @@ def _check_protected(address: str, trusts_network: bool) -> None:
         )
 
 
-def count_of(scheduler: str, trusts_network: bool) -> int:
+def count_workers(scheduler: str, trusts_network: bool) -> int:
     """Return how many workers a scheduler has now.
 
     Raises HostError if the scheduler cannot be reached, or is not protected or trusted.
     """
-    with client_of(scheduler, 0.0, trusts_network) as client:
-        return len(workers_of(client))
+    with connect_client(scheduler, 0.0, trusts_network) as client:
+        return len(read_workers(client))
 
 
-def workers_of(client: Any) -> dict[str, Any]:
+def read_workers(client: Any) -> dict[str, Any]:
     """Return Dask's description of each worker of the client's scheduler, by the worker's address.
 
     A description has the keys ``name`` and ``nanny``.
@@ -281,7 +281,7 @@ def workers_of(client: Any) -> dict[str, Any]:
     return workers
 
 
-def _numbered(name: str) -> list[tuple[int, str]]:
+def _natural_sort_key(name: str) -> list[tuple[int, str]]:
     """Return a sort key for `name` by which ``node2`` comes before ``node10``."""
     parts = re.split(r"(\d+)", name)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.driver import logs
-from busbw.driver.bundle import Folder
-from busbw.driver.local import log_text
+from busbw.driver.bundle import PrivateFolder
+from busbw.driver.local import public_log_text
 
 from .bootstrap import PYTHON_CODE
 
-_EXIT_S = 5.0
-_OPTIONS = (
+_EXIT_TIMEOUT_S = 5.0
+_SSH_OPTIONS = (
     *("-T", "-a", "-x", "-o", "BatchMode=yes"),
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
@@ -36,17 +36,17 @@ class SshLink:
     # The address is unknown here: the Host sends the address at which sshd was reached.
     address = ""
 
-    def __init__(self, command: Sequence[str], folder: Folder, name: str) -> None:
+    def __init__(self, command: Sequence[str], folder: PrivateFolder, name: str) -> None:
         self._log = folder.log_path(f"host-{name.replace('/', '_')}")
-        self.stream, theirs = socket.socketpair()
+        self.stream, other_end = socket.socketpair()
         try:
-            with theirs, self._log.open("ab") as log:
+            with other_end, self._log.open("ab") as log:
                 # ssh has a session of its own, so that Ctrl-C reaches only this process, which then
                 # ends ssh.
                 self._process = subprocess.Popen(
                     command,
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
+                    stdin=other_end.fileno(),
+                    stdout=other_end.fileno(),
                     stderr=log,
                     start_new_session=True,
                 )
@@ -57,17 +57,17 @@ class SshLink:
     def reason(self) -> str:
         """Return the line of the log that says why ssh or the Python on its host ended."""
         try:
-            code = self._process.wait(_EXIT_S)
+            code = self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return "ssh does not end"
         # ssh ends its lines with a carriage return.
-        reason = logs.reason(log_text(self._log, 0)).removesuffix("\\r")
+        reason = logs.reason_in_log(public_log_text(self._log, 0)).removesuffix("\\r")
         return reason or f"ssh ended with exit status {code}"
 
     def close(self) -> None:
         """Wait until ssh ends, whose input has ended; kill ssh if it takes too long."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_EXIT_S)
+            self._process.wait(_EXIT_TIMEOUT_S)
         self._process.kill()
         self._process.wait()
         self.stream.close()
@@ -87,7 +87,7 @@ class SshEngine:
     """
 
     hosts: tuple[str, ...]
-    folder: Folder
+    folder: PrivateFolder
     python: str = "python3"
     environment: Mapping[str, str] = field(default_factory=dict)
     shares_machines: bool = False
@@ -102,7 +102,7 @@ class SshEngine:
         ssh gives up if it does not reach the host within `wait_s` seconds. Raises OSError if ssh
         cannot be started.
         """
-        options = [*_OPTIONS, "-o", f"ConnectTimeout={round(wait_s)}"]
+        options = [*_SSH_OPTIONS, "-o", f"ConnectTimeout={round(wait_s)}"]
         # The shell of the host expands a `~` in the name of the Python.
         command = f'exec {self.python} -I -u -c "{PYTHON_CODE}"'
         return SshLink(["ssh", *options, "--", name, command], self.folder, name)

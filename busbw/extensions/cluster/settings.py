@@ -22,10 +22,10 @@ from busbw.storage import raised_as
 from . import tpu_slice
 
 # The value of --hosts that means all hosts of this TPU slice.
-_SLICE = "tpu"
+_TPU_SLICE = "tpu"
 
 # The name of a host must not be read as an option by ssh, or as more than a word by a shell.
-_HOST = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
@@ -35,7 +35,10 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
     process. With --cluster but without --processes, the scheduler is asked how many workers it has.
     Raises ValueError if an option is wrong, a package is missing or the scheduler is not reached.
     """
-    for option, package, read in (("hosts", "execnet", _ssh), ("cluster", "distributed", _dask)):
+    for option, package, read in (
+        ("hosts", "execnet", _read_ssh_hosts),
+        ("cluster", "distributed", _read_dask_hosts),
+    ):
         if values.get(option):
             if importlib.util.find_spec(package) is None:
                 raise ValueError(
@@ -52,16 +55,16 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     `text` is a comma list, ``@FILE`` for a file with a host in each line, or ``tpu`` for the hosts
     of this TPU slice. Raises ValueError for an invalid name, a repeated name or no name.
     """
-    if text == _SLICE:
-        hosts, source = tpu_slice.hosts_of_slice(os.environ)
+    if text == _TPU_SLICE:
+        hosts, source = tpu_slice.find_slice_hosts(os.environ)
         if not hosts:
-            raise ValueError(f"{_SLICE}: this host is none of a TPU slice, as {source} says")
+            raise ValueError(f"{_TPU_SLICE}: this host is none of a TPU slice, as {source} says")
     elif text.startswith("@"):
-        hosts = _read_hosts(text[1:])
+        hosts = _read_host_file(text[1:])
     else:
         hosts = tuple(host.strip() for host in text.split(","))
     for host, times in Counter(hosts).items():
-        if not _HOST.fullmatch(host):
+        if not _HOST_NAME.fullmatch(host):
             raise ValueError(f"expected hosts that ssh connects to, got {host[:100]!r}")
         if times > 1:
             raise ValueError(
@@ -71,7 +74,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def _read_hosts(name: str) -> tuple[str, ...]:
+def _read_host_file(name: str) -> tuple[str, ...]:
     """Return the hosts in a file: a host in each line, and comments after ``#``.
 
     Raises ValueError if the file cannot be read or names no host.
@@ -87,7 +90,7 @@ def _read_hosts(name: str) -> tuple[str, ...]:
     return hosts
 
 
-def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
     """Return the hosts of --hosts. Raises ValueError if the option is wrong."""
     with raised_as(ValueError, ValueError, where="--hosts: "):
         hosts = parse_hosts(values["hosts"])
@@ -98,7 +101,7 @@ def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
             f"expected --processes={count}, or a multiple of it"
         )
 
-    def transport(bundle: Bundle) -> Any:
+    def make_transport(bundle: Bundle) -> Any:
         from .over_ssh import SshEngine
         from .transport import ClusterTransport
 
@@ -106,14 +109,16 @@ def _ssh(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
             hosts=hosts,
             folder=bundle,
             python=values.get("host_python") or "python3",
-            environment=forwarded(values.get("host_env"), environment),
+            environment=forwarded_variables(values.get("host_env"), environment),
         )
         return ClusterTransport(bundle, engine)
 
-    return Hosts(count=count, transport=transport)
+    return Hosts(count=count, make_transport=make_transport)
 
 
-def forwarded(names: frozenset[str] | None, environment: Mapping[str, str]) -> dict[str, str]:
+def forwarded_variables(
+    names: frozenset[str] | None, environment: Mapping[str, str]
+) -> dict[str, str]:
     """Return the environment variables to copy to the hosts, with their values.
 
     `names` are the variables of --host-env. None, without the option, stands for the variables that
@@ -123,14 +128,14 @@ def forwarded(names: frozenset[str] | None, environment: Mapping[str, str]) -> d
     return {name: environment[name] for name in sorted(names) if name in environment}
 
 
-def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
     """Return the hosts of --cluster. Raises ValueError if the scheduler has no workers yet."""
-    from .over_dask import DaskEngine, count_of
+    from .over_dask import DaskEngine, count_workers
     from .transport import ClusterTransport
 
     scheduler, trusts_network = values["cluster"], bool(values.get("cluster_trust_network"))
     try:
-        count = values.get("processes") or count_of(scheduler, trusts_network)
+        count = values.get("processes") or count_workers(scheduler, trusts_network)
     except HostError as error:
         raise ValueError(f"--cluster: {error}") from error
     if not count:
@@ -139,13 +144,13 @@ def _dask(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
         )
     return Hosts(
         count=count,
-        transport=lambda bundle: ClusterTransport(
+        make_transport=lambda bundle: ClusterTransport(
             bundle, DaskEngine(scheduler, count, trusts_network=trusts_network)
         ),
     )
 
 
-def check_alone(options: Options, has_chips: bool) -> None:
+def check_can_measure_alone(options: Options, has_chips: bool) -> None:
     """Raise ValueError if this host cannot measure by itself, because its TPU slice has more hosts.
 
     `has_chips` says whether TPU chips are attached to this host.
@@ -154,7 +159,7 @@ def check_alone(options: Options, has_chips: bool) -> None:
     may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote is not None or not may_be_tpu:
         return
-    names, source = tpu_slice.hosts_of_slice(os.environ, chips=lambda: has_chips)
+    names, source = tpu_slice.find_slice_hosts(os.environ, has_chips=lambda: has_chips)
     if len(names) > 1:
         raise ValueError(
             f"this host is one of {len(names)} of its TPU slice ({source}), and would wait for the "

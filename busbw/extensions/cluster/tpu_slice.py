@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 
 from busbw.hardware.chips import has_tpu_chips
 
-HOST_NAMES = "TPU_WORKER_HOSTNAMES"
-ENDPOINTS = "worker-network-endpoints"
-_ALONE = ("TPU_PROCESS_BOUNDS", "1,1,1")
-_WITHOUT_METADATA = "TPU_SKIP_MDS_QUERY"
-_METADATA = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
-_METADATA_S = 2.0
+HOST_NAMES_VARIABLE = "TPU_WORKER_HOSTNAMES"
+ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
+_ONLY_OWN_CHIPS = ("TPU_PROCESS_BOUNDS", "1,1,1")
+_SKIP_METADATA = "TPU_SKIP_MDS_QUERY"
+_METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
+_METADATA_TIMEOUT_S = 2.0
 
 
-def metadata(name: str) -> str:
+def fetch_metadata(name: str) -> str:
     """Return an attribute of this machine from Google's metadata server.
 
     `name` is the name of the attribute. Returns an empty text if no server answers.
@@ -28,41 +28,43 @@ def metadata(name: str) -> str:
     import urllib.error
     import urllib.request
 
-    request = urllib.request.Request(_METADATA + name, headers={"Metadata-Flavor": "Google"})
+    request = urllib.request.Request(_METADATA_URL + name, headers={"Metadata-Flavor": "Google"})
     try:
-        with urllib.request.urlopen(request, timeout=_METADATA_S) as reply:
+        with urllib.request.urlopen(request, timeout=_METADATA_TIMEOUT_S) as reply:
             text: str = reply.read(2**20).decode(errors="replace")
             return text
     except (urllib.error.URLError, OSError):
         return ""
 
 
-def hosts_of_slice(
+def find_slice_hosts(
     environment: Mapping[str, str],
     *,
-    chips: Callable[[], bool] = has_tpu_chips,
-    read_metadata: Callable[[str], str] = metadata,
+    has_chips: Callable[[], bool] = has_tpu_chips,
+    read_metadata: Callable[[str], str] = fetch_metadata,
 ) -> tuple[tuple[str, ...], str]:
     """Return the hosts of the TPU slice, and the name of the variable or attribute that names them.
 
     There are no hosts if they are unknown, or if this host was told to use only its own chips.
     `environment` are the environment variables of this process. The metadata server is asked by
-    `read_metadata`, and only if `chips` says that TPU chips are attached.
+    `read_metadata`, and only if `has_chips` says that TPU chips are attached.
     """
-    name, alone = _ALONE
-    if environment.get(name) == alone:
+    name, only_own_chips = _ONLY_OWN_CHIPS
+    if environment.get(name) == only_own_chips:
         return (), name
-    names = _split(environment.get(HOST_NAMES, ""))
-    if names or environment.get(_WITHOUT_METADATA) or not chips():
-        return names, HOST_NAMES
-    return tuple(_address(text) for text in _split(read_metadata(ENDPOINTS))), ENDPOINTS
+    names = _split_names(environment.get(HOST_NAMES_VARIABLE, ""))
+    if names or environment.get(_SKIP_METADATA) or not has_chips():
+        return names, HOST_NAMES_VARIABLE
+    return tuple(
+        _endpoint_address(text) for text in _split_names(read_metadata(ENDPOINTS_ATTRIBUTE))
+    ), ENDPOINTS_ATTRIBUTE
 
 
-def _split(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _address(endpoint: str) -> str:
+def _endpoint_address(endpoint: str) -> str:
     """Return the address in an endpoint, its third field between colons; empty without an address.
 
     Such as ``10.0.0.2`` for ``unknown:unknown:10.0.0.2``.

@@ -26,7 +26,7 @@ from execnet.gateway_base import Popen2IO, get_execmodel
 from execnet.gateway_bootstrap import bootstrap_exec
 
 from busbw import storage, wire
-from busbw.driver.bundle import MAIN, Bundle, package_folder
+from busbw.driver.bundle import MAIN_CODE, Bundle, package_folder
 from busbw.driver.transport import (
     Ending,
     Exit,
@@ -40,7 +40,7 @@ from busbw.model.cluster import Cluster, ClusterMember, members_of
 from busbw.model.launch import LaunchId
 
 from . import bootstrap
-from .host import BEAT_S, Order
+from .host import BEAT_S, WorkerOrder
 
 if TYPE_CHECKING:
     from .over_dask import DaskEngine, DaskLink
@@ -48,25 +48,25 @@ if TYPE_CHECKING:
 
 # How long a host may take to answer a request, which may include ending a process, and to tell
 # whether a process is stopped.
-_ANSWER_S, _STATE_S = 30.0, 2.0
-_CONNECT_S = 60.0
+_ANSWER_TIMEOUT_S, _STATE_TIMEOUT_S = 30.0, 2.0
+_CONNECT_TIMEOUT_S = 60.0
 
 # The files of busbw that a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
-Report: TypeAlias = Callable[[str], None]
+ReportWaiting: TypeAlias = Callable[[str], None]
 # An engine runs a Python on each host, and gives a link to its stdin and stdout.
 Engine: TypeAlias = "SshEngine | DaskEngine"
 Link: TypeAlias = "SshLink | DaskLink"
 
 
-def archive_of(bundle: Bundle) -> bytes:
+def make_archive(bundle: Bundle) -> bytes:
     """Return a zip file with the files of busbw from which `bootstrap` starts a Host."""
     package = package_folder()
     host_files = [path for pattern in _HOST_FILES for path in package.glob(pattern)]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__main__.py", MAIN)
+        archive.writestr("__main__.py", MAIN_CODE)
         for path in {*bundle.files, *host_files}:
             archive.write(path, path.relative_to(package.parent))
     return content.getvalue()
@@ -75,17 +75,17 @@ def archive_of(bundle: Bundle) -> bytes:
 class ClusterHost:
     """A connection of the session to the Host on another host.
 
-    `link` leads to a Python on the host `name`. `first` has the environment variables to set there
-    and a zip file with busbw. `lost` says why the host no longer answers; it is empty while the
-    host answers. Raises HostError if the Host cannot be started.
+    `link` leads to a Python on the host `name`. `first_message` has the environment variables to
+    set there and a zip file with busbw. `lost` says why the host no longer answers; it is empty
+    while the host answers. Raises HostError if the Host cannot be started.
     """
 
-    def __init__(self, name: str, link: Link, first: tuple[dict[str, str], bytes]) -> None:
+    def __init__(self, name: str, link: Link, first_message: tuple[dict[str, str], bytes]) -> None:
         self.name = name
         self.lost = ""
         self._link = link
         try:
-            greeting = self._start(first)
+            greeting = self._start_host(first_message)
         except (OSError, EOFError, AssertionError, execnet.RemoteError) as error:
             raise HostError(f"{name}: {link.reason()}") from error
         if isinstance(greeting, str):
@@ -93,55 +93,57 @@ class ClusterHost:
         self.machine: str = greeting[0] or name
         self.address: str = greeting[1] or link.address
 
-    def begin(self, method: str, *values: Any) -> execnet.Channel | None:
+    def send_request(self, method: str, *values: Any) -> execnet.Channel | None:
         """Let the Host run its method `method`, without waiting.
 
         Returns the channel of its answers, or None if the host is lost.
         """
         try:
-            answers = self._gateway.newchannel()
-            self.requests.send((answers, method, *values))
+            channel = self._gateway.newchannel()
+            self.requests.send((channel, method, *values))
         except OSError:
-            self.drop()
+            self.disconnect()
             return None
-        return answers
+        return channel
 
-    def result(self, answers: execnet.Channel | None, timeout_s: float = _ANSWER_S) -> Any:
-        """Wait for the next answer on the channel `answers`, and return it.
+    def receive_answer(
+        self, channel: execnet.Channel | None, timeout_s: float = _ANSWER_TIMEOUT_S
+    ) -> Any:
+        """Wait for the next answer on the channel `channel`, and return it.
 
         Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
         does not answer within `timeout_s` seconds.
         """
         reason = ""
         try:
-            if answers is not None and not self.lost:
-                return answers.receive(timeout_s)
+            if channel is not None and not self.lost:
+                return channel.receive(timeout_s)
         except execnet.RemoteError as error:
             raise HostError(f"{self.name}: {error}") from error
         except execnet.TimeoutError:
             reason = "it does not answer"
         except (OSError, EOFError):
             pass
-        self.drop(reason)
+        self.disconnect(reason)
         raise HostLostError(self.lost)
 
-    def drop(self, reason: str = "") -> None:
+    def disconnect(self, reason: str = "") -> None:
         """End the connection, and keep the reason in `lost`.
 
         An empty `reason` takes the reason from the link. Does nothing if the host is already lost.
         """
         if not self.lost:
             self.lost = f"{self.name} is gone: {reason or self._link.reason()}"
-            _hang_up(self._link)
+            _end_input(self._link)
             self._link.close()
 
-    def _start(self, first: tuple[dict[str, str], bytes]) -> Any:
+    def _start_host(self, first_message: tuple[dict[str, str], bytes]) -> Any:
         """Start the Host, and return its first message.
 
         The message is the identity of the machine and its address, or a text with an error.
         """
         # Reaching a host may take as long as starting the Python there, so the time is doubled.
-        self._link.stream.settimeout(2 * _CONNECT_S)
+        self._link.stream.settimeout(2 * _CONNECT_TIMEOUT_S)
         with contextlib.ExitStack() as files:
             output = files.enter_context(self._link.stream.makefile("wb"))
             replies = files.enter_context(self._link.stream.makefile("rb"))
@@ -155,11 +157,11 @@ class ClusterHost:
         self._link.stream.settimeout(None)
         self._gateway = execnet.Gateway(stream, spec)
         self.requests = self._gateway.remote_exec(bootstrap)
-        self.requests.send(first)
-        return self.requests.receive(_CONNECT_S)
+        self.requests.send(first_message)
+        return self.requests.receive(_CONNECT_TIMEOUT_S)
 
 
-def _hang_up(link: Link) -> None:
+def _end_input(link: Link) -> None:
     """End the input of the Python at the other end of `link`, so that its Host ends."""
     with contextlib.suppress(OSError):
         link.stream.shutdown(socket.SHUT_WR)
@@ -173,31 +175,31 @@ class ClusterTransport(HostsTransport):
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
         self._engine = engine
-        self._first = (dict(engine.environment), archive_of(bundle))
+        self._first_message = (dict(engine.environment), make_archive(bundle))
         self._links: list[Link] = []
         self._hosts: list[ClusterHost] = []
         self._locked: set[int] = set()
-        self._ranks: tuple[int, ...] = ()
+        self._host_indices: tuple[int, ...] = ()
         self._is_closed = threading.Event()
 
-    def for_ranks(self, ranks: Sequence[int]) -> ClusterTransport:
+    def for_hosts(self, indices: Sequence[int]) -> ClusterTransport:
         part = copy.copy(self)
-        part._ranks = tuple(ranks)
+        part._host_indices = tuple(indices)
         return part
 
     def join(self, wait_s: float) -> None:
         names = self._engine.join(wait_s)
-        threading.Thread(target=self._beat, daemon=True).start()
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
         with ThreadPoolExecutor(len(names)) as pool, contextlib.ExitStack() as stack:
             # After an error the links are closed, because the other threads wait for them.
             stack.callback(self.close)
-            self._hosts.extend(pool.map(self._connected, names))
+            self._hosts.extend(pool.map(self._connect_host, names))
             stack.pop_all()
         machines = [host.machine for host in self._hosts]
         # The ranks on a machine follow each other.
         self._hosts.sort(key=lambda host: machines.index(host.machine))
         self.names = [host.name for host in self._hosts]
-        self._ranks = tuple(range(len(names)))
+        self._host_indices = tuple(range(len(names)))
         counts = Counter(machines)
         if max(counts.values()) > (min(counts.values()) if self._engine.shares_machines else 1):
             ((machine, count),) = counts.most_common(1)
@@ -207,35 +209,37 @@ class ClusterTransport(HostsTransport):
                 "expected as many names for each machine, and one with --hosts"
             )
 
-    def lock(self, wait_s: float, report: Report = lambda text: None) -> None:
+    def lock(self, wait_s: float, report: ReportWaiting = lambda text: None) -> None:
         """Keep other sessions from measuring on any host, until the transport is closed.
 
         A machine is locked once, and the machine of this session is locked already. Raises
         HostError if another session still measures on a host after `wait_s` seconds.
         """
         machines = {storage.machine_identity(), *self.names}
-        for rank, host in enumerate(self._hosts):
+        for index, host in enumerate(self._hosts):
             if host.machine not in machines:
                 machines.add(host.machine)
-                self._locked.add(rank)
-                _lock(host, wait_s, report)
+                self._locked.add(index)
+                _lock_host(host, wait_s, report)
 
     def close(self) -> None:
         self._is_closed.set()
         for link in self._links:
-            _hang_up(link)
+            _end_input(link)
         for link in self._links:
             link.close()
         self._engine.close()
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        hosts = [self._host(rank) for rank in self._ranks]
+        hosts = [self._reachable_host(index) for index in self._host_indices]
         count = cluster.processes // len(hosts)
-        requested = [(host, host.begin("ports", count, host.address)) for host in hosts]
+        requested = [
+            (host, host.send_request("send_free_ports", count, host.address)) for host in hosts
+        ]
         addresses = [
             f"[{host.address}]:{port}" if ":" in host.address else f"{host.address}:{port}"
-            for host, answers in requested
-            for port in host.result(answers)
+            for host, channel in requested
+            for port in host.receive_answer(channel)
         ]
         return members_of(cluster, addresses, len({host.machine for host in hosts}))
 
@@ -244,38 +248,38 @@ class ClusterTransport(HostsTransport):
 
         Raises HostLostError if the host is lost and cannot be reached again.
         """
-        index = member.index * len(self._ranks) // member.count if member is not None else 0
+        index = member.index * len(self._host_indices) // member.count if member is not None else 0
         if starter.python == sys.executable:
             starter = replace(starter, python="")
-        order = Order(starter=starter, launch=launch, member=member)
-        return RemoteWorker(self._host(self._ranks[index]), order)
+        order = WorkerOrder(starter=starter, launch=launch, member=member)
+        return RemoteWorker(self._reachable_host(self._host_indices[index]), order)
 
-    def _connected(self, name: str) -> ClusterHost:
+    def _connect_host(self, name: str) -> ClusterHost:
         """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
         try:
-            link = self._engine.connect(name, _CONNECT_S)
+            link = self._engine.connect(name, _CONNECT_TIMEOUT_S)
         except OSError as error:
             raise HostError(f"{name}: {error}") from error
         self._links.append(link)
-        return ClusterHost(name, link, self._first)
+        return ClusterHost(name, link, self._first_message)
 
-    def _host(self, rank: int) -> ClusterHost:
+    def _reachable_host(self, index: int) -> ClusterHost:
         """Return the connection to a host, after connecting again if the host was lost.
 
         Raises HostLostError if the host cannot be reached again.
         """
-        host = self._hosts[rank]
+        host = self._hosts[index]
         if host.lost:
             try:
-                host = self._connected(host.name)
-                if rank in self._locked:
-                    _lock(host, _CONNECT_S)
+                host = self._connect_host(host.name)
+                if index in self._locked:
+                    _lock_host(host, _CONNECT_TIMEOUT_S)
             except HostError as error:
-                raise HostLostError(f"{self._hosts[rank].lost}; then {error}") from error
-            self._hosts[rank] = host
+                raise HostLostError(f"{self._hosts[index].lost}; then {error}") from error
+            self._hosts[index] = host
         return host
 
-    def _beat(self) -> None:
+    def _send_heartbeats(self) -> None:
         """Send each host an empty message every few seconds, until the transport is closed.
 
         A host ends its workers if it receives no message.
@@ -286,16 +290,16 @@ class ClusterTransport(HostsTransport):
                     host.requests.send(None)
 
 
-def _lock(host: ClusterHost, wait_s: float, report: Report = lambda text: None) -> None:
+def _lock_host(host: ClusterHost, wait_s: float, report: ReportWaiting = lambda text: None) -> None:
     """Lock a host until its session ends.
 
     `report` is called with a sentence before waiting for another session. Raises HostError if the
     other session does not end within `wait_s` seconds.
     """
-    answers, timeout_s = host.begin("lock", wait_s), wait_s + _ANSWER_S
-    if host.result(answers, timeout_s):
+    channel, timeout_s = host.send_request("lock_machine", wait_s), wait_s + _ANSWER_TIMEOUT_S
+    if host.receive_answer(channel, timeout_s):
         report(f"another busbw session measures on {host.name}; waiting for its end")
-        host.result(answers, timeout_s)
+        host.receive_answer(channel, timeout_s)
 
 
 class RemoteWorker(Worker):
@@ -305,7 +309,7 @@ class RemoteWorker(Worker):
     descriptor becomes readable for each message.
     """
 
-    def __init__(self, host: ClusterHost, order: Order) -> None:
+    def __init__(self, host: ClusterHost, order: WorkerOrder) -> None:
         super().__init__(order.launch)
         self.host = host.name
         self._cluster_host = host
@@ -314,50 +318,50 @@ class RemoteWorker(Worker):
         # stopped. None follows the last message.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
-        self._channel = host.begin("run", json.dumps(wire.to_json(order)))
+        self._channel = host.send_request("run_worker", json.dumps(wire.to_json(order)))
         if self._channel is None:
-            self._keep(None)
+            self._queue_message(None)
         else:
-            self._channel.setcallback(self._keep, endmarker=None)
+            self._channel.setcallback(self._queue_message, endmarker=None)
 
     @property
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
-        self._send(None)
-        return bool(self._next(bool, _STATE_S)) or bool(self._cluster_host.lost)
+        self._send_message(None)
+        return bool(self._next_message(bool, _STATE_TIMEOUT_S)) or bool(self._cluster_host.lost)
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def write(self, line: bytes) -> None:
-        self._send(line)
+        self._send_message(line)
 
     def read(self) -> bytes:
-        return self._next(bytes) or b""
+        return self._next_message(bytes) or b""
 
     def end(self, ending: Ending) -> None:
-        self._send(ending.value)
+        self._send_message(ending.value)
 
     def wait(self) -> Exit:
-        self._next(type(None))
+        self._next_message(type(None))
         self._socket.close()
         self._signals.close()
         return self._exit or Exit(exit_code=None, lost=self._cluster_host.lost)
 
-    def _send(self, message: bytes | str | None) -> None:
+    def _send_message(self, message: bytes | str | None) -> None:
         # Sending fails if the process has ended or its host is lost. A queued message says so.
         if self._channel is not None and self._exit is None:
             with contextlib.suppress(OSError):
                 self._channel.send(message)
 
-    def _keep(self, message: bytes | str | bool | None) -> None:
+    def _queue_message(self, message: bytes | str | bool | None) -> None:
         """Queue a message of the host; execnet calls this in a thread of its own."""
         self._messages.put(message)
         # Sending fails if `wait` has already closed the socket.
         with contextlib.suppress(OSError):
             self._signals.send(b".")
 
-    def _next(self, kind: type, timeout_s: float = _ANSWER_S) -> Any:
+    def _next_message(self, kind: type, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
         """Return the next message of the type `kind`, and drop other messages before it.
 
         Returns None if the process has ended or its host is lost. The connection to a host that
@@ -367,11 +371,11 @@ class RemoteWorker(Worker):
             try:
                 message = self._messages.get(timeout=timeout_s)
             except queue.Empty:
-                self._cluster_host.drop("it does not answer")
+                self._cluster_host.disconnect("it does not answer")
                 break
             self._socket.recv(1)
             if message is None:
-                self._cluster_host.drop()
+                self._cluster_host.disconnect()
             elif isinstance(message, str):
                 self._exit = wire.from_json(Exit, json.loads(message), "exit")
             elif isinstance(message, kind):

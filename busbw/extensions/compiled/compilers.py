@@ -153,7 +153,7 @@ def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
         folder = cache / "libtpu" / libtpu.label
         install = ("pip", "install", "--quiet", "--no-deps", "--no-build")
         release = (f"--python={sys.executable}", f"libtpu=={libtpu.label}")
-        uv.build_once(folder, lambda new: uv.uv(*install, *release, "--target", new))
+        uv.build_once(folder, lambda new: uv.run_uv(*install, *release, "--target", new))
         libraries = sorted(folder.glob(f"**/{_LIBRARY}"))
         if not libraries:
             raise ValueError(f"there is no {_LIBRARY} in {folder}")

@@ -87,7 +87,7 @@ class Parallel:
         place = threading.get_ident(), compiler
         if place not in self._groups or self._groups[place].is_over:
             launch = LaunchId(name=f"compile-{next(self._numbers)}")
-            group = self.executor.open(self.starters[compiler], launch)
+            group = self.executor.open_group(self.starters[compiler], launch)
             if isinstance(group, Failure):
                 return group
             self._groups[place] = group

@@ -11,7 +11,7 @@ from pathlib import Path
 from busbw import storage
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import alone, transport_of
+from busbw.driver.local import lock_this_machine, transport_for
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Request
 from busbw.model.case import GridError, Spec
@@ -163,12 +163,14 @@ def _compiled(options: Options, source: str) -> ProgramCollectives:
         held.enter_context(usage_error(HostError))
         bundle = Bundle()
         held.callback(bundle.remove)
-        transport = held.enter_context(contextlib.closing(transport_of(options.remote, bundle)))
+        transport = held.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
         # A device has one user at a time.
-        held.enter_context(alone(options.device_wait))
+        held.enter_context(lock_this_machine(options.device_wait))
         transport.join(options.device_wait)
         transport.lock(options.device_wait)
-        group = held.enter_context(Executor(transport)).open(starter, LaunchId(name="program"))
+        group = held.enter_context(Executor(transport)).open_group(
+            starter, LaunchId(name="program")
+        )
         answer = (
             group
             if isinstance(group, Failure)

@@ -52,16 +52,16 @@ CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "memory": ("where memory ends", {"payloads": "512M:64G"}),
     "noise": ("20 launches of three payloads", {"payloads": "1K,1M,64M", "launches": "20"}),
 }
-_USUAL = {"payloads": "1M,64M", "launches": "1"}
+_DEFAULT_SETTINGS = {"payloads": "1M,64M", "launches": "1"}
 
 # Differences that are problems: more than this between the two clocks, less than this share of the
 # links' bandwidth, and more than this between the fastest and the slowest launch.
-_CLOCKS_DIFFER = 0.05
-_OF_CEILING = 0.5
-_APART = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
+_MOST_CLOCK_DIFFERENCE = 0.05
+_LEAST_CEILING_SHARE = 0.5
+_MOST_LAUNCH_SPREAD = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 
-class _Messages(Screen):
+class _WaitingScreen(Screen):
     """Prints only the lines of a session that say for what it waits.
 
     The other lines of a session begin with ``busbw``, and are dropped.
@@ -100,9 +100,13 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run all checks, print a line for each, and write their results; return the exit code.
+
+    The exit code is 1 if a check found a problem.
+    """
     check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
-    shared = {"device": options.device, "frameworks": options.frameworks, **_USUAL}
-    read_options(_words(shared), Path())
+    shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
+    read_options(_option_words(shared), Path())
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
     began = moment_text(datetime.now(UTC))
@@ -110,12 +114,14 @@ def run(options: argparse.Namespace) -> int:
     for name, (description, settings) in CHECKS.items():
         print(f"{description}: ", end="", flush=True)
         try:
-            sessions[name] = _measured({**shared, **settings})
-            problems = list(_problems(name, sessions))
+            sessions[name] = _run_check({**shared, **settings})
+            problems = list(_find_problems(name, sessions))
             results = results_document(sessions[name])
         except (UsageError, GridError) as error:
             problems, results = [str(error)], None
-        print(wire.printable("; ".join(problems) or _outcomes(sessions[name])), flush=True)
+        print(
+            wire.printable("; ".join(problems) or _outcome_counts_text(sessions[name])), flush=True
+        )
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
         code = write_file(
@@ -127,12 +133,12 @@ def run(options: argparse.Namespace) -> int:
     return int(any(check["problems"] for check in checks))
 
 
-def _words(settings: Mapping[str, str | None]) -> list[str]:
+def _option_words(settings: Mapping[str, str | None]) -> list[str]:
     """Return settings by name as words of a command line; settings without a text are left out."""
     return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
 
 
-def _measured(settings: Mapping[str, str | None]) -> Judged:
+def _run_check(settings: Mapping[str, str | None]) -> Judged:
     """Run a session with these options, without baselines, and return its verdicts.
 
     Raises GridError if the options select no case on this machine, and UsageError if an option is
@@ -141,15 +147,15 @@ def _measured(settings: Mapping[str, str | None]) -> Judged:
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
-        options = read_options(_words(settings), Path(folder), required)
+        options = read_options(_option_words(settings), Path(folder), required)
         collected, specs = add_specs(Collected(options=options))
-        session = run_session(collected, specs, Display(_Messages()))
+        session = run_session(collected, specs, Display(_WaitingScreen()))
     if not isinstance(session.observed, Measured):
         raise UsageError(session.session_verdict.text)
     return session
 
 
-def _outcomes(session: Judged) -> str:
+def _outcome_counts_text(session: Judged) -> str:
     """Return a text with the number of cases of each outcome, such as ``5 measured``.
 
     A case without a baseline, as all cases are here, counts as measured.
@@ -159,7 +165,7 @@ def _outcomes(session: Judged) -> str:
     return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 
-def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield a sentence for each problem that the session of the check `name` shows.
 
     `sessions` has the sessions so far by the name of the check. The check ``device`` is also
@@ -174,12 +180,12 @@ def _problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
         cases = [case for other, case in texts if other == text]
         yield f"{plural(len(cases), 'case')}, first {cases[0]}: {text}"
     if name == "device" and "host" in sessions:
-        yield from _clocks(sessions["host"], session)
-    if name in _MORE:
-        yield from _MORE[name](session)
+        yield from _clock_differences(sessions["host"], session)
+    if name in _FURTHER_PROBLEMS:
+        yield from _FURTHER_PROBLEMS[name](session)
 
 
-def _times(session: Judged) -> dict[str, float]:
+def _median_times_s(session: Judged) -> dict[str, float]:
     """Return the median time of each measured case in seconds, by the name of the case."""
     return {
         verdict.case.name: verdict.now.median_s
@@ -188,32 +194,32 @@ def _times(session: Judged) -> dict[str, float]:
     }
 
 
-def _clocks(host: Judged, device: Judged) -> Iterator[str]:
+def _clock_differences(host: Judged, device: Judged) -> Iterator[str]:
     """Yield a sentence for each case whose times by the two clocks differ too much.
 
     `host` and `device` are the sessions that measured the same cases with these clocks.
     """
-    device_times_s = _times(device)
-    for name, host_s in _times(host).items():
+    device_times_s = _median_times_s(device)
+    for name, host_s in _median_times_s(host).items():
         device_s = device_times_s.get(name, host_s)
-        if abs(host_s / device_s - 1) > _CLOCKS_DIFFER:
+        if abs(host_s / device_s - 1) > _MOST_CLOCK_DIFFERENCE:
             yield (
                 f"{name} takes {seconds_text(host_s)} by the host's clock, "
                 f"{seconds_text(device_s)} by the device's"
             )
 
 
-def _links(session: Judged) -> Iterator[str]:
+def _low_bandwidths(session: Judged) -> Iterator[str]:
     """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
     measured = [v for v in session.verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(measured, lambda v: v.case and v.case.group_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
-        if share < _OF_CEILING:
+        if share < _LEAST_CEILING_SHARE:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _memory(session: Judged) -> Iterator[str]:
-    """Yield a sentence for each case of a collective of which no payload fits into memory."""
+def _cases_beyond_memory(session: Judged) -> Iterator[str]:
+    """Yield a sentence for each case of a curve if no payload of the curve fits into memory."""
     verdicts = session.verdicts.values()
     fitting = {v.case.group_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:
@@ -221,18 +227,22 @@ def _memory(session: Judged) -> Iterator[str]:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noise(session: Judged) -> Iterator[str]:
+def _noisy_cases(session: Judged) -> Iterator[str]:
     """Yield a sentence for each case whose launches differ too much in time."""
     assert isinstance(session.observed, Measured)
     for spec, measured in session.observed.measurements.items():
         times_s = [launch_time_s(run) for run in measured.runs]
-        apart = max(times_s) / min(times_s) - 1 if times_s else 0.0
-        if apart > _APART[session.observed.environment.device]:
+        spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
+        if spread > _MOST_LAUNCH_SPREAD[session.observed.environment.device]:
             yield (
                 f"{spec.id} takes {seconds_text(min(times_s))} to {seconds_text(max(times_s))} in "
-                f"{plural(len(times_s), 'launch')}, {percent_text(apart)} % apart"
+                f"{plural(len(times_s), 'launch')}, {percent_text(spread)} % apart"
             )
 
 
 # By the name of a check, the function that finds its further problems, besides outcomes and notes.
-_MORE = {"curve": _links, "memory": _memory, "noise": _noise}
+_FURTHER_PROBLEMS = {
+    "curve": _low_bandwidths,
+    "memory": _cases_beyond_memory,
+    "noise": _noisy_cases,
+}

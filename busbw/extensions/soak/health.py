@@ -146,7 +146,7 @@ class HealthObserver:
         if self.starter is None:
             return {}
         if self._group is None or self._group.is_over:
-            group = self.executor.open(self.starter, LaunchId(name=NAME))
+            group = self.executor.open_group(self.starter, LaunchId(name=NAME))
             if isinstance(group, Failure):
                 return self._give_up(group.message)
             self._group = group

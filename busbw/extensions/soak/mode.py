@@ -100,15 +100,15 @@ class Soak:
 
     def _launch(self, framework: str) -> None:
         self._launches += 1
-        launch = LaunchId(pass_number=self._launches, framework=framework)
+        launch = LaunchId(round_number=self._launches, framework=framework)
         begun_s, executor = time.monotonic(), self.running.executor
         ranks = max(job.key.ranks for job in self.resolved.jobs.values())
         device = self.resolved.machine.target.device
         starter = starter_of(
             self.resolved.options, framework, Side.CANDIDATE, device=device, ranks=ranks
         )
-        with executor.counted("starting"):
-            group = executor.open(starter, launch)
+        with executor.time_phase("starting"):
+            group = executor.open_group(starter, launch)
         if isinstance(group, Failure):
             for case in self._open_cases(framework):
                 self._add(case, group)
@@ -119,12 +119,12 @@ class Soak:
             self._end_s += start_s
         end_s = time.monotonic() + max(_TURN_S, _START_TIMES * start_s)
         self._observe(None)
-        with executor.counted("measuring"):
+        with executor.time_phase("measuring"):
             while time.monotonic() < end_s and (cases := self._open_cases(framework)):
                 self._soak(group, self._next(cases))
                 if group.is_over:
                     return
-        executor.close(group)
+        executor.close_group(group)
 
     def _next(self, cases: Sequence[Case]) -> Case:
         """Return the case with the least time for its size: each doubling has as much more."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from busbw.cli import Commands, add_command, command_error
 from busbw.extensions.stacks import reference
-from busbw.extensions.stacks.options import cache_of
+from busbw.extensions.stacks.options import stack_cache_folder
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
 from busbw.session.arguments import parse_path
@@ -52,26 +52,26 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     with usage_error(ValueError):
-        cache = cache_of(str(options.stack_cache or ""))
+        cache = stack_cache_folder(str(options.stack_cache or ""))
     if not options.baselines.is_dir():
         raise UsageError(f"--baselines: there is no folder {options.baselines}")
     with command_error(StackError):
-        for line in _lines(options.baselines, cache):
+        for line in _stack_lines(options.baselines, cache):
             print(line)
     return 0
 
 
-def _lines(baselines: Path, cache: Path) -> Iterator[str]:
+def _stack_lines(baselines: Path, cache: Path) -> Iterator[str]:
     """Yield a line for each lock beside the baselines, and for each built stack without a lock.
 
     `cache` is the folder with the built stacks. Raises StackError if a lock cannot be read.
     """
-    paths = sorted(baselines.glob(reference.PATTERN.format("*")))
+    paths = sorted(baselines.glob(reference.LOCK_PATTERN.format("*")))
     if not paths:
         yield "no stack is locked: busbw run --update-baselines locks what it measures"
     needed = set()
     for path in paths:
-        stack = reference.read(path)
+        stack = reference.read_lock(path)
         folder = cache / "stacks" / stack.digest
         needed.add(folder)
         state = str(folder) if folder.exists() else "not built"

@@ -15,15 +15,15 @@ from busbw.model.words import SessionOutcome, cut_short, plural
 
 # A locked stack that was measured: its framework, its earlier sessions (None without a history),
 # and its measurements in the present session.
-Reference: TypeAlias = tuple[str, Sequence[Session] | None, Session]
+MeasuredReference: TypeAlias = tuple[str, Sequence[Session] | None, Session]
 
 
 # The text on the stack names at most this many failed cases.
-_MOST_NAMED = 3
+_MOST_NAMED_CASES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MachineAnswer:
+class MachineJudgement:
     """Whether a machine is slower than in earlier sessions, and a sentence on it for the user.
 
     `is_slower` is None if nothing could be compared; `text` then has the reason.
@@ -33,11 +33,13 @@ class MachineAnswer:
     is_slower: bool | None
 
 
-def add_machine(session: SessionVerdict, machine: MachineAnswer, stack: str) -> SessionVerdict:
+def add_machine_judgement(
+    session: SessionVerdict, machine: MachineJudgement, stack: str
+) -> SessionVerdict:
     """Add the judgement on the machine, and the text `stack` on the stack, to a session's verdict.
 
     The outcome MACHINE_SHIFT is added if the machine is slower. `stack` is the text of
-    `stack_text`, or empty if the session has no verdict.
+    `stack_judgement_text`, or empty if the session has no verdict.
     """
     if machine.is_slower:
         session = session.with_outcome(SessionOutcome.MACHINE_SHIFT, machine.text)
@@ -45,7 +47,9 @@ def add_machine(session: SessionVerdict, machine: MachineAnswer, stack: str) -> 
     return replace(session, text="; ".join(texts))
 
 
-def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Sequence[str]) -> str:
+def stack_judgement_text(
+    verdicts: Collection[Verdict], slower: Sequence[str], changes: Sequence[str]
+) -> str:
     """Return a text on the cases in which the present stack is slower than the locked stack.
 
     Args:
@@ -60,19 +64,19 @@ def stack_text(verdicts: Collection[Verdict], slower: Sequence[str], changes: Se
         f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    lost = "; ".join((*cut_short(texts, _MOST_NAMED, "case"), *slower)) or "nothing slower"
+    lost = "; ".join((*cut_short(texts, _MOST_NAMED_CASES, "case"), *slower)) or "nothing slower"
     return f"the stack ({', '.join(changes) or 'the same versions'}): {lost}"
 
 
-def judge_machine(references: Sequence[Reference], policy: Policy) -> MachineAnswer:
+def judge_machine(references: Sequence[MeasuredReference], policy: Policy) -> MachineJudgement:
     """Judge by all `references` whether a machine is slower than in earlier sessions.
 
-    The machine is slower if at least one reference is slower, and not slower if no reference is
-    slower. Otherwise the answer is unknown.
+    The machine is slower if at least one reference is slower. It is not slower if each reference is
+    known not to be slower. Otherwise the answer is unknown.
     """
     answers = [_judge_reference(*reference, policy) for reference in references]
     slower = {answer.is_slower for answer in answers}
-    return MachineAnswer(
+    return MachineJudgement(
         text="; ".join(answer.text for answer in answers),
         is_slower=True if True in slower else None if None in slower else False,
     )
@@ -80,7 +84,7 @@ def judge_machine(references: Sequence[Reference], policy: Policy) -> MachineAns
 
 def _judge_reference(
     framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
-) -> MachineAnswer:
+) -> MachineJudgement:
     """Judge by a single reference whether a machine is slower than in earlier sessions.
 
     Args:
@@ -99,7 +103,7 @@ def _judge_reference(
     if not earlier:
         no_session = ", this reference has no earlier session here"
         reason = " without --history" if sessions is None else no_session
-        return MachineAnswer(text=f"unknown{reason} ({framework})", is_slower=None)
+        return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
     lost = find_losses(earlier, today, judged)
@@ -114,4 +118,4 @@ def _judge_reference(
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
         )
     texts = filter(None, (f"{text} ({framework})", losses_text(lost)))
-    return MachineAnswer(text="; ".join(texts), is_slower=True if lost else is_slower)
+    return MachineJudgement(text="; ".join(texts), is_slower=True if lost else is_slower)

@@ -19,7 +19,7 @@ STACK_CACHE = Option(
 )
 
 
-def cache_of(text: str) -> Path:
+def stack_cache_folder(text: str) -> Path:
     """Return the folder in which stacks are built, from the value of --stack-cache.
 
     An empty `text` stands for the default folder. Raises ValueError for ``none``, and if the user

@@ -17,13 +17,15 @@ from packaging.utils import canonicalize_name
 
 from busbw import wire
 
-from .uv import StackError, run
+from .uv import StackError, run_command
 
-_ABOUT = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
+_DESCRIBE_CODE = (
+    "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
+)
 
 # The installer writes or changes these files, or the files are outside the folder of packages, so
 # they can differ from the files of the wheel.
-_NOT_OF_THE_WHEEL = re.compile(
+_CHANGED_BY_INSTALLER = re.compile(
     r"\.\./|/|.*\.pyc$"
     r"|[^/]*\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json|uv_cache\.json)$"
 )
@@ -39,7 +41,7 @@ class Interpreter:
     version: str
     distributions: Mapping[str, Distribution]
 
-    def stack(self, names: Sequence[str]) -> dict[str, Distribution]:
+    def find_stack(self, names: Sequence[str]) -> dict[str, Distribution]:
         """Return the installed packages among `names`, and all packages that they need, by name.
 
         The packages of an extra belong to the stack if all of them are installed. Extras matter,
@@ -52,17 +54,17 @@ class Interpreter:
             name = candidates.pop()
             if name in self.distributions and name not in stack:
                 stack[name] = self.distributions[name]
-                candidates += self._needs(stack[name])
+                candidates += self._required_names(stack[name])
         return dict(sorted(stack.items()))
 
-    def _needs(self, distribution: Distribution) -> Iterator[str]:
+    def _required_names(self, distribution: Distribution) -> Iterator[str]:
         """Yield the names of packages that a package requires, by itself or for an extra.
 
         An extra counts if all of its packages are installed.
         """
         requirements = [Requirement(text) for text in distribution.requires or ()]
         for extra in ("", *(distribution.metadata.get_all("Provides-Extra") or ())):
-            environment = {"python_version": minor_of(self.version), "extra": extra}
+            environment = {"python_version": minor_version(self.version), "extra": extra}
             needed = {
                 canonicalize_name(requirement.name)
                 for requirement in requirements
@@ -72,17 +74,17 @@ class Interpreter:
                 yield from needed
 
 
-def minor_of(version: str) -> str:
+def minor_version(version: str) -> str:
     """Return the minor version of Python, such as ``3.12`` for ``3.12.4``."""
     return version.rpartition(".")[0]
 
 
-def interpreter_of(python: str) -> Interpreter:
+def read_interpreter(python: str) -> Interpreter:
     """Read the version and the packages of the interpreter `python`.
 
     Raises StackError if the interpreter cannot be started.
     """
-    version, folders = json.loads(run([python, "-I", "-c", _ABOUT]))
+    version, folders = json.loads(run_command([python, "-I", "-c", _DESCRIBE_CODE]))
     return Interpreter(
         version=version,
         # If several distributions have the same name, Python imports the first of them.
@@ -94,7 +96,7 @@ def interpreter_of(python: str) -> Interpreter:
     )
 
 
-def record_of(distribution: Distribution) -> str:
+def hash_of_files(distribution: Distribution) -> str:
     """Return a hash over the files that the wheel of an installed package brought.
 
     The hash covers the names and the contents of the files. It is empty if the package has no
@@ -103,22 +105,24 @@ def record_of(distribution: Distribution) -> str:
     lines = []
     record = distribution.read_text("RECORD") or ""
     for name, recorded, *_ in csv.reader(filter(None, record.splitlines())):
-        if recorded and not _NOT_OF_THE_WHEEL.match(name):
+        if recorded and not _CHANGED_BY_INSTALLER.match(name):
             path = Path(str(distribution.locate_file(name)))
-            if not path.is_file() or recorded != _recorded(path, recorded.partition("=")[0]):
+            if not path.is_file() or recorded != _hash_as_recorded(
+                path, recorded.partition("=")[0]
+            ):
                 raise StackError(f"{path} is not the file of its wheel")
             lines.append(f"{name},{recorded}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
 
 
-def _recorded(path: Path, algorithm: str) -> str:
+def _hash_as_recorded(path: Path, algorithm: str) -> str:
     """Return the hash of a file as a RECORD has it, such as ``sha256=47DEQpj8HBSa``."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, algorithm).digest()
     return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
 
 
-def why_not_locked(distribution: Distribution) -> str:
+def reason_not_lockable(distribution: Distribution) -> str:
     """Return the reason why a package cannot be installed again from an index of packages.
 
     The reason is the end of a sentence, such as ``was installed from URL``. It is empty if the

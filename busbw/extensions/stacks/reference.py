@@ -23,12 +23,12 @@ from busbw.model.words import plural
 from busbw.session.options import LockedStack
 
 from . import uv
-from .packages import interpreter_of, minor_of, record_of, why_not_locked
+from .packages import hash_of_files, minor_version, read_interpreter, reason_not_lockable
 from .uv import StackError
 
-PATTERN = "*/*/pylock.{}.toml"
-_DATE = re.compile("^date = .*$", re.MULTILINE)
-_LOCK_ONE = "--update-baselines locks the stack that it accepts"
+LOCK_PATTERN = "*/*/pylock.{}.toml"
+_DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
+_REMEDY = "--update-baselines locks the stack that it accepts"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class Lock:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read(path: Path) -> Lock:
+def read_lock(path: Path) -> Lock:
     """Read the values of busbw in the lock at `path`. uv reads the packages.
 
     Raises StackError if the file cannot be read or is not a valid lock.
@@ -68,10 +68,10 @@ def read(path: Path) -> Lock:
         hashes = sorted(re.findall(r"\b[0-9a-f]{64}\b", text))
         return wire.from_json(Lock, {**table, "hashes": hashes}, "tool.busbw")
     except (ValueError, TypeError) as error:
-        raise StackError(f"{path}: {wire.printable(str(error))}; {_LOCK_ONE}") from error
+        raise StackError(f"{path}: {wire.printable(str(error))}; {_REMEDY}") from error
 
 
-def build(
+def build_stack(
     folder: Path, framework: str, python: str, cache: Path, say: Callable[[str], None]
 ) -> LockedStack:
     """Build the stack of a lock, unless it is built already, and check its files.
@@ -90,13 +90,15 @@ def build(
 
     """
     path = folder / f"pylock.{framework}.toml"
-    stack = read(path)
+    stack = read_lock(path)
     say(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
-    minor, built = minor_of(stack.python), cache / "stacks" / stack.digest
-    base = python if minor_of(interpreter_of(python).version) == minor else minor
+    minor, built = minor_version(stack.python), cache / "stacks" / stack.digest
+    base = python if minor_version(read_interpreter(python).version) == minor else minor
     # uv may link files of its cache into environments. An edit of such a file in another
     # environment would also change this stack, so the files are copied.
-    uv.build_once(built, lambda new: uv.install(new, path.read_text(), base, "--link-mode=copy"))
+    uv.build_once(
+        built, lambda new: uv.install_packages(new, path.read_text(), base, "--link-mode=copy")
+    )
     _check_files(built, stack)
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
 
@@ -104,15 +106,15 @@ def build(
 def _check_files(folder: Path, stack: Lock) -> None:
     """Raise StackError if the files of the environment in `folder` differ from the lock `stack`."""
     try:
-        installed = interpreter_of(f"{folder}/bin/python").distributions
-        records = {name: record_of(distribution) for name, distribution in installed.items()}
+        installed = read_interpreter(f"{folder}/bin/python").distributions
+        records = {name: hash_of_files(distribution) for name, distribution in installed.items()}
         if different := records.items() ^ stack.records.items():
             raise StackError(f"{min(different)[0]} has other files than those that were measured")
     except StackError as error:
-        raise StackError(f"{error}; delete {folder} to build it again; {_LOCK_ONE}") from error
+        raise StackError(f"{error}; delete {folder} to build it again; {_REMEDY}") from error
 
 
-def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool) -> str:
+def lock_stack(folder: Path, framework: str, python: str, date: str, *, replace: bool) -> str:
     """Write the lock of a framework's stack, and return a note for the user.
 
     Args:
@@ -140,7 +142,7 @@ def lock(folder: Path, framework: str, python: str, date: str, *, replace: bool)
         return f"{framework}: its stack is not locked as a reference: {path} {error}"
     except ValueError as error:
         return f"{framework}: its stack is not locked as a reference: {error}"
-    if not text or _DATE.sub("", before) == _DATE.sub("", text):
+    if not text or _DATE_LINE.sub("", before) == _DATE_LINE.sub("", text):
         return ""
     storage.write(path, text)
     packages = plural(text.count("[[packages]]"), "package")
@@ -151,28 +153,29 @@ def _lock_text(framework: str, python: str, date: str) -> str:
     """Return the text of the lock of a framework's stack, as `python` has it on the day `date`.
 
     Returns an empty text for a scripted framework that is not installed as a package. Raises
-    StackError if the stack cannot be installed again from an index of packages.
+    StackError if the stack cannot be installed again from an index of packages, or if an installed
+    file was changed.
     """
-    interpreter = interpreter_of(python)
-    stack = interpreter.stack(FRAMEWORKS[framework].packages)
+    interpreter = read_interpreter(python)
+    stack = interpreter.find_stack(FRAMEWORKS[framework].packages)
     if not stack and FRAMEWORKS[framework].scripted:
         return ""
     problems = [f"{name} replaces a library" for name in variables.REPLACES if name in os.environ]
-    problems += [f"{name} {text}" for name in stack if (text := why_not_locked(stack[name]))]
+    problems += [f"{name} {text}" for name in stack if (text := reason_not_lockable(stack[name]))]
     problems += [] if stack else [f"it is no package of {python}"]
     if problems:
         raise StackError(f"{problems[0]}; expected packages as an index has them")
     tables: dict[str, Mapping[str, str]] = {
         "tool.busbw": {"python": interpreter.version, "date": date},
         "tool.busbw.flags": variables.of_stack(os.environ, os.path.expanduser("~")),
-        "tool.busbw.records": {name: record_of(stack[name]) for name in stack},
+        "tool.busbw.records": {name: hash_of_files(stack[name]) for name in stack},
     }
     pins = [f"{name}=={stack[name].version}" for name in stack]
-    packages = uv.resolve(pins, python, "--no-deps", *uv.PYLOCK)
-    return packages + "".join(f"\n[{name}]\n{_toml(table)}" for name, table in tables.items())
+    packages = uv.resolve_requirements(pins, python, "--no-deps", *uv.PYLOCK)
+    return packages + "".join(f"\n[{name}]\n{_toml_lines(table)}" for name, table in tables.items())
 
 
-def _toml(table: Mapping[str, str]) -> str:
+def _toml_lines(table: Mapping[str, str]) -> str:
     """Return `table` as lines of TOML.
 
     Values are written as JSON strings, which are valid TOML strings if they contain no control

@@ -21,9 +21,9 @@ from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import Judged, Measured
 
-from .machine import MachineAnswer, add_machine, judge_machine, stack_text
-from .options import cache_of
-from .reference import build, lock
+from .machine import MachineJudgement, add_machine_judgement, judge_machine, stack_judgement_text
+from .options import stack_cache_folder
+from .reference import build_stack, lock_stack
 from .uv import StackError
 
 
@@ -35,11 +35,13 @@ def build_references(
     `target` are the devices, whose baselines have the locks. `say` is called with a sentence for
     each stack. Raises StackError if a stack has no lock or cannot be built.
     """
-    cache, stacks = cache_of(options.extra.get("stack_cache", "")), {}
+    cache, stacks = stack_cache_folder(options.extra.get("stack_cache", "")), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
         try:
-            stacks[framework] = build(folder, framework, python_of(options, framework), cache, say)
+            stacks[framework] = build_stack(
+                folder, framework, python_of(options, framework), cache, say
+            )
         except StackError as error:
             raise StackError(f"{framework}: {error}") from error
     return stacks
@@ -56,7 +58,7 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
         folder = options.baselines / key_of_all_devices(measured.machine.target, framework).folder
         python, date = python_of(options, framework), measured.collected.date
         replaces = options.update_baselines == "all"
-        notes.append(lock(folder, framework, python, date, replace=replaces))
+        notes.append(lock_stack(folder, framework, python, date, replace=replaces))
     return [note for note in notes if note]
 
 
@@ -68,16 +70,18 @@ def session_finding(judged: Judged) -> SessionVerdict:
     measured = judged.observed
     if not isinstance(measured, Measured) or not measured.options.stacks:
         return judged.session_verdict
-    machine = _judge_machine(measured)
+    machine = _judge_machine_by_references(measured)
     if machine is None:
         return judged.session_verdict
     verdicts, slower = judged.verdicts.values(), slower_curve_texts(judged.groups)
     has_verdict = SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes
-    stack = stack_text(verdicts, slower, _stack_changes(measured)) if has_verdict else ""
-    return add_machine(judged.session_verdict, machine, stack)
+    stack = (
+        stack_judgement_text(verdicts, slower, _stack_change_texts(measured)) if has_verdict else ""
+    )
+    return add_machine_judgement(judged.session_verdict, machine, stack)
 
 
-def _judge_machine(measured: Measured) -> MachineAnswer | None:
+def _judge_machine_by_references(measured: Measured) -> MachineJudgement | None:
     """Judge whether the machine is slower than in earlier sessions of the locked stacks.
 
     Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
@@ -112,7 +116,7 @@ def _earlier_sessions(
     return earlier(lines, Series(framework=framework, stack=digest, is_reference=True))
 
 
-def _stack_changes(measured: Measured) -> tuple[str, ...]:
+def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
     """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
     texts: dict[str, None] = {}
     for spec, reference in measured.references.items():

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage, wire
-from busbw.driver.local import tied_to
+from busbw.driver.local import command_tied_to
 
 # Another process that builds an environment may have to download gigabytes of CUDA's libraries.
 _WAIT_S = 3600.0
-_SHOWN_CHARACTERS = 600
+_MOST_ERROR_CHARACTERS = 600
 
 
-# The options with which `resolve` returns the text of a lock in the format of PEP 751.
+# The options with which `resolve_requirements` returns the text of a lock in the format of PEP 751.
 PYLOCK = ("--format=pylock.toml", "--generate-hashes")
 
 
@@ -25,7 +25,7 @@ class StackError(ValueError):
     """A stack cannot be locked, read or built. The message says why, and what to do."""
 
 
-def uv(*words: str | Path, text: str = "") -> str:
+def run_uv(*words: str | Path, text: str = "") -> str:
     """Run uv with the arguments `words` and the standard input `text`; return its standard output.
 
     Raises StackError, with uv's error message, if uv fails or is not installed.
@@ -35,10 +35,10 @@ def uv(*words: str | Path, text: str = "") -> str:
     )
     if program is None:
         raise StackError("uv is not installed; expected it from `pip install 'busbw[stack]'`")
-    return run([program, *map(str, words)], text)
+    return run_command([program, *map(str, words)], text)
 
 
-def run(command: Sequence[str], text: str = "") -> str:
+def run_command(command: Sequence[str], text: str = "") -> str:
     """Run `command` with the standard input `text`, and return its standard output.
 
     The command is killed if this process ends. Raises StackError, with the end of the command's
@@ -46,25 +46,29 @@ def run(command: Sequence[str], text: str = "") -> str:
     """
     # A download must not continue after its session was killed.
     done = subprocess.run(
-        tied_to(os.getpid(), command), input=text, capture_output=True, check=False, text=True
+        command_tied_to(os.getpid(), command),
+        input=text,
+        capture_output=True,
+        check=False,
+        text=True,
     )
     if done.returncode != 0:
-        words = wire.printable(" ".join(done.stderr.split()))[-_SHOWN_CHARACTERS:]
+        words = wire.printable(" ".join(done.stderr.split()))[-_MOST_ERROR_CHARACTERS:]
         raise StackError(f"{Path(command[0]).name}: {words or f'exit code {done.returncode}'}")
     return done.stdout
 
 
-def resolve(requirements: Iterable[str], python: str, *options: str) -> str:
+def resolve_requirements(requirements: Iterable[str], python: str, *options: str) -> str:
     """Return the packages that satisfy `requirements`, as a text in the format of `options`.
 
     `python` is an interpreter or a version; only wheels for it are considered. `options` are
     options of ``uv pip compile``. Raises StackError if no packages satisfy the requirements.
     """
     shared = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)
-    return uv("pip", "compile", *shared, *options, "-", text="\n".join(requirements))
+    return run_uv("pip", "compile", *shared, *options, "-", text="\n".join(requirements))
 
 
-def install(folder: Path, pylock: str, python: str, *options: str) -> None:
+def install_packages(folder: Path, pylock: str, python: str, *options: str) -> None:
     """Make a virtual environment in `folder`, and install the packages of a lock into it.
 
     Args:
@@ -78,10 +82,10 @@ def install(folder: Path, pylock: str, python: str, *options: str) -> None:
 
     """
     base = ("--quiet", "--no-project", "--no-python-downloads", f"--python={python}")
-    uv("venv", *base, "--relocatable", folder)
+    run_uv("venv", *base, "--relocatable", folder)
     storage.write(folder / "pylock.toml", pylock)
     installed = ("--quiet", "--require-hashes", "--no-build", f"--python={folder}/bin/python")
-    uv("pip", "sync", *installed, *options, folder / "pylock.toml")
+    run_uv("pip", "sync", *installed, *options, folder / "pylock.toml")
 
 
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:

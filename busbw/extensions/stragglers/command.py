@@ -25,7 +25,7 @@ from busbw.cli import (
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
-from busbw.driver.local import alone
+from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, Starter
 from busbw.extensions.stragglers.chips import slow_chips
 from busbw.extensions.stragglers.groups import Groups
@@ -129,8 +129,8 @@ def _find(options: argparse.Namespace) -> Result:
     with contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
-        transport = stack.enter_context(contextlib.closing(hosts.transport(bundle)))
-        stack.enter_context(alone(options.device_wait, _report))
+        transport = stack.enter_context(contextlib.closing(hosts.make_transport(bundle)))
+        stack.enter_context(lock_this_machine(options.device_wait, _report))
         transport.join(options.device_wait)
         transport.lock(options.device_wait, _report)
         processes = (options.processes or hosts.count) // hosts.count
@@ -199,7 +199,7 @@ def _device(starter: Starter, transport: HostsTransport, processes: int) -> Devi
         try:
             answer = probe(
                 replace(starter, processes=count, ranks=count),
-                Executor(transport.for_ranks(group)),
+                Executor(transport.for_hosts(group)),
             )
         except HostError as error:
             reason = str(error)

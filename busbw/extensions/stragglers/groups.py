@@ -57,7 +57,7 @@ class Groups:
             launches = []
             for group in groups:
                 ranks = list(map(self.transport.names.index, group))
-                executor = stack.enter_context(Executor(self.transport.for_ranks(ranks)))
+                executor = stack.enter_context(Executor(self.transport.for_hosts(ranks)))
                 launches.append(Launch(self, executor, ranks))
             threads = stack.enter_context(ThreadPoolExecutor(max(1, len(groups))))
             try:
@@ -114,7 +114,7 @@ class Launch:
         cluster = Cluster(processes=count)
         self._workers = self.executor.start(starter, LaunchId(name=name), cluster)
         timeout_s = self.groups.plan.timeout_s
-        if failure := self._workers.begin(timeout_s):
+        if failure := self._workers.wait_until_ready(timeout_s):
             return failure
         probe = self._workers.ask(Request("probe", Probe), timeout_s, "looking for devices")
         if isinstance(probe, Failure):
@@ -155,4 +155,4 @@ class Launch:
         return None
 
     def end(self) -> None:
-        self.executor.close(self._workers)
+        self.executor.close_group(self._workers)

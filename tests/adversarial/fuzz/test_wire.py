@@ -75,7 +75,7 @@ def test_any_line_of_a_worker_is_a_reply_or_refused(kind: type, data: st.DataObj
     line = data.draw(documents(*map(_reply, VALID[kind])))
     with bounded():
         try:
-            reply = transport.checked_reply(line, kind)
+            reply = transport.parse_reply(line, kind)
         except wire.WireError as error:
             assert str(error)
         else:

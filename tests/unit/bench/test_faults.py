@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bench.faults import PAYLOADS, Hit, damage, draw, surprises_of
+from bench.faults import PAYLOADS, Hit, draw_hits, find_damage, find_surprises
 from busbw.history.files import append
 from tests.helpers import history_lines as lines
 
@@ -46,7 +46,7 @@ LOST = [case(), case(1, "the worker was killed (SIGKILL) while measuring 1K")]
 def test_what_a_hit_may_cost_is_no_surprise(
     target: str, number: Any, exit_code: int, cases: Any
 ) -> None:
-    assert list(surprises_of(Hit(target=target, signal=number), exit_code, cases)) == []
+    assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == []
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_what_a_hit_may_cost_is_no_surprise(
 def test_what_is_more_is_a_surprise(
     target: str, number: Any, exit_code: int | None, cases: Any, message: str
 ) -> None:
-    assert list(surprises_of(Hit(target=target, signal=number), exit_code, cases)) == [message]
+    assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == [message]
 
 
 def test_every_signal_to_every_target_comes_as_often_and_the_same_by_the_same_seed() -> None:
-    hits = list(draw(48, 1, 9.0))
+    hits = list(draw_hits(48, 1, 9.0))
     assert set(Counter((hit.target, hit.signal, hit.launch) for hit in hits).values()) == {2}
-    assert hits == list(draw(48, 1, 9.0)) != list(draw(48, 2, 9.0))
+    assert hits == list(draw_hits(48, 1, 9.0)) != list(draw_hits(48, 2, 9.0))
 
 
 def _appended(folder: Path, cases: int) -> Path:
@@ -114,7 +114,7 @@ def test_lost_and_incomplete_entries_are_damage(
     for name in ("before", "after"):
         append(tmp_path / name / "history", lines.KEY, lines.session(lines.SESSION))
     change(tmp_path / "after")
-    problems = list(damage(tmp_path / "before", tmp_path / "after", 0, ended))
+    problems = list(find_damage(tmp_path / "before", tmp_path / "after", 0, ended))
     assert len(problems) == bool(message) and message in "".join(problems)
 
 

@@ -38,7 +38,7 @@ host:71:90 [0] NCCL INFO Channel 01/0 : 1[0] -> 0[0] [receive] via NET/Socket/0
 )
 def test_the_transport_is_read_from_the_log_of_nccl(log: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "nccl-host-71.log").write_text(log)
-    assert command.transport(Bench(device=Device.GPU, out=tmp_path)) == text
+    assert command.describe_transport(Bench(device=Device.GPU, out=tmp_path)) == text
 
 
 def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
         raise BenchError("it did not end", {"predicted_payload_bytes": 2**29})
 
     bench = Bench(device=Device.CPU, out=tmp_path)
-    result = command.run(bench, {"wrong": wrong, "fidelity": fidelity, "memory": memory})
+    result = command.run_parts(bench, {"wrong": wrong, "fidelity": fidelity, "memory": memory})
     assert seen == [["wrong"]]
     assert result["parts"]["wrong"]["problem"] == "RuntimeError: no | device"
     page = (tmp_path / "gpu.md").read_text()
@@ -63,7 +63,7 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
     assert "- problem: RuntimeError: no \\| device" in page
     assert "| payload | ratio | text |" in page and "| 1M | 1.012 |  |\n| 16M |  | a |" in page
     assert "- problem: BenchError: it did not end\n- predicted_payload_bytes: 536870912" in page
-    again = command.run(bench, {"wrong": lambda bench: {"planted": "a", "failure": "b"}})
+    again = command.run_parts(bench, {"wrong": lambda bench: {"planted": "a", "failure": "b"}})
     assert [*again["parts"]] == ["wrong", "fidelity", "memory"]
     assert not again["parts"]["wrong"]["problem"]
 
@@ -72,9 +72,9 @@ def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -
     texts = ("import time; time.sleep(600)", "raise SystemExit('no device')")
     commands = [[sys.executable, "-c", text] for text in texts]
     with pytest.raises(BenchError, match=r"^pair-1 ended with 1: no device$"):
-        processes.run(commands, tmp_path, "pair", 60.0, os.environ)
+        processes.run_commands(commands, tmp_path, "pair", 60.0, os.environ)
     with pytest.raises(BenchError, match=r"^pair-0 did not end in 0 s: it wrote nothing$"):
-        processes.run(commands[:1], tmp_path, "pair", 0.2, os.environ)
+        processes.run_commands(commands[:1], tmp_path, "pair", 0.2, os.environ)
 
 
 def _ran(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:

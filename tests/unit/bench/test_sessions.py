@@ -15,7 +15,7 @@ _ROUNDED_S = 12 * 0.05
 
 def _rows_s(results: dict[str, Any]) -> float:
     """Return the sum of the rows of the table."""
-    rows = [line.strip("|").split(" | ") for line in sweep.table((), results) if "%" in line]
+    rows = [line.strip("|").split(" | ") for line in sweep.phase_table((), results) if "%" in line]
     return sum(float(seconds) for _, seconds, _ in rows)
 
 
@@ -24,9 +24,9 @@ def test_a_session_is_measured_and_its_phases_come_to_its_wall_time(
     tmp_path: Path,
 ) -> None:
     words = ("--frameworks=fake", "--payloads=1K,4K", "--launches=1")
-    results = processes.session(tmp_path, "sweep", *words)
+    results = processes.run_session(tmp_path, "sweep", *words)
     assert _rows_s(results) == pytest.approx(results["wall_s"], abs=_ROUNDED_S)
-    lines = list(sweep.table(words, results))
+    lines = list(sweep.phase_table(words, results))
     assert lines[1] == f"### `pytest perf/ {' '.join(words)}`"
     assert lines[3] == "2 cases, 1 launches: measured in "
 

@@ -69,7 +69,7 @@ def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundl
     worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
     answer_of(worker, None, 10)
     kill(worker)
-    assert f"temporary: {bundle.temporary}" in bundle.log_path("1.fake").read_text()
+    assert f"temporary: {bundle.temporary_folder}" in bundle.log_path("1.fake").read_text()
 
 
 @pytest.fixture
@@ -227,13 +227,13 @@ def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.Mon
 
 _FEW_DESCRIPTORS = """
 import os, resource, sys
-from busbw.driver.bundle import Folder
+from busbw.driver.bundle import PrivateFolder
 
-folder = Folder()
-deep = folder.temporary.joinpath(*"abcdefghijklmnop")
+folder = PrivateFolder()
+deep = folder.temporary_folder.joinpath(*"abcdefghijklmnop")
 deep.mkdir(parents=True)
 (deep / "file").write_text("x")
-(folder.temporary / "link").symlink_to(sys.argv[1])
+(folder.temporary_folder / "link").symlink_to(sys.argv[1])
 held = len(os.listdir("/proc/self/fd"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (held + 8, held + 8))
 try:

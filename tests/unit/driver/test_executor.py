@@ -48,19 +48,19 @@ Stops = Callable[[str, int], None]
 @pytest.fixture
 def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
     """A start is given up as soon as its worker has stopped; all others have their whole time."""
-    begin = Group.begin
+    begin = Group.wait_until_ready
     monkeypatch.setattr("busbw.driver.local.STACK_GRACE_S", SHORT_S)
 
     def shorten(launch: str, times: int) -> None:
         left = [None] * times
 
-        def shortened(group: Group, timeout_s: float, doing: str = "starting") -> Failure | None:
+        def shortened(group: Group, timeout_s: float, activity: str = "starting") -> Failure | None:
             if left and _await_stop(group, launch):
                 left.pop()
                 timeout_s = SHORT_S
-            return begin(group, timeout_s, doing)
+            return begin(group, timeout_s, activity)
 
-        monkeypatch.setattr(Group, "begin", shortened)
+        monkeypatch.setattr(Group, "wait_until_ready", shortened)
 
     return shorten
 
@@ -75,13 +75,13 @@ def _await_stop(group: Group, launch: str) -> bool:
     )
 
 
-def passes(
+def make_schedule(
     bundle: Bundle, begin: Starter, *, handover: bool = False, **options: Any
 ) -> tuple[Schedule, list[str]]:
     notes: list[str] = []
     driver = options.get("executor", executor(bundle, notes.append))
     stacks = {Side.CANDIDATE: stack(begin)}
-    return Schedule(driver, keyed(case(1024)), PLAN, stacks, shared=handover), notes
+    return Schedule(driver, keyed(case(1024)), PLAN, stacks, can_overlap=handover), notes
 
 
 @pytest.mark.parametrize("handover", [True, False])
@@ -90,7 +90,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
 ) -> None:
     stops("1.fake", 1)
     python = interpreter(tmp_path, "1.fake", times=1, act=STOP)
-    running, notes = passes(bundle, starter(python), handover=handover)
+    running, notes = make_schedule(bundle, starter(python), handover=handover)
     running.run()
     (measured,) = running.measurements()
     assert [run.launch.text for run in measured.runs] == ["1.fake.again"]
@@ -102,7 +102,7 @@ def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
 
 def opened(starting: Executor, then: str = "") -> Group:
     """Return a group of one that is ready; `then` is what happens to it in mid-case."""
-    group = starting.open(starter(cases=[{"then": then}]), LAUNCH)
+    group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
     return group
 
@@ -138,7 +138,7 @@ def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
             starting.kill()
     assert wait_until(lambda: not processes(bundle.path), 5)
     for worker in workers:
-        worker.finish(Ending.KILL)
+        worker.end_and_wait(Ending.KILL)
 
 
 def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
@@ -155,7 +155,7 @@ def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again
         assert isinstance(failure, Failure)
         assert failure.kind is FailureKind.KILLED
         assert starting.is_stopped
-        late = starting.open(starter(), LaunchId.parse("2.fake"))
+        late = starting.open_group(starter(), LaunchId.parse("2.fake"))
     assert isinstance(late, Failure)
     assert late.kind is FailureKind.KILLED
     assert late.launch.text == "2.fake"

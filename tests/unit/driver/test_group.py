@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.driver.group import Group, merge
+from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.transport import Ending, Exit, Reply, Starter, Worker
 from busbw.model.cluster import Cluster, ClusterMember
@@ -57,7 +57,7 @@ def started(bundle: Bundle, cluster: Cluster = CLUSTER, **events: str) -> Iterat
     }
     group = Group(ByIndex(bundle, starters), starter(), LAUNCH, cluster)
     try:
-        assert group.begin(LONG_S) is None
+        assert group.wait_until_ready(LONG_S) is None
         yield group
     finally:
         group.kill()
@@ -86,7 +86,7 @@ def test_a_worker_that_died_is_named_and_not_the_first_to_complain(bundle: Bundl
 
 def test_a_worker_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None:
     transport = ByIndex(bundle, {2: starter("/bin/false")})
-    ended = failure(Group(transport, starter(), LAUNCH, CLUSTER).begin(LONG_S))
+    ended = failure(Group(transport, starter(), LAUNCH, CLUSTER).wait_until_ready(LONG_S))
     assert ended.message == "worker 2: the worker ended with exit code 1 while starting"
     assert not processes(bundle.path)
 
@@ -108,9 +108,9 @@ def test_an_interrupt_while_members_end_leaves_none(
         raise KeyboardInterrupt
 
     with started(bundle) as group:
-        monkeypatch.setattr(LocalWorker, "finish", interrupted)
+        monkeypatch.setattr(LocalWorker, "end_and_wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            group.close()
+            group.close_gracefully()
         assert group.is_over
 
 
@@ -151,7 +151,7 @@ def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.M
     monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
     script = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
     group = Group(LocalTransport(bundle), script, LAUNCH, PAIR)
-    assert group.begin(LONG_S) is None
+    assert group.wait_until_ready(LONG_S) is None
     refusal = failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
     assert group.is_over
     assert refusal.kind is FailureKind.WRONG_RESULT
@@ -163,7 +163,7 @@ JAX_LAUNCH = LaunchId.parse("1.jax")
 
 
 def merged(*answers: object) -> object:
-    return merge(answers, JAX_LAUNCH)
+    return merge_replies(answers, JAX_LAUNCH)
 
 
 def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory() -> None:

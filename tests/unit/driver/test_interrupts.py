@@ -33,30 +33,30 @@ def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], N
 
 
 def schedule(
-    bundle: Bundle, name: str, event: str, launch: str, *, shared: bool, measured: Case
+    bundle: Bundle, name: str, event: str, launch: str, *, can_overlap: bool, measured: Case
 ) -> Schedule:
-    stacks = ONE if name == "passes" else BOTH
+    stacks = ONE if name == "single" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
     executor = Executor(Watched(bundle, interrupt_at(event, launch)))
-    return Schedule(executor, keyed(measured), plan, stacks, shared=shared)
+    return Schedule(executor, keyed(measured), plan, stacks, can_overlap=can_overlap)
 
 
 @pytest.mark.parametrize(
-    ("name", "shared", "event", "launch", "runs"),
+    ("name", "can_overlap", "event", "launch", "runs"),
     sweep(
         [
-            ("passes", False, "listen", "1", [0]),
-            ("passes", False, "measure", "1", [0]),
-            ("passes", False, "end", "1", [1]),
-            ("passes", False, "measure", "2", [1]),
+            ("single", False, "listen", "1", [0]),
+            ("single", False, "measure", "1", [0]),
+            ("single", False, "end", "1", [1]),
+            ("single", False, "measure", "2", [1]),
             # The first launch's worker has yet to end.
-            ("passes", True, "listen", "2", [1]),
-            ("passes", True, "end", "1", [1]),
+            ("single", True, "listen", "2", [1]),
+            ("single", True, "end", "1", [1]),
             ("pairs", False, "listen", "1.fake.candidate", [1, 0]),
             ("pairs", False, "measure", "1.fake.candidate", [1, 0]),
             ("pairs", True, "listen", "1.fake.candidate", [0, 0]),
             ("pairs", True, "open", "1.fake.candidate", [0, 0]),
-            ("pairs", True, "turn", "1.fake.candidate", [0, 0]),
+            ("pairs", True, "sample", "1.fake.candidate", [0, 0]),
             ("pairs", True, "close", "1.fake.candidate", [1, 0]),
             ("pairs", True, "end", "1.fake.reference", [1, 1]),
         ],
@@ -64,9 +64,9 @@ def schedule(
     ),
 )
 def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured(
-    bundle: Bundle, name: str, shared: bool, event: str, launch: str, runs: list[int]
+    bundle: Bundle, name: str, can_overlap: bool, event: str, launch: str, runs: list[int]
 ) -> None:
-    running = schedule(bundle, name, event, launch, shared=shared, measured=case(1024))
+    running = schedule(bundle, name, event, launch, can_overlap=can_overlap, measured=case(1024))
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)

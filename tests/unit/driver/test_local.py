@@ -18,12 +18,12 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.local import (
     LocalTransport,
     LocalWorker,
-    alone,
-    environment_of,
-    log_text,
+    lock_this_machine,
     oom_kill_count,
+    public_log_text,
+    worker_environment,
 )
-from busbw.driver.logs import failure_of
+from busbw.driver.logs import failure_of_exit
 from busbw.driver.transport import Exit, HostError, Reply, Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import Detection, FailureKind
@@ -107,7 +107,7 @@ def test_a_worker_that_closes_its_replies_or_replies_twice_is_ended_by_the_drive
     answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Exit)
     assert (answer.exit_code, answer.invalid) == (None, invalid)
-    assert failure_of(answer, LaunchId.parse("1.fake"), "starting").kind is kind
+    assert failure_of_exit(answer, LaunchId.parse("1.fake"), "starting").kind is kind
     assert not processes(bundle.path)
 
 
@@ -126,7 +126,7 @@ def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -
         answer = measure(worker)
     assert isinstance(answer, Exit)
     assert answer.log == "the script says exit"
-    assert failure_of(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
+    assert failure_of_exit(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
 
 
 def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
@@ -155,7 +155,7 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
         monkeypatch.setenv("NOISE", user)
     environment = {**starter().environment, **options}
     begin = replace(starter(), defaults={"NOISE": "1"}, environment=environment)
-    assert environment_of(begin, os.environ)["NOISE"] == noise
+    assert worker_environment(begin, os.environ)["NOISE"] == noise
 
 
 def test_where_the_machine_cannot_be_locked_nothing_is_measured(
@@ -163,7 +163,7 @@ def test_where_the_machine_cannot_be_locked_nothing_is_measured(
 ) -> None:
     monkeypatch.setenv(storage.MACHINE, str(tmp_path / "missing" / "machine"))
     with pytest.raises(HostError, match=r"the machine cannot be locked: .*missing/machine\.lock"):
-        alone(0).__enter__()
+        lock_this_machine(0).__enter__()
 
 
 OOM = "terminate called: Out of memory"
@@ -174,7 +174,7 @@ DIED = "the framework ran out of memory and died"
 
 def failed(exit_code: int | None, **fields: Any) -> Failure:
     ended = Exit(exit_code=exit_code, waited_s=1.5, **fields)
-    return failure_of(ended, LaunchId.parse("2.fake"), "measuring a case")
+    return failure_of_exit(ended, LaunchId.parse("2.fake"), "measuring a case")
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) 
 def test_the_end_of_a_log_begins_at_the_request(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"before\nafter \xff\n")
-    assert log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"
+    assert public_log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"
 
 
 def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> No
         file.seek(2**33)
         file.write(b"end")
     with bounded():
-        assert log_text(log, 0).endswith("end")
+        assert public_log_text(log, 0).endswith("end")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.driver.local import environment_of, free_ports, without_proxy
+from busbw.driver.local import free_ports, proxy_exception, worker_environment
 from busbw.driver.transport import HostError
 from busbw.model.cluster import ClusterMember
 from tests.helpers.workers import starter
@@ -29,15 +29,15 @@ MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1
 def test_members_are_added_to_the_hosts_that_grpc_reaches_without_a_proxy(
     user: Mapping[str, str], listed: str
 ) -> None:
-    assert without_proxy(user, HOSTS) == {"no_grpc_proxy": listed}
+    assert proxy_exception(user, HOSTS) == {"no_grpc_proxy": listed}
 
 
 def test_a_member_has_no_proxy_to_other_members_and_a_single_process_keeps_its_own() -> None:
     base = {"http_proxy": "http://127.0.0.1:9", "NO_PROXY": "a"}
-    member = environment_of(starter(), base, MEMBER)
+    member = worker_environment(starter(), base, MEMBER)
     assert (member["no_grpc_proxy"], member["NO_PROXY"]) == (f"a,{LISTED}", "a")
     assert member["http_proxy"] == base["http_proxy"]
-    single = environment_of(starter(), base)
+    single = worker_environment(starter(), base)
     assert (single["NO_PROXY"], single.get("no_grpc_proxy")) == ("a", None)
 
 

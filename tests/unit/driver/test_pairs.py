@@ -74,7 +74,7 @@ def pairs(bundle: Bundle, log: Log) -> Make:
         candidate: Starter | None = None,
         **more: Any,
     ) -> Schedule:
-        ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "shared": True}
+        ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "can_overlap": True}
         ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
         executor = Executor(Watched(bundle, log.add))
         return Schedule(executor, **{**ordinary, **more})
@@ -99,13 +99,13 @@ def plan(**changes: Any) -> Plan:
 def test_both_sides_take_their_samples_of_a_case_in_turn_a_b_b_a(pairs: Make, log: Log) -> None:
     pairs(SMALL, plan=plan(samples=6)).run()
     assert log.sides("open") == "rc"
-    assert log.sides("turn") == "rccrrccrrccr"
+    assert log.sides("sample") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
 
 
 def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> None:
     pairs(SMALL, plan=plan(launches=5, samples=1)).run()
-    assert log.sides("turn") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
+    assert log.sides("sample") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
 def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
@@ -120,30 +120,30 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
         ("1.fake.candidate", "measure"),
         ("1.fake.candidate", "release"),
     ]
-    assert log.sides("turn") == ""
+    assert log.sides("sample") == ""
 
 
 @pytest.mark.exhaustive
 def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
-    schedule = pairs(SMALL, OTHER, shared=False, plan=plan(launches=4))
+    schedule = pairs(SMALL, OTHER, can_overlap=False, plan=plan(launches=4))
     schedule.run()
     order = ["1.r", "1.c", "2.c", "2.r", "3.c", "3.r", "4.r", "4.c"]
     assert log.lives == [f"{event} {launch}" for launch in order for event in ("start", "end")]
-    assert log.sides("turn") == ""
+    assert log.sides("sample") == ""
     assert runs(schedule, R) == runs(schedule, C) == [4, 4]
 
 
 def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
     pairs: Make, log: Log
 ) -> None:
-    log.kill_before = ("1.fake.candidate", "turn")
+    log.kill_before = ("1.fake.candidate", "sample")
     schedule = pairs(SMALL, plan=plan(samples=3))
     schedule.run()
     assert (runs(schedule, R), runs(schedule, C)) == ([1], [0])
     assert kinds(schedule, C) == [[FailureKind.KILLED]]
-    assert log.sides("turn") == "rcrr"
+    assert log.sides("sample") == "rcrr"
     assert len(schedule.measurements(R)[0].runs[0].samples_s) == 3
 
 
@@ -168,15 +168,15 @@ def test_a_side_that_dies_or_runs_out_of_memory_fails_its_case_and_leaves_the_ot
     assert event == "kill" or len(ends) == 2
 
 
-@pytest.mark.parametrize("shared", sweep([True, False]))
+@pytest.mark.parametrize("can_overlap", sweep([True, False]))
 @pytest.mark.parametrize("broken", sweep(Side))
 def test_a_side_that_does_not_start_fails_in_every_case(
-    pairs: Make, broken: Side, shared: bool
+    pairs: Make, broken: Side, can_overlap: bool
 ) -> None:
     false = starter("/bin/false")
     begin = {side: false if side is broken else None for side in Side}
     running = pairs(
-        *TWO, reference=begin[R], candidate=begin[C], shared=shared, plan=plan(launches=2)
+        *TWO, reference=begin[R], candidate=begin[C], can_overlap=can_overlap, plan=plan(launches=2)
     )
     running.run()
     for measurement in running.measurements(broken):
@@ -187,4 +187,4 @@ def test_a_side_that_does_not_start_fails_in_every_case(
     other = running.measurements(R if broken is C else C)
     assert not any(measurement.failures for measurement in other)
     # Nobody to be in turn with: nothing is measured where both would be alive at once.
-    assert [len(measurement.runs) for measurement in other] == ([0, 0] if shared else [2, 2])
+    assert [len(measurement.runs) for measurement in other] == ([0, 0] if can_overlap else [2, 2])

@@ -29,8 +29,8 @@ def machine(root: Path, groups: str, mount: str) -> Path:
 @pytest.mark.parametrize(("groups", "mount"), [(ONE, "pids"), (TWO, "")])
 def test_the_least_limit_counts_and_each_refusal(tmp_path: Path, groups: str, mount: str) -> None:
     root = machine(tmp_path, groups, mount)
-    assert pids.refused_count(root) == 3
-    assert pids.least_limit(root) == 30
+    assert pids.refused_start_count(root) == 3
+    assert pids.least_pids_limit(root) == 30
 
 
 def test_in_a_container_that_sees_only_its_own_group_that_one_counts(tmp_path: Path) -> None:
@@ -39,8 +39,8 @@ def test_in_a_container_that_sees_only_its_own_group_that_one_counts(tmp_path: P
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
     (tmp_path / "sys/fs/cgroup/pids.max").write_text("64\n")
     (tmp_path / "sys/fs/cgroup/pids.events").write_text("max 5\n")
-    assert (pids.refused_count(tmp_path), pids.least_limit(tmp_path)) == (5, 64)
+    assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (5, 64)
 
 
 def test_without_control_groups_nothing_is_known(tmp_path: Path) -> None:
-    assert (pids.refused_count(tmp_path), pids.least_limit(tmp_path)) == (0, None)
+    assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (0, None)

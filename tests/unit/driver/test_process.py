@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.local import tied_to
+from busbw.driver.local import command_tied_to
 from tests.helpers.workers import processes, wait_until
 
 pytestmark = pytest.mark.workers
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.workers
 # Each parent starts a process, and is killed so many seconds later.
 _KILLED_PARENTS = """
 import os, signal, subprocess, sys, time
-from busbw.driver.local import child
+from busbw.driver.local import start_child
 
 for delay_s in (0, 0.002, 0.005, 0.01, 0.02, 0.05):
     parent = os.fork()
     if parent == 0:
         command = [sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]]
-        child(command, (subprocess.DEVNULL,) * 3, os.environ)
+        start_child(command, (subprocess.DEVNULL,) * 3, os.environ)
         time.sleep(delay_s)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(parent, 0)
@@ -32,13 +32,14 @@ for delay_s in (0, 0.002, 0.005, 0.01, 0.02, 0.05):
 
 _WITH_FORK_HOOKS = """
 import os, subprocess, sys
-from busbw.driver.local import child
+from busbw.driver.local import start_child
 
 hooks = []
 os.register_at_fork(
     before=lambda: hooks.append("before"), after_in_parent=lambda: hooks.append("after")
 )
-process = child([sys.executable, "-c", "print(1)"], (subprocess.DEVNULL, None, None), os.environ)
+command, streams = [sys.executable, "-c", "print(1)"], (subprocess.DEVNULL, None, None)
+process = start_child(command, streams, os.environ)
 print(process.wait(), hooks)
 """
 
@@ -61,12 +62,12 @@ def test_no_process_is_left_by_a_parent_that_is_killed_while_it_starts(tmp_path:
 def test_a_command_whose_parent_has_ended_before_is_not_run(
     others: int, ends: tuple[int, str]
 ) -> None:
-    done = _run(*tied_to(os.getpid() + others, ["echo", "runs"]))
+    done = _run(*command_tied_to(os.getpid() + others, ["echo", "runs"]))
     assert (done.returncode, done.stdout) == ends
 
 
 def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
-    done = _run(*tied_to(os.getpid(), [str(tmp_path / "python")]))
+    done = _run(*command_tied_to(os.getpid(), [str(tmp_path / "python")]))
     assert (done.returncode, done.stderr) == (
         127,
         f"{tmp_path}/python cannot be started: No such file or directory\n",
@@ -74,7 +75,7 @@ def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
 
 
 def test_a_command_ignores_no_signal_that_python_ignores() -> None:
-    done = _run(*tied_to(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
+    done = _run(*command_tied_to(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
     mask = int(done.stdout.split()[1], 16)
     assert not mask >> (signal.SIGPIPE - 1) & 1
     assert not mask >> (signal.SIGXFSZ - 1) & 1

@@ -135,19 +135,19 @@ LAUNCHES = {
     "probe": LaunchId(name="probe"),
     "probe.again": LaunchId(name="probe.again"),
     "compile-3": LaunchId(name="compile-3"),
-    "2.jax": LaunchId(pass_number=2, framework="jax"),
-    "2.jax.3": LaunchId(pass_number=2, framework="jax", attempt=3),
-    "1.jax.reference": LaunchId(pass_number=1, framework="jax", part="reference"),
+    "2.jax": LaunchId(round_number=2, framework="jax"),
+    "2.jax.3": LaunchId(round_number=2, framework="jax", attempt=3),
+    "1.jax.reference": LaunchId(round_number=1, framework="jax", part="reference"),
     "1.jax.candidate.2.again": LaunchId(
-        pass_number=1, framework="jax", part="candidate", attempt=2, is_again=True
+        round_number=1, framework="jax", part="candidate", attempt=2, is_again=True
     ),
-    "1.tensorflow.mirrored": LaunchId(pass_number=1, framework="tensorflow", part="mirrored"),
+    "1.tensorflow.mirrored": LaunchId(round_number=1, framework="tensorflow", part="mirrored"),
     "1.tensorflow.mirrored.worker0": LaunchId(
-        pass_number=1, framework="tensorflow", part="mirrored", member="worker0"
+        round_number=1, framework="tensorflow", part="mirrored", member="worker0"
     ),
     # Of another form, such as somebody may write: it is kept as it is.
     "1.jax.01": LaunchId(name="1.jax.01"),
-    "1..x": LaunchId(pass_number=1, framework="", part="x"),
+    "1..x": LaunchId(round_number=1, framework="", part="x"),
 }
 
 
@@ -170,7 +170,7 @@ def test_a_launch_is_its_text_and_back(text: str) -> None:
 
 
 def test_the_launch_in_the_place_of_another_and_the_members_of_a_group_are_named_after_it() -> None:
-    launch = LaunchId(pass_number=1, framework="jax")
+    launch = LaunchId(round_number=1, framework="jax")
     assert launch.again.text == "1.jax.again"
     assert launch.of_member("ps0").text == "1.jax.ps0"
     assert LaunchId(name="probe").again.text == "probe.again"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw.driver.local import alone
+from busbw.driver.local import lock_this_machine
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
@@ -16,7 +16,7 @@ BLOCKS = ("--collectives=all_to_all", "--payloads=8")
 @pytest.fixture
 def busy(folder: Folder) -> Iterator[Folder]:
     """A folder whose machine another session has; a session that waits for it fails."""
-    with alone(0):
+    with lock_this_machine(0):
         yield folder
 
 
@@ -49,7 +49,7 @@ def test_what_no_device_decides(busy: Folder, options: tuple[str, ...], sentence
 @pytest.mark.exhaustive
 def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
-    with alone(0):
+    with lock_this_machine(0):
         ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)
     assert "another session has been measuring on this machine" in ran.sentence
     assert folder.run("--device=tpu", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

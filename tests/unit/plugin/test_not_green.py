@@ -12,7 +12,7 @@ from busbw.driver.schedules import Schedule
 
 
 def run(self):
-    self.passes(tuple(self.cases), self.plan.launches - 1)
+    self.run_rounds(tuple(self.cases), self.plan.launches - 1)
 
 
 Schedule.run = run
@@ -35,11 +35,11 @@ from busbw.driver.schedules import Schedule, Side
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind, Detection
 
-passes = Schedule.passes
+run_rounds = Schedule.run_rounds
 
 
 def run(self, cases, count):
-    passes(self, cases, count)
+    run_rounds(self, cases, count)
     busy = Failure(
         kind=FailureKind.OUT_OF_MEMORY,
         message="in use",
@@ -53,7 +53,7 @@ def run(self, cases, count):
         self._results[Side.CANDIDATE, case] = [busy] * count
 
 
-Schedule.passes = run
+Schedule.run_rounds = run
 """
 
 

@@ -19,7 +19,7 @@ from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
 
 Reply = tuple[str, Any]
 
-TURN, CLOSE, RELEASE = ({"request": name} for name in ("turn", "close", "release"))
+TURN, CLOSE, RELEASE = ({"request": name} for name in ("sample", "close", "release"))
 
 
 def _request(name: str, **changes: Any) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from busbw.cli import Commands, add_command
 from busbw.session.errors import UsageError
 from busbw.session.options import OPTIONS
 
-_CONFTEST, _WORKFLOW = "conftest.py", ".github/workflows/busbw.yml"
+_CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
 
 # By framework and device, the extra of busbw that installs the framework.
 _EXTRAS = {
@@ -30,20 +30,20 @@ _EXTRAS = {
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
 # pytest ends with a traceback if two plugins have an option of the same name.
-_WAY_OUT = (
+_COLLISION_REMEDY = (
     "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
     "needs none, or rename yours"
 )
 # Credentials in a URL. With ssh, the name of a user without a password is not a credential.
 _CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
-_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
-_ASK_FOR_VARIABLE = """
+_REQUIREMENT_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
+_SET_VARIABLE_COMMENT = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
 #   busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT; busbw is not on PyPI."""
-_OF_GITHUB = """
+_GITHUB_RUNNER_COMMENT = """
 # - Decide where it runs. GitHub's own machines have one CPU today and another tomorrow, each with
 #   baselines of its own; a machine of your own (runs-on) gives times that can be compared."""
-_OF_YOUR_OWN = """
+_OWN_RUNNER_COMMENT = """
 # - Set the repository variable BUSBW_RUNNER to the label of a self-hosted runner with the device.
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
@@ -95,20 +95,20 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root}: expected the root folder of a repository, got a file")
-    collisions = list(_collisions(root))
+    collisions = list(_find_collisions(root))
     files = {
-        _CONFTEST: _text("conftest.txt"),
-        _WORKFLOW: _workflow(options),
-        "baselines/README.md": _text("baselines.md").replace(
+        _CONFTEST_PATH: _template_text("conftest.txt"),
+        _WORKFLOW_PATH: _workflow_text(options),
+        "baselines/README.md": _template_text("baselines.md").replace(
             "@RUN@", f"busbw run --device={options.device} --frameworks={options.framework}"
         ),
     }
     if any(name.startswith("--") for _, name in collisions):
-        del files[_CONFTEST]
+        del files[_CONFTEST_PATH]
     is_complete = all((root / name).is_file() for name in files)
-    done = [_put(root / name, text) for name, text in files.items()]
+    done = [_write_if_missing(root / name, text) for name, text in files.items()]
     for where, name in collisions:
-        print(f"note: {where} has {name}, and busbw has one, too: {_WAY_OUT}")
+        print(f"note: {where} has {name}, and busbw has one, too: {_COLLISION_REMEDY}")
     _print_notes(root)
     if all(done) and not is_complete:
         print("\nNext:")
@@ -121,7 +121,7 @@ def _next_steps(options: argparse.Namespace) -> Iterator[str]:
     """Yield sentences with the steps that the user must still take before the workflow can pass."""
     yield "Commit these files and push them."
     extra = _EXTRAS[options.framework][options.device]
-    if not (options.requirement or _installed_from(extra)):
+    if not (options.requirement or _origin_requirement(extra)):
         yield (
             "Set the repository variable BUSBW_REQUIREMENT on GitHub to what pip installs, for "
             f"example: busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT"
@@ -137,19 +137,19 @@ def _next_steps(options: argparse.Namespace) -> Iterator[str]:
     )
 
 
-def _text(name: str) -> str:
+def _template_text(name: str) -> str:
     """Return the text of the template `name` in this folder."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _workflow(options: argparse.Namespace) -> str:
+def _workflow_text(options: argparse.Namespace) -> str:
     """Return the text of the workflow for the selected device and framework.
 
     Raises UsageError if the requirement that pip installs contains credentials or an expression of
     GitHub.
     """
     device, extra = options.device, _EXTRAS[options.framework][options.device]
-    requirement = options.requirement or _installed_from(extra)
+    requirement = options.requirement or _origin_requirement(extra)
     if "${{" in requirement or _CREDENTIALS.search(requirement):
         raise UsageError(
             "--requirement: expected what pip installs without credentials and without ${{ }}: "
@@ -157,21 +157,23 @@ def _workflow(options: argparse.Namespace) -> str:
         )
     is_cpu = device == "cpu"
     words = {
-        "\n#@REQUIREMENT_COMMENT@": "" if requirement else _ASK_FOR_VARIABLE.format(extra=extra),
-        "@REQUIREMENT@": json.dumps(requirement) if requirement else _VARIABLE,
+        "\n#@REQUIREMENT_COMMENT@": ""
+        if requirement
+        else _SET_VARIABLE_COMMENT.format(extra=extra),
+        "@REQUIREMENT@": json.dumps(requirement) if requirement else _REQUIREMENT_VARIABLE,
         "@EXTRA@": extra,
-        "\n#@RUNNER_COMMENT@": _OF_GITHUB if is_cpu else _OF_YOUR_OWN,
+        "\n#@RUNNER_COMMENT@": _GITHUB_RUNNER_COMMENT if is_cpu else _OWN_RUNNER_COMMENT,
         "@RUNNER@": "ubuntu-latest" if is_cpu else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
         "@DEVICE@": device,
         "@FRAMEWORK@": options.framework,
     }
-    text = _text("workflow.yml")
+    text = _template_text("workflow.yml")
     for mark, word in words.items():
         text = text.replace(mark, word)
     return text
 
 
-def _installed_from(extra: str) -> str:
+def _origin_requirement(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
     It has the URL and the commit that pip recorded when it installed this busbw. It is empty if
@@ -186,7 +188,7 @@ def _installed_from(extra: str) -> str:
     return ""
 
 
-def _put(path: Path, text: str) -> bool:
+def _write_if_missing(path: Path, text: str) -> bool:
     """Write a file unless it exists, and print what was done; tell whether the file exists now."""
     if path.is_file():
         print(f"exists, left unchanged: {path}")
@@ -201,8 +203,8 @@ def _put(path: Path, text: str) -> bool:
 
 
 def _print_notes(root: Path) -> None:
-    """Print notes on files in the folder `root` that keep busbw from working as set up."""
-    conftest = root / _CONFTEST
+    """Print notes if pytest would not find busbw's plugin in `root`, or GitHub not the workflow."""
+    conftest = root / _CONFTEST_PATH
     with contextlib.suppress(storage.InputError):
         if b"busbw.plugin" not in storage.read(conftest):
             print(
@@ -215,29 +217,29 @@ def _print_notes(root: Path) -> None:
         print(f"note: GitHub runs the workflows in {above / '.github'} only")
 
 
-_PLUGIN = Path(busbw.__file__).parent / "plugin"
+_PLUGIN_FOLDER = Path(busbw.__file__).parent / "plugin"
 
 
-def _collisions(root: Path) -> Iterator[tuple[str, str]]:
+def _find_collisions(root: Path) -> Iterator[tuple[str, str]]:
     """Find options and fixtures below the folder `root` that have the same name as busbw's own.
 
     Yields the place of each, such as ``conftest.py:12``, and its name, such as ``--mesh`` or
     ``fixture NAME``.
     """
-    ours = {name for path in _PLUGIN.glob("*.py") for name, _ in _definitions(path)}
+    ours = {name for path in _PLUGIN_FOLDER.glob("*.py") for name, _ in _options_and_fixtures(path)}
     fixtures = ("busbw_verdict", *extensions.declared_names("MODES"))
     ours |= {f"fixture {name}" for name in fixtures}
     ours |= {option.flag for option in OPTIONS.values()}
     for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
         hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN.parent):
+        if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN_FOLDER.parent):
             continue
-        for name, line in _definitions(path):
+        for name, line in _options_and_fixtures(path):
             if name in ours:
                 yield f"{path}:{line}", name
 
 
-def _definitions(path: Path) -> Iterator[tuple[str, int]]:
+def _options_and_fixtures(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the names of the options and fixtures that a Python file defines, and their lines.
 
     Yields nothing for a file that cannot be read or is not valid Python.

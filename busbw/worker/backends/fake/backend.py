@@ -248,7 +248,7 @@ def launch_number() -> int:
     """Return the pass of this launch, from the worker's command line; 0 for none."""
     prefix = "--launch="
     text = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
-    return LaunchId.parse(text).pass_number
+    return LaunchId.parse(text).round_number
 
 
 def _read_script(index: int) -> dict[str, Any]:

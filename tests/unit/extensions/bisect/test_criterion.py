@@ -43,7 +43,7 @@ def test_a_failure_with_its_kind_comes_before_a_slower_time() -> None:
     bad = _result(_failed(WRONG), _verdict(Outcome.REGRESSED, LARGE, ratio=1.5))
     criterion = find_criterion(PASSES, bad)
     assert criterion is not None
-    assert (criterion.word, criterion.outcome) == ("wrong result", Outcome.FAILED)
+    assert (criterion.problem, criterion.outcome) == ("wrong result", Outcome.FAILED)
     assert len(criterion.cases) == 1
 
 
@@ -51,7 +51,11 @@ def test_the_slowest_case_is_the_criterion() -> None:
     slower = [_verdict(Outcome.REGRESSED, size, ratio=r) for size, r in ((SMALL, 1.2), (LARGE, 2))]
     criterion = find_criterion(PASSES, _result(*slower))
     assert criterion is not None
-    assert (criterion.word, criterion.ratio, criterion.cases) == ("slow", 2, (slower[1].spec.id,))
+    assert (criterion.problem, criterion.ratio, criterion.cases) == (
+        "slow",
+        2,
+        (slower[1].spec.id,),
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,13 +74,13 @@ def test_the_slowest_case_is_the_criterion() -> None:
 def test_a_release_with_another_failure_is_untestable(verdict: Verdict, status: Status) -> None:
     case = _verdict(Outcome.PASS).spec.id
     criterion = Criterion(cases=(case,), outcome=Outcome.FAILED, kind=WRONG.value)
-    assert criterion.status(_result(verdict)) is status
+    assert criterion.status_of_session(_result(verdict)) is status
 
 
 def test_a_noisy_case_is_not_decided() -> None:
     case = _verdict(Outcome.PASS).spec.id
     criterion = Criterion(cases=(case,), outcome=Outcome.REGRESSED)
-    assert criterion.status(_result(_verdict(Outcome.NOISY))) is None
+    assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
 
 
 @pytest.mark.parametrize(("loss", "noise"), [(0.3, 0.04), (0.1, 0.04), (0.05, 0.007)])
@@ -93,7 +97,7 @@ def test_launches_decide_on_which_side_of_the_half_a_release_is(loss: float, noi
 
 def test_a_rarer_failure_needs_more_launches_without_it() -> None:
     counts = [
-        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).launches
+        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).needed_launches
         for rate in (1.0, 0.5, 0.2, 0.1)
     ]
     assert counts[0] == 1

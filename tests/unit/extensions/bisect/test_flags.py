@@ -9,13 +9,13 @@ import pytest
 
 from busbw.extensions.bisect.criterion import SessionResult
 from busbw.extensions.bisect.flags import read_flags, try_flags
-from busbw.extensions.bisect.sessions import SessionError, Sessions
+from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.model.case import Spec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 
 
-class Scripted(Sessions):
+class Scripted(SessionRunner):
     """Sessions whose outcomes depend on the flags; they keep their variables."""
 
     def __init__(self, outcomes: Mapping[str, Outcome | str], *options: str) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Collection
 
 import pytest
 
-from busbw.extensions.bisect.search import Span, Status, search
+from busbw.extensions.bisect.search import SearchResult, Status, search_releases
 
 
-def _search(count: int, first: int, untestable: Collection[int] = ()) -> tuple[Span, list[str]]:
+def _search(
+    count: int, first: int, untestable: Collection[int] = ()
+) -> tuple[SearchResult, list[str]]:
     """Search releases "0" and on, of which those from `first` on are bad."""
     tested: list[str] = []
 
@@ -21,14 +23,14 @@ def _search(count: int, first: int, untestable: Collection[int] = ()) -> tuple[S
             return Status.UNTESTABLE
         return Status.BAD if int(release) >= first else Status.GOOD
 
-    return search([str(number) for number in range(count)], test), tested
+    return search_releases([str(number) for number in range(count)], test), tested
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 64, 65])
 def test_the_first_bad_release_is_found_in_as_many_steps_as_halves(count: int) -> None:
     for first in range(1, count):
         span, tested = _search(count, first)
-        assert span == Span(last_good=str(first - 1), first_bad=str(first), untestable=())
+        assert span == SearchResult(last_good=str(first - 1), first_bad=str(first), untestable=())
         assert len(tested) <= math.ceil(math.log2(count))
 
 
@@ -45,4 +47,4 @@ def test_untestable_releases_are_replaced_by_others() -> None:
 
 def test_the_answer_has_all_releases_that_cannot_be_tested() -> None:
     span, _ = _search(5, 2, {1, 2, 3})
-    assert span == Span(last_good="0", first_bad="4", untestable=("1", "2", "3"))
+    assert span == SearchResult(last_good="0", first_bad="4", untestable=("1", "2", "3"))

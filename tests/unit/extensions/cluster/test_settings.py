@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.bundle import Bundle
 from busbw.extensions.cluster.options import parse_variables
-from busbw.extensions.cluster.settings import forwarded as forwarded_of
+from busbw.extensions.cluster.settings import forwarded_variables
 from busbw.session.command_line import read_options
 
 
@@ -26,7 +26,7 @@ def test_only_the_variables_of_the_list_are_forwarded(
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
     env = parse_variables(names) if names else None
-    assert forwarded_of(env, ours) == forwarded
+    assert forwarded_variables(env, ours) == forwarded
 
 
 def test_the_python_and_the_variables_of_hosts_are_those_of_the_options(
@@ -36,6 +36,6 @@ def test_the_python_and_the_variables_of_hosts_are_those_of_the_options(
     words = ["--frameworks=fake", "--hosts=a", "--host-python=/opt/python", "--host-env=MINE"]
     remote: Any = read_options(words, tmp_path).remote
     bundle = Bundle()
-    engine = remote.transport(bundle)._engine
+    engine = remote.make_transport(bundle)._engine
     bundle.remove()
     assert (engine.python, engine.environment) == ("/opt/python", {"MINE": "1"})

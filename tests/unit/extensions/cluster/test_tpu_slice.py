@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.cluster.tpu_slice import hosts_of_slice
+from busbw.extensions.cluster.tpu_slice import find_slice_hosts
 
 ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
 
@@ -27,4 +27,6 @@ def test_hosts_are_known_by_variables_or_where_chips_are_by_the_metadata_server(
     environment: dict[str, str], has_chips: bool, hosts: tuple[tuple[str, ...], str]
 ) -> None:
     metadata = {"worker-network-endpoints": ENDPOINTS}.__getitem__
-    assert hosts_of_slice(environment, chips=lambda: has_chips, read_metadata=metadata) == hosts
+    assert (
+        find_slice_hosts(environment, has_chips=lambda: has_chips, read_metadata=metadata) == hosts
+    )

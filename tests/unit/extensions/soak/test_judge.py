@@ -16,7 +16,7 @@ from busbw.model.launch import LaunchId
 from tests.helpers import build
 
 CASE, SPEC = build.case(), build.spec()
-LAUNCH = LaunchId(pass_number=3, framework="jax")
+LAUNCH = LaunchId(round_number=3, framework="jax")
 WRONG = WrongElement(
     draw=3,
     rank=2,

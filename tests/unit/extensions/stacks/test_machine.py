@@ -6,7 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.extensions.stacks.machine import MachineAnswer, add_machine, judge_machine, stack_text
+from busbw.extensions.stacks.machine import (
+    MachineJudgement,
+    add_machine_judgement,
+    judge_machine,
+    stack_judgement_text,
+)
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import Session
 from busbw.model.verdict import SessionVerdict
@@ -18,7 +23,7 @@ from tests.unit.judge.simulated_sessions import FIRST, Device, cases
 TPU = POLICIES[Class.TPU]
 
 
-def _answer(sessions: list[Session] | None, today: Session) -> MachineAnswer:
+def _answer(sessions: list[Session] | None, today: Session) -> MachineJudgement:
     return judge_machine([("jax", sessions, today)], TPU)
 
 
@@ -84,8 +89,8 @@ def test_only_a_slower_machine_changes_the_outcome(
     is_slower: bool | None, outcome: SessionOutcome
 ) -> None:
     session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
-    machine = MachineAnswer(text=TEXT, is_slower=is_slower)
-    session = add_machine(session, machine, stack_text([], [], []))
+    machine = MachineJudgement(text=TEXT, is_slower=is_slower)
+    session = add_machine_judgement(session, machine, stack_judgement_text([], [], []))
     stack = "the stack (the same versions): nothing slower"
     assert session.outcome is outcome
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
@@ -97,7 +102,7 @@ def test_the_text_on_the_stack_names_the_cases_that_failed_worst_first() -> None
         for ratio in (1.1, 1.3, 1.2, 1.15)
     ]
     name = "REGRESSED jax.all_reduce.psum.float32.4K"
-    assert stack_text(slow, ["rate"], ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
+    assert stack_judgement_text(slow, ["rate"], ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
         f"the stack (jaxlib 1 -> 2, jax 1 -> 2): {name} 1.300 x the expected time; "
         f"{name} 1.200 x the expected time; {name} 1.150 x the expected time; and 1 case more; rate"
     )

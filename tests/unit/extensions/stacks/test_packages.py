@@ -32,13 +32,13 @@ def test_a_stack_is_a_framework_with_what_it_needs_and_extras_that_are_there_who
         wheel(wheels, "chip-plugin", "1.5"),
         wheel(wheels, "pytest-like", "9.0"),
     )
-    interpreter = packages.interpreter_of(python)
-    stack = interpreter.stack(["framework", "absent"])
+    interpreter = packages.read_interpreter(python)
+    stack = interpreter.find_stack(["framework", "absent"])
     assert list(stack) == ["chip-plugin", "core", "framework"]
-    assert interpreter.stack(["absent"]) == {}
-    assert not any(map(packages.why_not_locked, stack.values()))
+    assert interpreter.find_stack(["absent"]) == {}
+    assert not any(map(packages.reason_not_lockable, stack.values()))
 
 
 def test_a_program_that_is_no_interpreter_is_an_error() -> None:
     with pytest.raises(StackError, match=r"^false: exit code 1$"):
-        packages.interpreter_of("/bin/false")
+        packages.read_interpreter("/bin/false")

@@ -57,9 +57,9 @@ def test_a_lock_changes_only_with_its_stack_and_where_it_may_be_replaced(machine
     core.write_text(core.read_text().replace("core.py,", "core.pyc,"))
     assert machine.lock("2026-02-01", replace=False) == ""
     assert machine.path.read_text() == before
-    digest = reference.read(machine.path).digest
+    digest = reference.read_lock(machine.path).digest
     assert "its stack is the reference now" in machine.lock("2026-02-01")
-    assert reference.read(machine.path).digest != digest
+    assert reference.read_lock(machine.path).digest != digest
 
 
 def test_an_edited_file_of_the_built_stack_is_refused(machine: Machine) -> None:
@@ -90,7 +90,7 @@ def test_a_package_that_was_added_to_the_stack_is_refused(machine: Machine) -> N
     machine.lock()
     python = machine.build().python
     wheel(machine.index, "added", "1.0")
-    uv.uv("pip", "install", f"--python={python}", "added")
+    uv.run_uv("pip", "install", f"--python={python}", "added")
     with pytest.raises(StackError, match=r"^added has other files than those that were measured; "):
         machine.build()
 
@@ -134,13 +134,13 @@ def test_without_uv_the_command_that_installs_it_is_named(
     with pytest.raises(
         StackError, match=r"^uv is not installed; .* `pip install 'busbw\[stack\]'`"
     ):
-        uv.uv("--version")
+        uv.run_uv("--version")
 
 
 def test_an_edit_in_another_environment_of_uv_does_not_change_the_stack(machine: Machine) -> None:
     machine.lock()
     core = _core(machine.build().python)
     other = machine.cache / "other"
-    uv.install(other, machine.path.read_text(), machine.python)
+    uv.install_packages(other, machine.path.read_text(), machine.python)
     _core(f"{other}/bin/python").write_text("VERSION = '6.6'\n")
     assert "2.1" in core.read_text()

@@ -185,7 +185,7 @@ def test_the_sides_of_a_pair_share_no_program() -> None:
     try:
         stacks = {side: Stack(starters={"jax": real.starter("jax", 4)}) for side in Side}
         keys = real.keys_of([_spec()], ranks=4)
-        Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, shared=True).run()
+        Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True).run()
         kept = sorted((bundle.path / "programs" / "jax").iterdir())
         assert [folder.name for folder in kept] == ["candidate", "reference"]
         assert all(list(folder.glob("jit_chain-*")) for folder in kept)

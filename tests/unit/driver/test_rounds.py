@@ -1,4 +1,4 @@
-"""Passes of one stack: every case in every launch, shuffled by the seed, one worker at a time."""
+"""Rounds of a single stack: every case in every launch, shuffled by the seed, worker by worker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from busbw.driver.schedules import (
     Schedule,
     Side,
     Stack,
-    shuffled,
+    shuffle_cases,
 )
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
@@ -44,13 +44,13 @@ SMALL = tuple(2**power for power in range(10, 18))
 LARGE = (2**28, 2**29, 2**30)
 
 
-def passes(
+def make_schedule(
     executor: Executor,
     cases: Mapping[Case, EnvironmentKey],
     candidate: Stack | None = None,
     **options: Any,
 ) -> Schedule:
-    """Make passes of the fake back end, by default in one launch."""
+    """Make a schedule with the fake back end, by default of a single round."""
     stacks = {Side.CANDIDATE: candidate or stack()}
     return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
 
@@ -65,9 +65,9 @@ def measured(
     key: EnvironmentKey = KEY,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> tuple[list[Progress], tuple[Measurement, ...]]:
-    """Return the progress of passes of the fake back end, and what they measured."""
+    """Return the progress of rounds with the fake back end, and the measurements."""
     reports: list[Progress] = []
-    running = passes(
+    running = make_schedule(
         executor(bundle, on_note),
         keyed(*(case(size) for size in sizes), key=key),
         stack(begin),
@@ -120,11 +120,11 @@ def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bund
     ticking = executor(bundle)
     # Each start, each case and each end takes a second.
     ticking.clock = itertools.count().__next__
-    running = passes(
+    running = make_schedule(
         ticking,
         keyed(case(1024), case(2048)),
         plan=replace(PLAN, launches=2),
-        shared=True,
+        can_overlap=True,
         on_progress=reports.append,
     )
     running.run()
@@ -151,12 +151,12 @@ def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
             events.append(f"{event} {worker.launch.text[0]}")
 
     alive: list[int] = []
-    running = passes(
+    running = make_schedule(
         Executor(Watched(bundle, watch)),
         keyed(case(1024)),
         plan=replace(PLAN, launches=3),
         on_progress=lambda progress: alive.append(len(processes(bundle.path))),
-        shared=handover,
+        can_overlap=handover,
     )
     running.run()
     assert events == order
@@ -169,7 +169,7 @@ LARGE_CASES = [case(size) for size in LARGE]
 
 
 def _ordered(cases: list[Case], *, seed: int = 0, large_first: bool = False) -> list[Case]:
-    return shuffled(cases, random.Random(seed), large_first=large_first)
+    return shuffle_cases(cases, random.Random(seed), large_first=large_first)
 
 
 @pytest.mark.parametrize("seed", range(5))
