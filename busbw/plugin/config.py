@@ -39,6 +39,9 @@ SESSION = pytest.StashKey[UsageError | Collected | Observed | Judged]()
 # The verdict that the test of an item has read.
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
+# The collected tests of cases, without those that the user deselected.
+CASES = pytest.StashKey[dict[pytest.Item, None]]()
+
 # Errors in tests of busbw that no verdict of a case describes.
 ERRORS = pytest.StashKey[list[str]]()
 

@@ -17,7 +17,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from . import benchmark
-from .config import ERRORS, MODE, VERDICT, case_items, judged_of, spec_of
+from .config import CASES, ERRORS, MODE, VERDICT, judged_of, spec_of
 
 # The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
 # last line leaves the report out, and whether the section of busbw shows its failure.
@@ -59,10 +59,10 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     if judged is None:
         return None
     verdict = judged.session_verdict
-    unread = [item for item in case_items(session) if VERDICT not in item.stash]
+    unread = [item for item in session.config.stash.get(CASES, {}) if VERDICT not in item.stash]
     if unread:
         count = plural(len(unread), "case")
-        text = f"{count} skipped before the verdict was read; the first is {unread[0].nodeid}"
+        text = f"{count} left out before the verdict was read; the first is {unread[0].nodeid}"
         verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
     errors = session.config.stash.get(ERRORS, [])
     if errors:

@@ -19,14 +19,11 @@ from busbw.session.progress import Display
 from busbw.session.state import Collected, Observed
 
 from . import SHIPPED_TESTS
-from .config import MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
+from .config import CASES, MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
 from .items import session_verdict
 from .terminal import Terminal
 
 _FAILED = pytest.ExitCode.TESTS_FAILED
-
-# The collected tests of cases, without those that the user deselected.
-_CASES = pytest.StashKey[dict[pytest.Item, None]]()
 
 # The exit code of a session that wrote its files.
 _EXIT_CODE = pytest.StashKey[int | pytest.ExitCode]()
@@ -66,7 +63,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Record the test of a case, because a plugin may remove the test from the session later."""
     if spec_of(item) is not None:
-        item.config.stash.setdefault(_CASES, {})[item] = None
+        item.config.stash.setdefault(CASES, {})[item] = None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -77,7 +74,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     for item in items:
         config = item.config
         if any(word.startswith(_SELECTING) for word in option_words(config)):
-            config.stash.get(_CASES, {}).pop(item, None)
+            config.stash.get(CASES, {}).pop(item, None)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
@@ -118,7 +115,7 @@ def check_exit_code(session: pytest.Session) -> None:
 
 def _problem_text(session: pytest.Session) -> str:
     """Say why the exit code must not be 0; empty if it may be 0."""
-    cases = session.config.stash.get(_CASES, {})
+    cases = session.config.stash.get(CASES, {})
     if any(VERDICT in item.stash for item in cases):
         verdict = session_verdict(session)
         return verdict.headline() if verdict is not None and verdict.failed else ""

@@ -34,7 +34,7 @@ def test_a_fixture_in_place_of_busbw_verdict_is_not_green(folder: Folder) -> Non
     folder.with_baselines()
     _conftest(folder, SHADOW.format(name="busbw_verdict"))
     ran = folder.run(exit_code=1)
-    assert "NO_VERDICT: 1 case skipped before the verdict was read" in ran.text
+    assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
 
 
 @pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
@@ -100,6 +100,13 @@ def pytest_collection_modifyitems(session, items):
     items.append(Other.from_parent(session, name="other"))
 """
 )
+REMOVED = """
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items if "1M" not in item.name and item.name != "session"]
+"""
 GREEN = """
 import pytest
 
@@ -137,6 +144,13 @@ def test_a_test_in_place_of_a_test_that_measures_is_not_green(
     ran = folder.run(exit_code=1)
     assert "1 passed" in ran.text
     assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
+
+
+def test_a_case_that_a_hook_removes_beside_others_is_not_green(folder: Folder) -> None:
+    folder.with_baselines()
+    _conftest(folder, REMOVED)
+    ran = folder.run("--payloads=1M,2M", exit_code=1)
+    assert "NO_VERDICT: 1 case left out before the verdict was read; the first is " in ran.text
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,13 @@ def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
 ) -> None:
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))
     ran = folder.run("-p", "every_test", "--update-baselines", exit_code=1)
-    assert "NO_VERDICT: 1 case skipped before the verdict was read; the first is perf/" in ran.text
+    assert "NO_VERDICT: 1 case left out before the verdict was read; the first is perf/" in ran.text
     assert not folder.baseline_files
 
 
 def test_an_option_that_runs_no_test_is_not_green_and_writes_nothing(folder: Folder) -> None:
     ran = folder.run("--setup-plan", "--update-baselines", exit_code=1)
-    assert "NO_VERDICT: 1 case skipped before the verdict was read" in ran.text
+    assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
     assert not folder.baseline_files
     (folder.path / "test_other.py").write_text("def test_other():\n    pass\n")
     folder.pytest("test_other.py", "--setup-plan", exit_code=0)
