@@ -1,10 +1,12 @@
 """Judge recorded sessions of unchanged code against one another.
 
-Each session in turn is accepted, and each later one is judged against it alone, as on the first day
-after a baseline was made. The files are what `--history` appends. A session counts if it has six
-launches or more. A baseline gets three of them; the session that is judged has three, and three
-fresh ones for a suspicion: the next three at once, or later ones. Later launches are those of a
-session of three that began within some minutes, or else the last three of more than six.
+Each session in turn is accepted, and each later one is judged against it: alone, as on the first
+day after a baseline was made, or with sessions that were recorded between the two. The files are
+what `--history` appends. A session counts if it has six launches or more. A baseline and a session
+of the history get three of them; the session that is judged has three, and three more that confirm
+a suspicion. These are the launches of a session of three that began within some minutes, or else
+the last three of more than six, because a suspicion is confirmed later. If no session has later
+launches, the next three confirm at once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes
 from busbw.model.case import Case
-from busbw.model.words import Device
+from busbw.model.words import Device, plural
 
 from .session import LAUNCHES, Judged, Times, judge
 from .shares import interval, percent, row
@@ -30,24 +32,34 @@ from .shares import interval, percent, row
 _SOON = timedelta(minutes=4)
 # Rows of few sizes judge so many drawn sizes of each pair of sessions, so many times.
 _FEW, _DRAWS = 3, 20
+# How many sessions lie between the accepted session and the judged one, and how many such choices
+# of recorded sessions are drawn at most.
+_BETWEEN, _CHOICES = (1, 2, 5), 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """When a session began, on what, its launches by case, and launches some minutes later."""
+    """When a session began, on what, its launches by case, and the launches that confirm."""
 
     began: datetime
     device: Device
     times_s: Times
-    later_s: Times
+    confirming_s: Times
 
     def only(self, cases: Sequence[Case]) -> Session:
         times_s = {case: self.times_s[case] for case in cases}
-        return replace(self, times_s=times_s, later_s={case: self.later_s[case] for case in cases})
+        return replace(
+            self,
+            times_s=times_s,
+            confirming_s={case: self.confirming_s[case] for case in cases},
+        )
 
 
 def read(folder: Path) -> list[Session]:
-    """Read the sessions that have enough launches of every case, oldest first."""
+    """Read the sessions that have enough launches of every case, oldest first.
+
+    If some of them have later launches, only these sessions are returned.
+    """
     by_session: dict[str, list[Line]] = {}
     for machine in read_all(folder).values():
         for line in machine:
@@ -59,53 +71,61 @@ def read(folder: Path) -> list[Session]:
         fewest = min(map(len, times_s.values()))
         if fewest >= 2 * LAUNCHES:
             last = {case: launches[-LAUNCHES:] for case, launches in times_s.items()}
-            later_s = last if fewest > 2 * LAUNCHES else {}
-            sessions.append(Session(began=began, device=device, times_s=times_s, later_s=later_s))
+            confirming_s = last if fewest > 2 * LAUNCHES else {}
+            sessions.append(
+                Session(began=began, device=device, times_s=times_s, confirming_s=confirming_s)
+            )
         elif sessions and began - sessions[-1].began < _SOON:
-            sessions[-1] = replace(sessions[-1], later_s=times_s)
-    return [session for session in sessions if session.later_s]
+            sessions[-1] = replace(sessions[-1], confirming_s=times_s)
+    return [session for session in sessions if session.confirming_s] or [
+        replace(session, confirming_s={case: s[LAUNCHES:] for case, s in session.times_s.items()})
+        for session in sessions
+    ]
 
 
-def judged(
-    accepted: Session, session: Session, slower: Mapping[Case, float], *, later: bool = False
-) -> Judged:
-    """Judge `session` against one accepted session; `slower` has factors of cases' times.
+def judged(sessions: Sequence[Session], slower: Mapping[Case, float]) -> Judged:
+    """Judge the last session; the first session was accepted, and others lie between the two.
 
-    With `later` the later launches confirm a suspicion.
+    `slower` has factors of the cases' times in the last session.
     """
-    times_s = dict(session.times_s)
-    if later:
-        fresh = session.later_s
-        times_s = {case: (*first[:LAUNCHES], *fresh[case]) for case, first in times_s.items()}
+    accepted, *_, session = sessions
     times_s = {
-        case: tuple(slower.get(case, 1.0) * launch_s for launch_s in launches)
-        for case, launches in times_s.items()
+        case: tuple(
+            slower.get(case, 1.0) * launch_s
+            for launch_s in (*launches[:LAUNCHES], *session.confirming_s[case])
+        )
+        for case, launches in session.times_s.items()
         if case in accepted.times_s
     }
     policy = POLICIES[session.device]
-    stored = {
-        case: CaseTimes.split(launches[:LAUNCHES], policy.rule)
-        for case, launches in accepted.times_s.items()
-    }
-    return judge(build_history([stored], policy, measured=times_s), times_s, policy)
+    stored = [
+        {
+            case: CaseTimes.split(launches[:LAUNCHES], policy.rule)
+            for case, launches in before.times_s.items()
+        }
+        for before in sessions[:-1]
+    ]
+    return judge(build_history(stored, policy, measured=times_s), times_s, policy)
 
 
 def rows(sessions: Sequence[Session]) -> Iterator[str]:
-    """Yield the table: first for all sizes, then for few."""
-    yield row("sizes", "fresh launches", "question", "answers", "share (95 %)")
-    yield row(*["---"] * 5)
-    whole = list(itertools.combinations(sessions, 2))
-    for is_few, pairs in ((False, whole), (True, list(_few(whole)))):
-        for later in (False, True):
-            for question, hits, among in _answers(pairs, later=later, is_few=is_few):
-                lower, upper = map(percent, interval(hits, among, "exact"))
-                yield row(
-                    str(len(pairs[0][0].times_s)),
-                    "later" if later else "at once",
-                    question,
-                    f"{hits} of {among}",
-                    f"{percent(hits / among)} ({lower} to {upper})",
-                )
+    """Yield the table: first for all sizes, then with sessions between, then for few sizes."""
+    yield row("sizes", "question", "answers", "share (95 %)")
+    yield row(*["---"] * 4)
+    whole, count = list(itertools.combinations(sessions, 2)), len(sessions[0].times_s)
+    answers = [(count, *answer) for answer in _answers(whole, is_few=False)]
+    for between in (count for count in _BETWEEN if count + 2 <= len(sessions)):
+        choices = list(itertools.combinations(sessions, between + 2))
+        if len(choices) > _CHOICES:
+            choices = random.Random(1).sample(choices, _CHOICES)
+        question = f"unchanged, after {plural(between, 'more session')}: red for any reason"
+        red = sum(judged(choice, {}).is_red for choice in choices)
+        answers.append((count, question, red, len(choices)))
+    answers += [(_FEW, *answer) for answer in _answers(list(_few(whole)), is_few=True)]
+    for sizes, question, hits, among in answers:
+        lower, upper = map(percent, interval(hits, among, "exact"))
+        share = f"{percent(hits / among)} ({lower} to {upper})"
+        yield row(str(sizes), question, f"{hits} of {among}", share)
 
 
 def _few(pairs: Sequence[tuple[Session, Session]]) -> Iterator[tuple[Session, Session]]:
@@ -118,18 +138,18 @@ def _few(pairs: Sequence[tuple[Session, Session]]) -> Iterator[tuple[Session, Se
 
 
 def _answers(
-    pairs: Sequence[tuple[Session, Session]], *, later: bool, is_few: bool
+    pairs: Sequence[tuple[Session, Session]], *, is_few: bool
 ) -> Iterator[tuple[str, int, int]]:
-    red = sum(judged(*pair, {}, later=later).is_red for pair in pairs)
+    red = sum(judged(pair, {}).is_red for pair in pairs)
     yield "unchanged: red for any reason", red, len(pairs)
     for factor in (1.5, 2.0, 3.0):
         flagged = [
-            case in judged(*pair, {case: factor}, later=later).red
+            case in judged(pair, {case: factor}).red
             for pair in pairs
             for case in list(pair[1].times_s)[: 1 if is_few else None]
         ]
         yield f"one case at {factor:g} times its time: flagged", sum(flagged), len(flagged)
     if not is_few:
         slow = [dict.fromkeys(list(session.times_s)[::2], 3.0) for _, session in pairs]
-        red = sum(judged(*pair, factors, later=later).is_red for pair, factors in zip(pairs, slow))
+        red = sum(judged(pair, factors).is_red for pair, factors in zip(pairs, slow))
         yield "every other size at 3 times its time: red", red, len(pairs)

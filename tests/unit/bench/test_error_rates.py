@@ -39,9 +39,7 @@ def test_simulated_rates_do_not_change(capsys: pytest.CaptureFixture[str]) -> No
 def test_verdicts_of_recorded_sessions_do_not_change() -> None:
     sessions = kept.read(BUSY)
     assert len(sessions) == 15
-    answers = kept._answers(
-        [(sessions[0], later) for later in sessions[1:]], later=True, is_few=True
-    )
+    answers = kept._answers([(sessions[0], later) for later in sessions[1:]], is_few=True)
     assert [(hits, among) for _, hits, among in answers] == RECORDED
 
 

@@ -26,8 +26,17 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.words import Device as Class
 from tests.helpers import build
+from tests.helpers.sweep import sweep
 from tests.unit.judge.rules import POLICY, record, records
-from tests.unit.judge.simulated_sessions import FIRST, Device, accepted, cases, levels, session
+from tests.unit.judge.simulated_sessions import (
+    FIRST,
+    Device,
+    accepted,
+    cases,
+    decide_all,
+    levels,
+    session,
+)
 
 CASE = build.case()
 
@@ -324,6 +333,28 @@ def test_an_accepted_session_unlike_all_since_is_named(factor: float, word: str)
     assert text.endswith("in all cases of jax; accept again with --update-baselines")
     _, _, judged = _judged(device.sessions(4))
     assert odd_text(judged) == ""
+
+
+@pytest.mark.parametrize("factor", [1.05, {4: 1.1}, {4: 0.9}], ids=["all", "slow", "fast"])
+@pytest.mark.parametrize("seed", sweep(range(16), in_gate=2))
+def test_accepting_again_replaces_an_accepted_session_unlike_all_since(
+    factor: float | dict[int, float], seed: int
+) -> None:
+    device = Device(seed)
+    changed = factor if isinstance(factor, float) else {device.cases[4]: factor[4]}
+    sessions = [device.session(0, changed), *device.sessions(3, first=1)]
+    assert odd_text(_judged(sessions)[2])
+    again = device.session(4)
+    for day in range(5, 10):
+        today = device.session(day, launches=6)
+        earlier = levels([again, *sessions, again], TPU)
+        assert earlier.sessions[0].began == again.began
+        assert {decision.direction for decision in decide_all(earlier, today, TPU).values()} == {0}
+        judged = earlier.assess(today.times_s, TPU, launches=3)
+        assert not judged.slower and odd_text(judged) == ""
+        sessions.append(today)
+    slower = device.session(10, 1.05, launches=6).times_s
+    assert earlier.assess(slower, TPU, launches=3).slower == {"jax"}
 
 
 def test_a_case_that_was_not_measured_today_has_no_state() -> None:
