@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from busbw import extensions
 from tests.helpers import frameworks as real
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.watch import sitecustomize as watch
@@ -80,7 +81,7 @@ def without_framework(request: pytest.FixtureRequest, imported: Path) -> Iterato
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a framework that is not installed; begin with what takes longest.
+    """Skip tests of missing frameworks and deleted extensions; begin with what takes longest.
 
     Last, it would leave a processor idle: files are run whole, by one process of tests.
     """
@@ -89,6 +90,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             missing = [name for name in mark.args if not real.is_there(name)]
             if missing:
                 item.add_marker(pytest.mark.skip(reason=f"{missing[0]} is not installed"))
+        for mark in item.iter_markers("extension"):
+            if not (Path(extensions.__file__).parent / mark.args[0]).is_dir():
+                item.add_marker(pytest.mark.skip(reason=f"without the extension {mark.args[0]}"))
         if "forked" in getattr(item, "fixturenames", ()):
             item.add_marker("sessions")
     items.sort(key=_turn)
