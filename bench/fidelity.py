@@ -22,7 +22,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Plan
 from busbw.model.words import MIB
 from busbw.worker.backends.base import Backend
-from busbw.worker.sampling import Phases, Sampler, launch_time_s
+from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
 
 from .loops import LOOPS, Loop
 from .processes import run_members
@@ -107,12 +107,14 @@ def _measure_pairs(
     Busbw's time is the first of a pair. The memory of busbw is allocated first if `is_first`.
     """
     with contextlib.ExitStack() as stack:
-        program = stack.enter_context(backend.prepare(case)) if is_first else None
+        program = stack.enter_context(backend.prepare_program(case)) if is_first else None
         loop = make_loop(case.payload_bytes, case.ranks)
-        program = program or stack.enter_context(backend.prepare(case))
-        sampler = Sampler(program, Plan(), backend.now_s, Phases(backend.now_s), backend.all_gather)
-        sampler.begin()
-        while not sampler.is_done:
+        program = program or stack.enter_context(backend.prepare_program(case))
+        sampler = Sampler(
+            program, Plan(), backend.now_s, PhaseTimer(backend.now_s), backend.all_gather
+        )
+        sampler.warm_up_and_calibrate()
+        while not sampler.has_enough_samples:
             sampler.take_sample()
         iterations = sampler.finish().iterations
         _measure_loop_s(loop, iterations)
@@ -132,8 +134,8 @@ def _measure_pairs(
 
 def _measure_busbw_s(sampler: Sampler, iterations: int) -> float:
     """Run busbw's program, and return the time of an all-reduce in seconds."""
-    short_s, long_s = sampler.time_chains(iterations)
-    return (long_s - short_s) / (iterations - sampler.program.shortest)
+    short_s, long_s = sampler.time_short_and_long_chain(iterations)
+    return (long_s - short_s) / (iterations - sampler.program.shortest_chain)
 
 
 def _measure_loop_s(loop: Loop, iterations: int) -> float:

@@ -44,9 +44,9 @@ class OpenBackend:
     ) -> None:
         for name, value in FRAMEWORKS[framework].environment.items():
             os.environ.setdefault(name, value)
-        process.prepare(device)
+        process.set_framework_variables(device)
         if member is not None:
-            sharing.prepare(member)
+            sharing.set_gpu_variables(member)
         from busbw.worker.backends import load
 
         self.framework, self.ranks = framework, ranks
@@ -75,10 +75,10 @@ class OpenBackend:
         if need is not None and need.needed_bytes > limit_bytes:
             return f"{need.needed_bytes} bytes needed, {limit_bytes} available"
         try:
-            with self.backend.prepare(case) as program:
-                program.initialize()
-                program.run(program.step)
-                program.check(program.step)
+            with self.backend.prepare_program(case) as program:
+                program.initialize_values()
+                program.run(program.iterations_per_turn)
+                program.check_result(program.iterations_per_turn)
         except MeasuringError as error:
             return str(error)
         return ""
@@ -107,7 +107,7 @@ def _plant_wrong_bit(open_backend: OpenBackend, request: Mapping[str, Any]) -> d
 
     from busbw.worker.backends.jax.program import JaxProgram
 
-    call = JaxProgram._run
+    call = JaxProgram._run_and_count_turns
 
     def flipped(program: JaxProgram, iterations: int) -> tuple[Any, Any]:
         counted, result = call(program, iterations)
@@ -120,7 +120,7 @@ def _plant_wrong_bit(open_backend: OpenBackend, request: Mapping[str, Any]) -> d
             result.shape, result.sharding, arrays
         )
 
-    with mock.patch.object(JaxProgram, "_run", flipped):
+    with mock.patch.object(JaxProgram, "_run_and_count_turns", flipped):
         return {"failure": open_backend.failure(open_backend.case("64K"))}
 
 
@@ -159,7 +159,7 @@ def _memory_limit_and_need(open_backend: OpenBackend, case: Case) -> tuple[int, 
         return _CPU_MEMORY_BYTES, need.needed_bytes
     import jax
 
-    with open_backend.backend.prepare(case) as program:
+    with open_backend.backend.prepare_program(case) as program:
         assert program.compiled_memory_bytes is not None
         return int(
             jax.local_devices()[0].memory_stats()["bytes_limit"]

@@ -73,7 +73,7 @@ def _hide_other_gpus() -> None:
 
     Raises BenchError if there is no GPU.
     """
-    if not sharing.visible_gpus(os.environ):
+    if not sharing.count_visible_gpus(os.environ):
         raise BenchError(
             "there is no NVIDIA GPU here that this process sees; --device=cpu tries all parts on "
             "the CPU"

@@ -1,5 +1,6 @@
-"""The measuring process: standard library, numpy and one framework, nothing else.
+"""The worker: the process that measures, which the driver starts.
 
-Runs under any interpreter from Python 3.11 that has its framework. Gets cases and gives Runs or
-Failures over a private channel. Never imports the driver, the plugin, the judge or the report.
+A worker runs under any interpreter from Python 3.11 that has numpy and the framework, and imports
+no other package. It receives cases over a private channel, and answers each with a Run or a
+Failure. It never imports the driver, the plugin, the judge or the report.
 """

@@ -1,6 +1,7 @@
-"""Entry point of a worker, which the driver starts.
+"""The entry point of a worker, which the driver starts.
 
-The process is prepared before anything heavy is imported.
+The process is prepared before a framework is imported, because frameworks read the environment when
+they start.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TextIO
 
 
 def main() -> None:
-    """Prepare this process, and serve requests."""
+    """Prepare this process, and answer requests until the driver closes the channel."""
     # Imported modules never become garbage. `without_garbage_collection` enables collection again.
     gc.disable()
     from busbw.model.words import Device
@@ -24,10 +25,10 @@ def main() -> None:
     options = _parser().parse_args()
     options.device = Device(options.device) if options.device else None
     process.tie_to_parent(options.parent)
-    process.prepare(options.device)
+    process.set_framework_variables(options.device)
     process.offer_to_oom_killer(options.device)
-    process.answer_signals()
-    # JSON is UTF-8 in every locale.
+    process.handle_signals()
+    # The channel carries JSON, which is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")
     replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")
     with requests, replies:
@@ -36,9 +37,10 @@ def main() -> None:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Import without collecting garbage, which takes a sixth of the time to import TensorFlow.
+    """Switch the garbage collector off during the `with` block, in which a framework is imported.
 
-    Objects that exist at the end are never collected.
+    Collecting garbage would take a sixth of the time to import TensorFlow. Objects that exist at
+    the end of the block, such as modules, are never examined by the collector.
     """
     gc.disable()
     try:
@@ -49,6 +51,10 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> None:
+    """Open the service that the command line names, and answer requests for it.
+
+    If the service cannot be opened, exit with the reason.
+    """
     from busbw import wire
     from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
@@ -61,16 +67,17 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
         if options.member:
             member = wire.parsed(options.member)
             options.member = wire.from_json(ClusterMember, member, "member")
-            sharing.prepare(options.member)
+            sharing.set_gpu_variables(options.member)
         with without_garbage_collection():
             session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
         serve(Channel(requests=requests, replies=replies), session, options.launch)
     except (MeasuringError, wire.WireError) as error:
-        # The driver shows the last line of the log: a sentence is more useful than a stack.
+        # The driver shows the last line of the log: a sentence is more useful than a traceback.
         sys.exit(str(error))
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Return the parser of a worker's command line."""
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
     parser.add_argument("--service", default="measure", help="the service to offer")

@@ -1,8 +1,8 @@
 """The clock `device`: the times of collectives in a recording of the framework's profiler.
 
-The first collective of each call is a warm-up and does not count. A collective takes as long as on
-its slowest rank, because no rank has finished before that. A profiler may drop events, so a case
-fails unless the recording has every collective of each device.
+The first collective of each call is a warm-up, and its time is not used. The time of any other
+collective is its time on its slowest rank. A profiler may drop events, so a case fails unless the
+recording has every collective of each device.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from busbw.worker.backends.base import (
 )
 from busbw.worker.sampling import Sampler, Samples
 
-# Reading and writing a recording of more collectives takes longer than it is worth: in each of ten
-# calls over eight ranks there are 62.
-MAX_EVENTS = 5_000
+# The largest number of collectives on all ranks that a recording has, because large recordings take
+# long to write and to read. It allows 62 collectives in each of ten calls over eight ranks.
+MAX_COLLECTIVES = 5_000
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """The times of recorded calls, each of `iterations` collectives.
+class RecordedTimes:
+    """The times of calls that a profiler recorded, each call with `iterations` collectives.
 
-    `samples_s` are seconds of one collective on its slowest rank, a mean for each call.
-    `rank_times_s` are medians for each rank, and `calls_s` the times of calls by the host's clock.
+    `samples_s` has for each call the mean time of a collective on its slowest rank, in seconds.
+    `rank_times_s` has for each rank the median time of a collective. `calls_s` has the time of each
+    call by the host's clock.
     """
 
     iterations: int
@@ -46,41 +47,49 @@ class Recorded:
     calls_s: tuple[float, ...] = ()
 
 
-def record(
+def record_calls(
     backend: Backend, case: Case, sampler: Sampler, samples: Samples, calls: int
-) -> Recorded:
-    """Run and record `calls` calls, and return their times.
+) -> RecordedTimes:
+    """Call the program `calls` times while the profiler records, and return the recorded times.
 
-    Raises MeasuringError UNAVAILABLE if the recording lacks a collective.
+    A call has as many collectives as a long chain of `samples`, or fewer if the recording would
+    become too large. Raises MeasuringError UNAVAILABLE if the recording lacks a collective, or if a
+    call can have only a single collective.
     """
-    step = sampler.program.step
-    readable = MAX_EVENTS // (case.ranks * sampler.plan.samples)
-    iterations = max(step * -(-2 // step), min(samples.iterations, readable) // step * step)
-    iterations = min(iterations, sampler.program.most_iterations)
-    with sampler.phases.enter("recording"), _folder(case) as name:
-        with backend.record(Path(name)) as reader:
+    per_turn = sampler.program.iterations_per_turn
+    readable = MAX_COLLECTIVES // (case.ranks * sampler.plan.samples)
+    iterations = max(
+        per_turn * -(-2 // per_turn), min(samples.iterations, readable) // per_turn * per_turn
+    )
+    iterations = min(iterations, sampler.program.max_iterations)
+    with sampler.phases.enter("recording"), _recording_folder(case) as name:
+        with backend.record_profile(Path(name)) as reader:
             elapsed_s = [sampler.time_chain(iterations) for _ in range(calls)]
-        collectives = reader(sampler.program.timed)
-    recorded = times(
+        collectives = reader(sampler.program.timed_instructions)
+    recorded = times_of_calls(
         collectives,
         ranks=case.ranks,
         calls=calls,
         iterations=iterations,
-        names=sampler.program.timed,
+        names=sampler.program.timed_instructions,
         all_gather=backend.all_gather,
     )
     return replace(recorded, calls_s=tuple(elapsed_s))
 
 
-def _folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Return a folder that is removed at the end, unless BUSBW_RECORDINGS names a place for it."""
+def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
+    """Return a context manager that makes a folder for recordings, and gives its path.
+
+    The folder is removed at the end of the `with` block. If the variable BUSBW_RECORDINGS names a
+    folder, the new folder is made there, named after the case, and is kept.
+    """
     parent = os.environ.get(variables.RECORDINGS)
     if parent:
         return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=parent))
     return tempfile.TemporaryDirectory()
 
 
-def times(
+def times_of_calls(
     collectives: Iterable[TimedCollective],
     *,
     ranks: int,
@@ -88,26 +97,28 @@ def times(
     iterations: int,
     names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
-) -> Recorded:
-    """Return the times of `calls` calls of `iterations` collectives each on every rank.
+) -> RecordedTimes:
+    """Return the times of recorded calls, after a check that no collective is missing.
 
     Args:
-        collectives: those on the devices of this process.
+        collectives: the recorded collectives on the devices of this process.
         ranks: the number of ranks in all processes.
         calls: the number of recorded calls.
         iterations: the number of collectives in each call.
-        names: the instructions that begin collectives.
-        all_gather: sends values of this process to all, and returns those of every process.
+        names: the names of the instructions that begin collectives.
+        all_gather: sends values of this process to all processes of the group, and returns the
+            values of each process.
 
     Raises:
-        MeasuringError: UNAVAILABLE if a collective is missing, or if there are too many.
+        MeasuringError: UNAVAILABLE if a device or a collective is missing, if there are too many
+            collectives, or if a call has only a single collective.
 
     """
     by_device: Mapping[int, list[TimedCollective]] = defaultdict(list)
     for collective in sorted(collectives, key=lambda timed: (timed.device, timed.start_s)):
         by_device[collective.device].append(collective)
     devices = ranks // len(all_gather([0.0]))
-    problems = list(_incomplete(by_device, devices, calls * iterations, names))
+    problems = list(_describe_gaps(by_device, devices, calls * iterations, names))
     if iterations < 2:
         problems.append("a call of a single collective has none after its warm-up")
     if problems:
@@ -117,28 +128,34 @@ def times(
         [timed.duration_s for index, timed in enumerate(timeline) if index % iterations]
         for timeline in by_device.values()
     ]
-    # All processes have equally many ranks, and each rank has the same number of times.
+    # All processes have the same number of ranks, and all ranks have the same number of times.
     rows = all_gather([seconds for durations in durations_s for seconds in durations])
     count = len(durations_s[0])
     by_rank = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
     slowest_s = [max(column) for column in zip(*by_rank)]
-    return Recorded(
+    return RecordedTimes(
         iterations=iterations,
-        samples_s=tuple(_means(slowest_s, iterations - 1)),
+        samples_s=tuple(_means_of_calls(slowest_s, iterations - 1)),
         rank_times_s=tuple(statistics.median(durations) for durations in by_rank),
     )
 
 
-def _incomplete(
+def _describe_gaps(
     by_device: Mapping[int, Sequence[TimedCollective]],
     devices: int,
     expected: int,
     names: Collection[str],
 ) -> Iterator[str]:
-    """Yield a sentence for missing devices, and for each device without all its collectives.
+    """Yield a sentence for a wrong number of devices, and for each device that lacks collectives.
 
-    The instructions of `names` that a device runs must occur equally often. A GPU's kernels may
-    name no instruction, and then only their total counts.
+    Args:
+        by_device: the recorded collectives of this process, by the index of the device.
+        devices: the expected number of devices.
+        expected: the expected number of collectives on each device.
+        names: the instructions that begin collectives. If a device ran several of these
+            instructions, it must have run them equally often. Kernels of a GPU may name no
+            instruction: then only the number of collectives is checked.
+
     """
     expected_names = ", ".join(names) or "collectives"
     if len(by_device) != devices:
@@ -154,7 +171,8 @@ def _incomplete(
             yield f"device {device}: expected {expected} of {expected_names}, got {text}"
 
 
-def _means(durations_s: Sequence[float], size: int) -> list[float]:
+def _means_of_calls(durations_s: Sequence[float], size: int) -> list[float]:
+    """Return the mean of each `size` successive durations, which are the durations of a call."""
     return [
         statistics.fmean(durations_s[begin : begin + size])
         for begin in range(0, len(durations_s), size)

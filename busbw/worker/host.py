@@ -1,6 +1,6 @@
-"""The host: its name, its processor, and its control groups with their CPU quotas.
+"""Reads the properties of the host from /proc, and the CPU quotas of Linux control groups.
 
-Reads /proc and the control groups of Linux, of both versions.
+Control groups (cgroups) of version 1 and of version 2 are read.
 """
 
 from __future__ import annotations
@@ -15,41 +15,51 @@ from pathlib import Path
 from busbw.model.machine import CPU_QUOTA
 
 
-def name() -> str:
+def host_name() -> str:
     """Return the name of the host."""
     return platform.node()
 
 
 def cpu_model() -> str:
-    """Return the processor's model, as the kernel names it if it does."""
+    """Return the name of the processor's model from /proc/cpuinfo.
+
+    If the kernel names no model there, return the name of the processor's architecture.
+    """
     text = Path("/proc/cpuinfo").read_text()
     match = re.search(r"^model name\s*:\s*(.+)$", text, flags=re.MULTILINE)
     return match[1].strip() if match else platform.processor() or platform.machine()
 
 
-def cores() -> int:
-    """Count the cores that this process may use."""
+def usable_cores() -> int:
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
-    """Yield the groups of this process for `controller`, from the innermost to the outermost.
+    """Yield the folder of each control group of this process, from the innermost to the outermost.
 
-    With each group comes whether it is of version 1 of control groups.
+    Args:
+        root: the root of the file system, another folder in tests.
+        controller: the controller of the groups, such as ``memory``.
+
+    Yields:
+        The folder of a group, and whether the group is of version 1 of control groups.
+
     """
     lines = []
     with contextlib.suppress(OSError, ValueError):
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     for line in lines:
-        # A path may hold colons. The padding is for lines that the kernel did not write.
+        # The path may contain colons. The padding avoids an error for a line of unknown form.
         _, controllers, path = (*line.split(":", 2), "-", "-", "-")[:3]
         is_v1 = controller in controllers.split(",")
         if not is_v1 and controllers:
             continue
-        # Version 1 mounts controllers together, with a link for each on most systems only.
+        # Version 1 mounts several controllers in a folder with all their names. Only most systems
+        # have a link for each controller, too.
         mounts = [root / "sys/fs/cgroup" / name for name in (controllers, controller)]
         mount = next(filter(Path.is_dir, mounts), mounts[0])
-        # The path of a group outside of the mounted namespace begins with `/..`.
+        # If a group is outside of the mounted namespace, its path begins with `/..`.
         group = mount if ".." in path.split("/") else mount / path.lstrip("/")
         for folder in (group, *group.parents):
             yield folder, is_v1
@@ -58,28 +68,31 @@ def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
 
 
 def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
-    """Return the CPU quotas of this process's control groups, by the folder of each group.
+    """Return the CPU quota of each control group of this process, by the folder of the group.
 
-    A quota is the processor time in a period and the period, in microseconds. Groups without a
-    quota are left out, and so are groups with files of an unknown form.
+    A quota is a pair, in microseconds: the processor time that the group may use in a period, and
+    the period. Groups without a quota, or with a file of an unknown form, are left out.
     """
     quotas = {}
     for folder, is_v1 in control_groups(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
-            limit = _read_limit_v1(folder) if is_v1 else (folder / "cpu.max").read_text()
-            share_us, period_us = limit.split()
-            if share_us not in ("max", "-1") and 0 < int(share_us) < 2**63 > int(period_us) > 0:
-                quotas[folder] = int(share_us), int(period_us)
+            limit = _read_quota_v1(folder) if is_v1 else (folder / "cpu.max").read_text()
+            time_us, period_us = limit.split()
+            if time_us not in ("max", "-1") and 0 < int(time_us) < 2**63 > int(period_us) > 0:
+                quotas[folder] = int(time_us), int(period_us)
     return quotas
 
 
-def _read_limit_v1(folder: Path) -> str:
-    """Return the quota of a group of version 1 in the form of version 2, share and period."""
+def _read_quota_v1(folder: Path) -> str:
+    """Return the CPU quota of a version 1 group in the form of version 2: time and period."""
     names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     return " ".join((folder / name).read_text() for name in names)
 
 
-def quota_flags(root: Path = Path("/")) -> dict[str, str]:
-    """Return the smallest CPU quota as environments record it; empty without a quota."""
-    cpus = [share_us / period_us for share_us, period_us in cpu_quotas(root).values()]
+def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
+    """Return the smallest CPU quota of this process as a flag of its environment.
+
+    The flag has a text such as ``1.5 CPU``. Without a quota the result is empty.
+    """
+    cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}

@@ -1,4 +1,7 @@
-"""By how much an injected delay slows a collective down, measured in interleaved chains."""
+"""Measures how much an injected delay slows a collective down.
+
+Chains with the delay are interleaved with chains without the delay.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from busbw.model.words import seconds_text
 from busbw.worker.backends.base import unavailable
 from busbw.worker.sampling import Sampler, launch_time_s
 
-# Fewer pairs say little about a few percent.
+# Fewer pairs of chains cannot show a difference of a few percent.
 _MIN_PAIRS = 5
 
-# The share of a requested delay that must be measured. Ranks share cores, so a delay is inexact.
+# The share of a requested delay that must be measured. On virtual devices ranks share cores, so
+# that the delay which a rank really gets is inexact.
 _MIN_DELAY_SHARE = 0.25
 
 _NOT_MEASURABLE = (
@@ -20,21 +24,21 @@ _NOT_MEASURABLE = (
     "repeat it on an idle machine, or with a shorter delay"
 )
 
-# The times of a short and a long chain.
-_Times = tuple[float, float]
+# The seconds of a short and of a long chain.
+_ChainTimes = tuple[float, float]
 
 
 def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
-    """Return the time of a collective with the delay over its time without the delay.
+    """Return the time of a collective with the delay, divided by its time without the delay.
 
     Raises MeasuringError UNAVAILABLE if less than a quarter of the requested delay is measured, or
-    if the clock cannot distinguish the chains.
+    if the clock cannot distinguish a chain without the delay from the shortest chain.
     """
     with sampler.phases.enter("injecting"):
         pairs = _time_pairs(sampler)
     short_s = launch_time_s([short for pair in pairs for short, _ in pair])
     slopes_s = [
-        [sampler.slope(long, min(short, short_s), sampler.iterations) for short, long in pair]
+        [sampler.slope_s(long, min(short, short_s), sampler.iterations) for short, long in pair]
         for pair in pairs
     ]
     without_s, with_s = map(statistics.median, zip(*slopes_s))
@@ -54,20 +58,21 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
     return ratio
 
 
-def _time_pairs(sampler: Sampler) -> list[tuple[_Times, _Times]]:
-    """Return the times of chains without and with the delay, in pairs that change their order.
+def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
+    """Return pairs of chain times: first without the delay, second with the delay.
 
-    There are as many pairs as samples if there is time for them, and a single pair of a case that
-    takes very long.
+    Which of the two is measured first alternates from pair to pair. There are as many pairs as the
+    plan has samples, fewer if the plan's budget ends, and a single pair for a case that takes very
+    long.
     """
     begun_s, spent_s = sampler.now_s(), 0.0
-    pairs: list[tuple[_Times, _Times]] = []
-    while not sampler.is_enough(len(pairs), spent_s, _MIN_PAIRS):
+    pairs: list[tuple[_ChainTimes, _ChainTimes]] = []
+    while not sampler.may_stop(len(pairs), spent_s, _MIN_PAIRS):
         is_delayed_first = len(pairs) % 2 > 0
         times = {
-            injecting: sampler.sample_with_injection(injecting=injecting)
-            for injecting in (is_delayed_first, not is_delayed_first)
+            is_delayed: sampler.time_with_injection(is_injecting=is_delayed)
+            for is_delayed in (is_delayed_first, not is_delayed_first)
         }
         pairs.append((times[False], times[True]))
-        spent_s = sampler.slowest_s(sampler.now_s() - begun_s)
+        spent_s = sampler.slowest_process_s(sampler.now_s() - begun_s)
     return pairs

@@ -1,7 +1,8 @@
 """Memory of the host: how much is available, what a case will take, and what this process took.
 
-Reads /proc and the memory control groups of Linux. Where these are missing the functions return
-None, and nothing is predicted.
+The figures come from /proc and from the memory control groups (cgroups) of Linux. Without /proc the
+functions return None, and no lack of memory is predicted. The resident size of a process is the
+physical memory that it uses.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from busbw.model.words import FailureKind
 from busbw.worker import host
 from busbw.worker.backends.base import AllGather, MeasuringError, MemoryNeed
 
-# Large enough for freshly mapped memory to slow a case down.
+# From this size on, memory that a process gets from the kernel slows a case down noticeably.
 LARGE_BYTES = 2**30
 
+# The share of the memory that no case may use.
 _RESERVE = 0.05
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """Bytes that are free now, and that would be free on an idle machine.
+    """How much memory this process can still take.
 
+    `available_bytes` are free now. `capacity_bytes` would be free if no other process used memory.
     Both leave a twentieth of the total unused.
     """
 
@@ -36,15 +39,19 @@ class Headroom:
     capacity_bytes: int
 
 
-def headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
-    """Return the headroom of this process, on a machine of `limit_bytes` where that is smaller."""
-    meminfo = _fields(root / "proc/meminfo")
+def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
+    """Return how much memory this process can still take, or None if /proc does not say it.
+
+    `limit_bytes` is an artificial limit for the size of this process; None if there is none. `root`
+    is the root of the file system, another folder in tests.
+    """
+    meminfo = _read_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
     if resident is None or "MemAvailable" not in meminfo:
         return None
     totals = [meminfo["MemTotal"]]
     free = [meminfo["MemAvailable"]]
-    for limit, used in _group_limits(root):
+    for limit, used in _cgroup_limits(root):
         totals.append(limit)
         free.append(limit - used)
     if limit_bytes is not None:
@@ -59,20 +66,29 @@ def headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None
 
 
 def minimum_limit_bytes(root: Path = Path("/")) -> int | None:
-    """Return the memory limit at which this process leaves no headroom on any machine."""
+    """Return the memory limit below which no case fits, because this process needs the memory.
+
+    None if the resident size of this process is unknown.
+    """
     resident = resident_bytes(root)
     return None if resident is None else int(resident / (1 - _RESERVE))
 
 
-def _fields(path: Path) -> dict[str, int]:
-    """Read lines such as ``VmRSS:   1234 kB``, in bytes."""
+def _read_sizes(path: Path) -> dict[str, int]:
+    """Return the sizes that a file lists in lines such as ``VmRSS:   1234 kB``, in bytes by name.
+
+    A file that does not exist has no sizes.
+    """
     text = path.read_text() if path.exists() else ""
     fields = re.findall(r"^(\w+):\s+(\d+) kB", text, flags=re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in fields}
 
 
-def _group_limits(root: Path) -> list[tuple[int, int]]:
-    """Return the limit and the use, without reclaimable cache, of each group of this process."""
+def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
+    """Return (limit, used), in bytes, for each control group of this process that has a limit.
+
+    Cached files that the kernel can drop do not count as used.
+    """
     limits = []
     for folder, is_v1 in host.control_groups(root, "memory"):
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
@@ -85,6 +101,7 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
 
 
 def _inactive_file_bytes(folder: Path) -> int:
+    """Return the size of the cached files of a control group that the kernel can drop."""
     path = folder / "memory.stat"
     text = path.read_text() if path.exists() else ""
     match = re.search(r"^(?:total_)?inactive_file (\d+)$", text, flags=re.MULTILINE)
@@ -92,17 +109,17 @@ def _inactive_file_bytes(folder: Path) -> int:
 
 
 def resident_bytes(root: Path = Path("/")) -> int | None:
-    """Return the resident size of this process."""
-    return _fields(root / "proc/self/status").get("VmRSS")
+    """Return the resident size of this process, None if /proc does not say it."""
+    return _read_sizes(root / "proc/self/status").get("VmRSS")
 
 
 def peak_bytes(root: Path = Path("/")) -> int | None:
-    """Return the highest resident size of this process since `reset_peak`."""
-    return _fields(root / "proc/self/status").get("VmHWM")
+    """Return the largest resident size of this process since `reset_peak`; None if unknown."""
+    return _read_sizes(root / "proc/self/status").get("VmHWM")
 
 
 def reset_peak() -> bool:
-    """Let the peak begin at the present size; return whether the kernel allows it."""
+    """Let `peak_bytes` count from now on; return whether the kernel allows it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         return True
@@ -110,7 +127,7 @@ def reset_peak() -> bool:
 
 
 class _HeapInfo(ctypes.Structure):
-    """The memory of all arenas of glibc 2.33 or newer: `struct mallinfo2`."""
+    """The `struct mallinfo2` of glibc 2.33 or newer: how much memory its allocator holds."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -126,7 +143,10 @@ _MAX_HEAP_BLOCK_BYTES = 32 * 2**20
 
 
 def free_heap_bytes(block_bytes: int) -> int:
-    """Return how much free memory the C library's heap has for blocks of a size; 0 if unknown."""
+    """Return how many free bytes the C library's heap has for blocks of `block_bytes`.
+
+    0 if that is unknown, or if the C library does not keep blocks of this size when they are freed.
+    """
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
         return 0
@@ -134,19 +154,22 @@ def free_heap_bytes(block_bytes: int) -> int:
     return int(mallinfo2().fordblks)
 
 
-def touch_fresh(count: int, threads: int) -> None:
-    """Touch `count` bytes of fresh memory and free them, so that they are available at once.
+def touch_fresh_memory(size_bytes: int, threads: int) -> None:
+    """Write to `size_bytes` of new memory from several threads, and free the memory again.
 
-    Nothing is touched if the kernel refuses that many. A virtual machine gets memory back from its
-    host at a third of a GiB per second and core (observed), and most frameworks touch their memory
-    from a single thread.
+    Afterwards a framework gets this memory without a delay. In a virtual machine memory must first
+    come from the host, at a third of a GiB per second and core (observed), and most frameworks
+    write to new memory from a single thread. If the kernel refuses the memory, do nothing.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    with contextlib.suppress(OSError), mmap.mmap(-1, count, flags=flags) as memory:
+    with contextlib.suppress(OSError), mmap.mmap(-1, size_bytes, flags=flags) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
-        first, size = ctypes.c_char.from_buffer(memory), -(-count // threads)
+        first, part_bytes = ctypes.c_char.from_buffer(memory), -(-size_bytes // threads)
         address = ctypes.addressof(first)
-        parts = [(address + begin, min(size, count - begin)) for begin in range(0, count, size)]
+        parts = [
+            (address + begin, min(part_bytes, size_bytes - begin))
+            for begin in range(0, size_bytes, part_bytes)
+        ]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda part: ctypes.memset(part[0], 1, part[1]), parts))
         del first
@@ -154,24 +177,31 @@ def touch_fresh(count: int, threads: int) -> None:
 
 @dataclass(frozen=True)
 class HostMemory:
-    """The host's memory as the cases of one process take it.
+    """The memory of the host that the cases of this process can take.
 
-    `all_gather` is that of the back end. `opened_bytes` is the resident size of the process before
-    its first case.
+    `all_gather` sends values of this process to all processes of its group, and returns the values
+    of each process. `initial_bytes` is the resident size of this process before its first case,
+    None if unknown.
     """
 
     all_gather: AllGather
-    opened_bytes: int | None = field(default_factory=resident_bytes)
+    initial_bytes: int | None = field(default_factory=resident_bytes)
 
     def check_fits(
         self, need: MemoryNeed, limit_bytes: int | None, key: EnvironmentKey | None
     ) -> None:
-        """Raise MeasuringError OUT_OF_MEMORY in all processes if one of them lacks memory.
+        """Raise MeasuringError OUT_OF_MEMORY if a process of the group lacks memory for a case.
 
-        The processes of one host share the memory that is left. No process has touched any memory
-        of the case yet.
+        The error is raised in all processes of the group, before the case takes any memory. The
+        processes of a host share the memory that is available.
+
+        Args:
+            need: the memory that the case needs in this process.
+            limit_bytes: an artificial limit for the size of this process; None if there is none.
+            key: tells the number of processes on each host; None for a single process.
+
         """
-        left = headroom(limit_bytes)
+        left = find_headroom(limit_bytes)
         if left is None:
             return
         processes = key.processes // key.hosts if key else 1
@@ -194,22 +224,29 @@ class HostMemory:
         )
 
     def prefault(self, need: MemoryNeed) -> None:
-        """Touch the memory of a large case, and free it again."""
+        """Write to the new memory that a large case will need, and free it again.
+
+        Afterwards the case gets the memory without a delay. Do nothing for a small case.
+        """
         fresh_bytes = need.needed_bytes - self._reusable_bytes(need)
-        if need.is_taken and fresh_bytes >= LARGE_BYTES:
-            touch_fresh(fresh_bytes, host.cores())
+        if need.is_real and fresh_bytes >= LARGE_BYTES:
+            touch_fresh_memory(fresh_bytes, host.usable_cores())
 
     def predicted_peak_bytes(self, need: MemoryNeed | None, payload_bytes: int) -> int | None:
-        """Predict the resident size of this process at the peak of a case; None if unknown."""
+        """Return the predicted peak of this process's resident size in a case.
+
+        None if the case takes no memory of the host, or if the present size is unknown.
+        """
         resident = resident_bytes()
-        if need is None or not need.is_taken or resident is None:
+        if need is None or not need.is_real or resident is None:
             return None
-        # Two thirds of the heap's free memory are in blocks that are too small.
+        # Two thirds of the heap's free memory are in blocks that are too small (observed).
         reusable = max(self._reusable_bytes(need), free_heap_bytes(payload_bytes) // 3)
         return resident + max(0, need.needed_bytes - reusable)
 
     def _reusable_bytes(self, need: MemoryNeed) -> int:
+        """Return the memory that earlier cases left allocated, and that a case can use."""
         resident = resident_bytes()
-        if not need.reuses_kept or resident is None or self.opened_bytes is None:
+        if not need.reuses_kept_memory or resident is None or self.initial_bytes is None:
             return 0
-        return max(0, resident - self.opened_bytes)
+        return max(0, resident - self.initial_bytes)

@@ -1,7 +1,8 @@
-"""Prepare a worker's process before a framework starts: its environment, its parent, its signals.
+"""Prepares a worker's process before a framework starts: its environment, parent and signals.
 
-Back ends name in the protocol everything in this file that affects a time or a memory limit. Ending
-with the parent must not need Python's interpreter lock, which a framework can hold for minutes.
+A setting of this module that affects times or limits of memory is a part of the protocol, so that
+times with different settings are never compared. If the parent ends, the kernel ends the process.
+Python could not do it, because a framework can hold Python's interpreter lock for minutes.
 """
 
 from __future__ import annotations
@@ -15,55 +16,68 @@ from pathlib import Path
 from busbw.model import variables
 from busbw.model.words import Device
 
-# The threads of numpy's BLAS spin for tens of milliseconds after each matrix product, on the cores
-# of the ranks. After busbw had checked the values of a training step, the next steps took up to
-# twice as long (observed).
+# These variables limit numpy's BLAS library to a single thread. After each matrix product, other
+# threads would keep the cores of the ranks busy for tens of milliseconds. After busbw had checked
+# the values of a training step, the next steps took up to twice as long (observed).
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 _PR_SET_PDEATHSIG = 1
 
 
-def prepare(device: Device | None) -> None:
-    """Set the variables that all frameworks read."""
+def set_framework_variables(device: Device | None) -> None:
+    """Set the environment variables that frameworks read when they start.
+
+    `device` is the device to measure, None for any. On a CPU the GPUs are hidden.
+    """
     os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
     if device is Device.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
-def allocator() -> str:
-    """Return the setting of the C library's allocator, as protocols name it."""
+def allocator_setting() -> str:
+    """Return the name of the C library's allocator setting in protocols.
+
+    It is ``hugepages`` if the allocator uses huge pages, otherwise ``malloc``.
+    """
     return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"
 
 
-def flags() -> dict[str, str]:
-    """Return the environment variables that are recorded."""
+def recorded_variables() -> dict[str, str]:
+    """Return the environment variables that busbw records with its results, without secrets."""
     return variables.recorded(os.environ, os.path.expanduser("~"))
 
 
-def public(text: str) -> str:
-    """Return `text` without secrets and home directories."""
+def remove_secrets(text: str) -> str:
+    """Return `text` without secrets and home directories, so that anybody may read it."""
     return variables.public(text, os.environ, os.path.expanduser("~"))
 
 
 def tie_to_parent(parent: int) -> None:
-    """End this process when its parent ends, even by kill -9 or while a library runs."""
+    """Have the kernel end this process when the process `parent` ends, in whatever way.
+
+    If `parent` has ended already, end this process now.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def offer_to_oom_killer(device: Device | None) -> None:
-    """Have the kernel kill this process first when memory of the host runs out, not an editor."""
+    """Have the kernel kill this process before other processes when memory of the host runs out.
+
+    This is done only if `device` is the CPU, on which cases take memory of the host.
+    """
     score = Path("/proc/self/oom_score_adj")
     if device is Device.CPU and score.exists():
         score.write_text("1000")
 
 
-def answer_signals() -> None:
-    """Print all stacks on SIGUSR1, which the driver sends to a hung worker; ignore Ctrl-C.
+def handle_signals() -> None:
+    """Set what this process does on signals.
 
-    The driver alone handles Ctrl-C in the terminal.
+    On SIGUSR1, which the driver sends to a worker that hangs, print the stacks of all threads.
+    Ignore Ctrl-C, because only the driver handles it.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)

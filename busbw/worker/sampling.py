@@ -1,9 +1,13 @@
-"""Measure the time of a collective from the calls of a program: warm up, calibrate, take samples.
+"""Measures the time of a collective by calling its program: warms up, calibrates, takes samples.
 
-With the clock `host` a sample is the slope between a short and a long chain of collectives, which
-does not contain the cost of a call. With the clock `dispatch` a sample is one call of one
-collective. Every result is compared with the exact result after the clock has stopped. No sample is
-dropped.
+A chain is a call of the program that runs the collective several times. With the clock `host` a
+sample is a slope: the time of a long chain minus the time of a short chain, divided by the number
+of additional iterations. The cost of a call cancels out. With the clock `dispatch` a sample is the
+time of a call of a single iteration.
+
+Every result is compared with the exact result after the clock has stopped. The exceptions
+are first calls that extensions make with inputs of their own, to read a value from the result. No
+sample is dropped.
 """
 
 from __future__ import annotations
@@ -23,167 +27,205 @@ from busbw.worker.backends.base import (
 
 MIN_SAMPLES = 2
 
-# A chain is warm if it takes more than this share of the time of the chain before.
+# The program is warm if a chain takes more than this share of the time of the previous chain.
 _SETTLED_SHARE = 0.7
-# A first chain is warm if it takes at most 1 / this share of the time in the launch before.
+# The program is warm after the first chain if this share of the chain's time is less than the time
+# in the previous launch.
 _PACE_SHARE = 0.9
 
-# A chain that takes this many times as long as the warm-up's chain predicts was disturbed.
+# A long chain was disturbed if it takes this many times as long as the warm-up's chain predicts.
 _STALL_RATIO = 2.0
 
 # The factor by which chains become longer, once, if the clock cannot distinguish them.
 _LENGTHENING = 8
 
-# A case is sampled, or warmed up, only once if that takes this many times the sampling budget.
+# A single sample is enough, or a single call for warming up, if it takes more than this many times
+# the plan's sampling budget.
 _LONG_SAMPLING_BUDGETS = 7.0
 _LONG_WARM_UP_BUDGETS = 4.0
 
 
 @dataclass
-class Phases:
-    """The seconds that were spent in each phase; a nested phase does not count for the outer one.
+class PhaseTimer:
+    """Adds up the seconds that are spent in each phase of a launch, such as "compiling".
 
-    `now_s` is the clock.
+    `now_s` returns the present time in seconds. `spent_s` has the seconds by the name of the phase.
+    The time of a phase that is entered inside another phase counts only for the inner phase.
     """
 
     now_s: Callable[[], float]
     spent_s: dict[str, float] = field(default_factory=dict)
-    _open: list[str] = field(default_factory=list)
-    _since_s: float = 0.0
+    _open_phases: list[str] = field(default_factory=list)
+    _charged_until_s: float = 0.0
 
     @contextlib.contextmanager
     def enter(self, name: str) -> Iterator[None]:
-        """Count the time inside the `with` block for a phase."""
-        self._charge()
-        self._open.append(name)
+        """Count the time inside the `with` block for the phase `name`."""
+        self._charge_innermost()
+        self._open_phases.append(name)
         try:
             yield
         finally:
-            self._charge()
-            self._open.pop()
+            self._charge_innermost()
+            self._open_phases.pop()
 
-    def _charge(self) -> None:
+    def _charge_innermost(self) -> None:
+        """Count the time since the last change of phase for the innermost open phase, if any."""
         now_s = self.now_s()
-        if self._open:
-            name = self._open[-1]
-            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._since_s
-        self._since_s = now_s
+        if self._open_phases:
+            name = self._open_phases[-1]
+            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._charged_until_s
+        self._charged_until_s = now_s
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a launch, in seconds for one collective.
+    """The samples of a launch, each the seconds that a single collective takes.
 
-    `dispatch_s` is what a call costs beyond its collectives, and `short_s` the time of a short
-    chain. Both are None if samples are no slopes.
+    `iterations` is the number of collectives in a long chain, 1 if a sample is a single call.
+    `dispatch_s` is the time that a call takes in addition to its collectives, None if it is not
+    positive. `short_chain_s` is the time of a short chain. Both are None if a sample is a single
+    call.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     dispatch_s: float | None = None
-    short_s: float | None = None
+    short_chain_s: float | None = None
 
 
 @dataclass
 class Sampler:
-    """Takes the samples of one program, one at a time, so that two programs can be interleaved.
+    """Takes the samples of a program one at a time, so that two programs can be interleaved.
 
-    `all_gather` returns the values of all processes of a group, which make every call together. A
-    call takes as long as in the slowest process. So all processes decide alike how long to warm up,
-    how many `iterations` a long chain has, and when there are enough samples.
+    All processes of a group make every call together, and `all_gather` returns the values of all
+    of them. The time of a call is its time in the slowest process. So all processes decide alike
+    how long to warm up, how many `iterations` a long chain has, and when there are enough samples.
+
+    `plan` has the limits of sampling, `now_s` returns the present time in seconds, and `phases`
+    adds up the time of each phase. `values_checked` counts the elements of results that were
+    compared. `extra` has the values of extensions, by name.
     """
 
     program: Program
     plan: Plan
     now_s: Callable[[], float]
-    phases: Phases
+    phases: PhaseTimer
     all_gather: AllGather = single_process_gather
     values_checked: int = 0
     extra: dict[str, object] = field(default_factory=dict)
     iterations: int = 1
-    _is_single: bool = False
-    _warm_s: float = 0.0
+    _times_single_calls: bool = False
+    # The time of the last call of the warm-up.
+    _warm_chain_s: float = 0.0
     _is_lengthened: bool = False
-    _pairs: list[tuple[float, float]] = field(default_factory=list)
+    # The times of the short and of the long chain of each sample.
+    _chain_times_s: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
     _spent_s: float = 0.0
 
-    def begin(self, *, single: bool = False, pace: Pace | None = None) -> None:
-        """Warm up, and find the length of chains.
+    def warm_up_and_calibrate(
+        self, *, single_calls: bool = False, pace: Pace | None = None
+    ) -> None:
+        """Warm up, and choose the number of iterations of a long chain.
 
         Args:
-            single: whether a sample is a single call.
-            pace: how fast the case was in the launch before. A first chain that is as fast is warm,
-                and chains are at least as long as in that launch.
+            single_calls: whether a sample is a call of a single iteration, in place of a slope.
+            pace: how fast the case was in the previous launch, None in the first launch. If the
+                first chain is as fast, the program is warm. Chains are at least as long as in the
+                previous launch.
 
         """
-        self._is_single = single
+        self._times_single_calls = single_calls
         with self.phases.enter("warming_up"):
-            self._warm_s = self._warm_up(pace)
-            if not single:
-                self.iterations = self._calibrate(self._warm_s, pace.iterations if pace else 1)
+            self._warm_chain_s = self._warm_up(pace)
+            if not single_calls:
+                self.iterations = self._choose_iterations(
+                    self._warm_chain_s, pace.iterations if pace else 1
+                )
 
     def take_sample(self) -> None:
-        """Take a sample. Discard all samples, once, if their chains turn out to be too short."""
+        """Take a sample.
+
+        If there would be enough samples now, but the clock cannot distinguish the chains, discard
+        all samples and begin again with longer chains. This happens only once.
+        """
         if self._begun_s is None:
             self._begun_s = self.now_s()
         with self.phases.enter("sampling"):
-            self._pairs.append(self._time_pair())
-        self._spent_s = self.slowest_s(self.now_s() - self._begun_s)
-        if self.is_done and not (self._is_single or self._is_lengthened or self._is_measurable):
-            # The machine stalled while the length of chains was chosen: none of these chains is
-            # long enough for the clock, so none of them measures a collective.
+            self._chain_times_s.append(self._time_sample_chains())
+        self._spent_s = self.slowest_process_s(self.now_s() - self._begun_s)
+        if self.has_enough_samples and not (
+            self._times_single_calls or self._is_lengthened or self._has_positive_slopes
+        ):
+            # The machine stalled while the number of iterations was chosen. The chains are too
+            # short for the clock, so that no sample tells the time of a collective.
             self._is_lengthened = True
-            longest = self._whole_steps(self.program.most_iterations)
+            longest = self._round_to_whole_turns(self.program.max_iterations)
             self.iterations = max(self.iterations, min(_LENGTHENING * self.iterations, longest))
-            self._pairs.clear()
+            self._chain_times_s.clear()
             self._begun_s = None
 
-    def sample_with_injection(self, *, injecting: bool) -> tuple[float, float]:
-        """Time a short and a long chain, with the injected work or without it. Keep no sample."""
-        self.program.is_injecting = injecting
+    def time_with_injection(self, *, is_injecting: bool) -> tuple[float, float]:
+        """Return the times of a short and of a long chain; keep no sample.
+
+        `is_injecting`: the program does the injected work in these chains.
+        """
+        self.program.is_injecting = is_injecting
         try:
-            return self._time_pair()
+            return self._time_sample_chains()
         finally:
             self.program.is_injecting = True
 
-    def _time_pair(self) -> tuple[float, float]:
-        if self._is_single:
+    def _time_sample_chains(self) -> tuple[float, float]:
+        """Return the times of a short and of a long chain, or 0 and the time of a single call."""
+        if self._times_single_calls:
             return 0.0, self.time_chain(1)
-        return self.time_chains(self.iterations)
+        return self.time_short_and_long_chain(self.iterations)
 
     @property
-    def is_done(self) -> bool:
-        """Whether there are enough samples."""
-        count, plan = len(self._pairs), self.plan
-        is_enough = self.is_enough(count, self._spent_s, MIN_SAMPLES)
-        # If the machine stalled in short chains, more of them show how long a short chain takes.
-        may_go_on = count < plan.samples and self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
-        return is_enough and (self._is_single or not may_go_on or self._is_measurable)
+    def has_enough_samples(self) -> bool:
+        """Whether there are enough samples.
+
+        While a slope is not positive, sampling goes on up to the number of samples of the plan, or
+        up to several times the plan's budget.
+        """
+        count, plan = len(self._chain_times_s), self.plan
+        may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
+        # A slope is not positive if the machine stalled in short chains. More short chains show how
+        # long a short chain really takes.
+        has_time = count < plan.samples and self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
+        return may_stop and (self._times_single_calls or not has_time or self._has_positive_slopes)
 
     @property
-    def _is_measurable(self) -> bool:
-        """Whether each long chain took longer than a short chain."""
-        return min(self._slopes_s()[1]) > 0
+    def _has_positive_slopes(self) -> bool:
+        """Whether the slope of each sample is positive: the clock can distinguish the chains."""
+        return min(self._short_chain_and_slopes_s()[1]) > 0
 
-    def is_enough(self, count: int, spent_s: float, minimum: int) -> bool:
-        """Return whether `count` samples are enough after `spent_s`.
+    def may_stop(self, sample_count: int, spent_s: float, minimum: int) -> bool:
+        """Return whether sampling may stop after `sample_count` samples, which took `spent_s`.
 
-        Enough are the samples of the plan, or `minimum` after the plan's budget, or a single sample
-        after many times the budget.
+        It may stop after the plan's number of samples, or after the plan's budget if there are at
+        least `minimum` samples. After many times the budget a single sample is enough.
         """
         minimum = 1 if spent_s > _LONG_SAMPLING_BUDGETS * self.plan.budget_s else minimum
-        return count >= self.plan.samples or (count >= minimum and spent_s > self.plan.budget_s)
+        return sample_count >= self.plan.samples or (
+            sample_count >= minimum and spent_s > self.plan.budget_s
+        )
 
     def finish(self) -> Samples:
-        """Return the samples. Raises MeasuringError UNAVAILABLE if a slope is not positive."""
-        if self._is_single:
-            return Samples(1, tuple(call_s for _, call_s in self._pairs))
-        pairs, iterations, shortest = self._pairs, self.iterations, self.program.shortest
-        short_s, samples_s = self._slopes_s()
+        """Return the samples that were taken.
+
+        Raises MeasuringError UNAVAILABLE if a slope is not positive, because the clock cannot
+        distinguish the chains.
+        """
+        if self._times_single_calls:
+            return Samples(1, tuple(call_s for _, call_s in self._chain_times_s))
+        iterations, shortest = self.iterations, self.program.shortest_chain
+        short_s, samples_s = self._short_chain_and_slopes_s()
         if min(samples_s) <= 0:
-            slowest_short_s = max(short for short, _ in pairs)
-            fastest_long_s = min(long for _, long in pairs)
+            slowest_short_s = max(short for short, _ in self._chain_times_s)
+            fastest_long_s = min(long for _, long in self._chain_times_s)
             raise unavailable(
                 f"a chain of {iterations} took {fastest_long_s:.3g} s, one of {shortest} up to "
                 f"{slowest_short_s:.3g} s: the host's clock cannot distinguish them"
@@ -191,140 +233,168 @@ class Sampler:
         dispatch_s = short_s - shortest * launch_time_s(samples_s)
         return Samples(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
 
-    def _slopes_s(self) -> tuple[float, tuple[float, ...]]:
-        """Return the time of the launch's short chain, and the slope of each long chain.
+    def _short_chain_and_slopes_s(self) -> tuple[float, tuple[float, ...]]:
+        """Return the time of a short chain in this launch, and the slope of each sample.
 
-        A slope begins at the launch's short chain, or at the sample's own if that is faster.
+        The time of a short chain is the p25 over all samples. For the slope, this time is
+        subtracted from the time of the sample's long chain, or the time of the sample's own short
+        chain if that is smaller.
         """
-        short_s = launch_time_s([short for short, _ in self._pairs])
-        if self.program.shortest == self.program.step:
-            # The warm-up timed the same chain, so that a stall of a single short chain is noticed.
-            short_s = min(short_s, self._warm_s)
+        short_s = launch_time_s([short for short, _ in self._chain_times_s])
+        if self.program.shortest_chain == self.program.iterations_per_turn:
+            # The warm-up timed a chain of the same length. If the machine stalled in a short chain
+            # of a sample, the warm-up's chain is faster.
+            short_s = min(short_s, self._warm_chain_s)
         return short_s, tuple(
-            self.slope(long_s, min(begin_s, short_s), self.iterations)
-            for begin_s, long_s in self._pairs
+            self.slope_s(long_s, min(own_short_s, short_s), self.iterations)
+            for own_short_s, long_s in self._chain_times_s
         )
 
-    def slope(self, long_s: float, short_s: float, iterations: int) -> float:
-        """Return the seconds of one collective, given the times of a long and a short chain.
+    def slope_s(self, long_s: float, short_s: float, iterations: int) -> float:
+        """Return the seconds that a collective takes, from the times of a long and a short chain.
 
-        The long chain has `iterations`.
+        The long chain has `iterations` collectives, and the short chain as many as the program's
+        shortest chain.
         """
-        return (long_s - short_s) / (iterations - self.program.shortest)
+        return (long_s - short_s) / (iterations - self.program.shortest_chain)
 
-    def time_chains(self, iterations: int) -> tuple[float, float]:
-        """Time the shortest chain, then a chain of `iterations`."""
-        shortest = self.program.shortest
+    def time_short_and_long_chain(self, iterations: int) -> tuple[float, float]:
+        """Return the time of the program's shortest chain, and of a chain of `iterations`."""
+        shortest = self.program.shortest_chain
         if shortest:
             return self.time_chain(shortest), self.time_chain(iterations)
-        self._initialize()
+        self._write_values()
         # An empty call leaves the starting values unchanged, so that there is no result to check.
-        short_s = self._call_s(0)
-        long_s = self._call_s(iterations)
-        self._check(iterations)
+        short_s = self._time_call(0)
+        long_s = self._time_call(iterations)
+        self._check_result(iterations)
         return short_s, long_s
 
     def time_chain(self, iterations: int) -> float:
-        """Time a chain from fresh values, and check its result."""
-        self._initialize()
-        elapsed_s = self._call_s(iterations)
-        self._check(iterations)
+        """Return the time of a chain of `iterations` that begins with new starting values.
+
+        The result is compared with the exact result after the clock has stopped.
+        """
+        self._write_values()
+        elapsed_s = self._time_call(iterations)
+        self._check_result(iterations)
         return elapsed_s
 
-    def _initialize(self) -> None:
+    def _write_values(self) -> None:
+        """Write new starting values on every rank of this process."""
         with self.phases.enter("laying_out"):
-            self.program.initialize()
+            self.program.initialize_values()
 
-    def _check(self, iterations: int) -> None:
+    def _check_result(self, iterations: int) -> None:
+        """Compare the result of the last call with the exact result after `iterations`."""
         with self.phases.enter("checking"):
-            self.values_checked += self.program.check(iterations)
+            self.values_checked += self.program.check_result(iterations)
 
-    def slowest_s(self, seconds: float) -> float:
-        """Return the longest of the times of all processes."""
+    def slowest_process_s(self, seconds: float) -> float:
+        """Return the largest value that a process of the group passes as `seconds`.
+
+        All processes call this function, and get the same value.
+        """
         return max(row[0] for row in self.all_gather([seconds]))
 
-    def _call_s(self, iterations: int) -> float:
+    def _time_call(self, iterations: int) -> float:
+        """Return the time of a call of `iterations` collectives in the slowest process."""
         # All processes of the group begin the call together.
         self.all_gather([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
-        return self.slowest_s(self.now_s() - begun_s)
+        return self.slowest_process_s(self.now_s() - begun_s)
 
     def _warm_up(self, pace: Pace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
-        The first call tells little, so there are two calls unless the first takes very long.
+        A call has as many iterations as a turn of the loop. The program is warm if a call is hardly
+        faster than the previous call, if the first call is as fast as in the previous launch
+        (`pace`), or if warming up takes more than the plan's budget. Without `pace` there are at
+        least two calls, unless the first call takes several times the budget.
         """
-        begun_s, step = self.now_s(), self.program.step
-        last_s = self._first_s()
-        pace_s = pace.dispatch_s + step * pace.time_s if pace else 0.0
+        begun_s, per_turn = self.now_s(), self.program.iterations_per_turn
+        last_s = self._time_first_call()
+        pace_s = pace.dispatch_s + per_turn * pace.time_s if pace else 0.0
         if last_s > _LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s
         while pace_s <= _PACE_SHARE * last_s:
-            elapsed_s = self.time_chain(step)
-            is_over = self.slowest_s(self.now_s() - begun_s) > self.plan.budget_s
+            elapsed_s = self.time_chain(per_turn)
+            is_over = self.slowest_process_s(self.now_s() - begun_s) > self.plan.budget_s
             if elapsed_s > _SETTLED_SHARE * last_s or is_over:
                 return elapsed_s
             last_s = elapsed_s
         return last_s
 
-    def _first_s(self) -> float:
-        """Time the first call, which extensions may make with inputs of their own.
+    def _time_first_call(self) -> float:
+        """Return the time of the first call.
 
-        The values of extensions are read from the result. Without extensions the result is
-        compared with the exact result.
+        Each extension that has inputs for a first call makes a call with its inputs, and its value
+        is read from the result. The time of the last of these calls is returned. Without such
+        extensions the result of the first call is compared with the exact result.
         """
-        step, elapsed_s = self.program.step, 0.0
+        per_turn, elapsed_s = self.program.iterations_per_turn, 0.0
         for name in self.program.first_calls:
             with self.phases.enter("laying_out"):
-                self.program.initialize(name)
-            elapsed_s = self._call_s(step)
+                self.program.initialize_values(name)
+            elapsed_s = self._time_call(per_turn)
             with self.phases.enter("checking"):
-                self.extra[name] = self.program.read_first_call(name, step, self.all_gather)
-        return elapsed_s or self.time_chain(step)
+                self.extra[name] = self.program.read_extra_value(name, per_turn, self.all_gather)
+        return elapsed_s or self.time_chain(per_turn)
 
-    def _calibrate(self, step_s: float, minimum: int) -> int:
-        """Return how many iterations take `min_sample_s` longer than the shortest chain.
+    def _choose_iterations(self, turn_s: float, minimum: int) -> int:
+        """Return how many iterations a long chain has, so that it is long enough for the clock.
 
-        There are fewer if more would not stay exact. A chain of that length has run, unless the
-        warm-up's chain already takes as long as all sampling may.
+        A chain of that number takes the plan's `min_sample_s` longer than the shortest chain, or
+        has the program's largest number of iterations. Such a chain has been timed, unless
+        `turn_s` is as long as the plan's budget: then a long chain has only a turn more than the
+        shortest chain.
 
         Args:
-            step_s: the time of the warm-up's chain.
-            minimum: how many iterations to begin with.
+            turn_s: the time of the warm-up's last chain, which is a turn of the loop.
+            minimum: the number of iterations to try first.
 
         """
         program, plan = self.program, self.plan
-        iterations = program.shortest + program.step
-        if step_s >= plan.budget_s:
+        iterations = program.shortest_chain + program.iterations_per_turn
+        if turn_s >= plan.budget_s:
             return iterations
-        iterations = max(iterations, self._whole_steps(min(minimum, program.most_iterations)))
-        gain_s = self._gain_s(iterations, step_s)
-        while gain_s < plan.min_sample_s and iterations < program.most_iterations:
+        iterations = max(
+            iterations, self._round_to_whole_turns(min(minimum, program.max_iterations))
+        )
+        gain_s = self._time_beyond_shortest(iterations, turn_s)
+        while gain_s < plan.min_sample_s and iterations < program.max_iterations:
             growth = min(8.0, 1.2 * plan.min_sample_s / max(gain_s, 1e-9))
-            longer = max(self._whole_steps(int(iterations * growth)), iterations + program.step)
-            iterations = min(self._whole_steps(longer), program.most_iterations)
-            gain_s = self._gain_s(iterations, step_s)
+            longer = max(
+                self._round_to_whole_turns(int(iterations * growth)),
+                iterations + program.iterations_per_turn,
+            )
+            iterations = min(self._round_to_whole_turns(longer), program.max_iterations)
+            gain_s = self._time_beyond_shortest(iterations, turn_s)
         return iterations
 
-    def _whole_steps(self, iterations: int) -> int:
-        return iterations // self.program.step * self.program.step
+    def _round_to_whole_turns(self, iterations: int) -> int:
+        """Return `iterations`, rounded down to whole turns of the program's loop."""
+        return iterations // self.program.iterations_per_turn * self.program.iterations_per_turn
 
-    def _gain_s(self, iterations: int, step_s: float) -> float:
-        """Return by how much a chain takes longer than the shortest chain.
+    def _time_beyond_shortest(self, iterations: int, turn_s: float) -> float:
+        """Return by how many seconds a chain of `iterations` takes longer than the shortest chain.
 
-        If the machine stalled, time both again: a stall would make chains too short.
+        If it takes much longer than `turn_s`, the time of a turn, predicts, the machine stalled.
+        Then both chains are timed again, because `iterations` would be chosen too small.
         """
-        short_s, long_s = self.time_chains(iterations)
-        steps = (iterations - self.program.shortest) / self.program.step
-        if long_s - short_s <= _STALL_RATIO * steps * step_s:
+        short_s, long_s = self.time_short_and_long_chain(iterations)
+        turns = (iterations - self.program.shortest_chain) / self.program.iterations_per_turn
+        if long_s - short_s <= _STALL_RATIO * turns * turn_s:
             return long_s - short_s
-        again_short_s, again_long_s = self.time_chains(iterations)
+        again_short_s, again_long_s = self.time_short_and_long_chain(iterations)
         return min(long_s - short_s, again_long_s - again_short_s)
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:
-    """Return the time of a launch, the p25 of its samples; a single sample is its own p25."""
+    """Return the time of a launch: the p25 of its samples, or its only sample."""
+    # `busbw.stats.launches` has the same function for the judge. A worker does not import it,
+    # because workers run where only busbw's worker, model and collectives are installed.
     if len(samples_s) == 1:
         return samples_s[0]
     return statistics.quantiles(samples_s, n=4, method="inclusive")[0]

@@ -1,7 +1,8 @@
-"""GPUs of a process that belongs to a group: which GPU it uses, and how much of its memory.
+"""Chooses the GPU of a process that belongs to a group, and its share of the GPU's memory.
 
-NCCL refuses two ranks on one GPU unless they seem to be on different hosts, and by default XLA
-takes most of a GPU's memory for one process. Both read the environment when the device is opened.
+NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most of a
+GPU's memory for a process by default. NCCL and XLA read these settings from the environment when a
+device is opened.
 """
 
 from __future__ import annotations
@@ -14,42 +15,54 @@ from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import unavailable
 
-# The share of a GPU's memory that XLA takes by default, and the variables that change it: XLA reads
-# either name.
+# The share of a GPU's memory that XLA takes by default, and the two variables that change the
+# share.
 _DEFAULT_FRACTION = 0.75
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", _FRACTION)
 
 
-def prepare(member: ClusterMember) -> None:
-    """Set the variables of a process that shares a GPU, before a framework is imported."""
+def set_gpu_variables(member: ClusterMember) -> None:
+    """Set the environment variables of this process if it shares a GPU with others of its group.
+
+    Call this function before a framework is imported.
+    """
     if member.shared_devices:
-        os.environ.update(variables_of(member, os.environ))
+        os.environ.update(shared_gpu_variables(member, os.environ))
 
 
-def variables_of(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process that shares GPUs, given those of the session.
+def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables of a process that shares GPUs with others of its group.
 
     Process i takes GPU i modulo the number of GPUs. All processes take the same share of a GPU's
-    memory, which is the share that fits the GPU with the most processes. Raises MeasuringError
-    UNAVAILABLE for a fraction that is not a number.
+    memory, so that the processes on the GPU with the most processes fit.
+
+    Args:
+        member: the process, and the number of GPUs that its group shares.
+        environment: the variables of the session, which may limit GPUs and their memory.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if the variable for the share of memory is not a number.
+
     """
     devices, index = member.shared_devices, member.index
-    visible = _visible(environment) or [str(number) for number in range(devices)]
+    visible = _visible_gpus(environment) or [str(number) for number in range(devices)]
     name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
     processes_per_device = -(-member.count // devices)
     return {
         "NCCL_HOSTID": f"busbw-{index}",
         "CUDA_VISIBLE_DEVICES": visible[index % devices].strip(),
-        name: f"{_fraction(name, environment) / processes_per_device:.6f}",
+        name: f"{_memory_fraction(name, environment) / processes_per_device:.6f}",
     }
 
 
-def _visible(environment: Mapping[str, str]) -> list[str]:
+def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
+    """Return the GPUs in CUDA_VISIBLE_DEVICES, empty if the variable lists none."""
     return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
-def _fraction(name: str, environment: Mapping[str, str]) -> float:
+def _memory_fraction(name: str, environment: Mapping[str, str]) -> float:
+    """Return the share of a GPU's memory in the variable `name`, or XLA's default share."""
     text = environment.get(name) or str(_DEFAULT_FRACTION)
     try:
         return float(text)
@@ -62,12 +75,19 @@ def check_gpu_count(
 ) -> None:
     """Raise MeasuringError UNAVAILABLE if the host lacks GPUs for the ranks of this process.
 
-    Otherwise the processes that have GPUs would wait for this one. Nothing is raised on a host
-    whose kernel lists no NVIDIA GPU: JAX reports a missing device itself.
+    Without the error, the processes that have GPUs would wait for this process. No error is raised
+    if the processes share GPUs, or if this process sees no NVIDIA GPU: JAX itself reports that.
+
+    Args:
+        member: this process and its group.
+        device: the device to measure, None for any. Only GPUs are checked.
+        local_ranks: the number of ranks in each process, None if every GPU is a rank.
+        root: the root of the file system, another folder in tests.
+
     """
     if member.shared_devices or device not in (None, Device.GPU) or local_ranks is None:
         return
-    count = visible_gpus(os.environ, root)
+    count = count_visible_gpus(os.environ, root)
     needed = local_ranks * (member.index % member.on_host + 1)
     if 0 < count < needed:
         raise unavailable(
@@ -76,8 +96,11 @@ def check_gpu_count(
         )
 
 
-def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
-    """Count the NVIDIA GPUs that the kernel and the environment let this process see."""
+def count_visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
+    """Return the number of NVIDIA GPUs that this process may use.
+
+    CUDA_VISIBLE_DEVICES limits the GPUs. Without the variable all GPUs of the host are counted.
+    """
     if "CUDA_VISIBLE_DEVICES" in environment:
-        return len([name for name in _visible(environment) if name.strip() not in ("", "-1")])
+        return len([name for name in _visible_gpus(environment) if name.strip() not in ("", "-1")])
     return len(list(root.glob("dev/nvidia[0-9]*")))

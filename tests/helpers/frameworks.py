@@ -91,7 +91,7 @@ def prepare(
     """Make of this process what a worker is before it imports `framework`."""
     for name, value in (variables or FRAMEWORKS[framework].environment).items():
         os.environ.setdefault(name, value)
-    process.prepare(device)
+    process.set_framework_variables(device)
 
 
 def run_script(

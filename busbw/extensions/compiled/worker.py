@@ -27,9 +27,9 @@ from busbw.model.words import FailureKind
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo.module import algorithm_of
-from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory
-from busbw.worker.serve import value_of
+from busbw.worker.backends.hlo.module import published_algorithm
+from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
+from busbw.worker.serve import request_value
 
 from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import Compiled, Compiler, Topology
@@ -42,15 +42,15 @@ def open_session(options: Any) -> ModuleType:
     """Import what a framework has to compile. Raises MeasuringError where it is too old."""
     # The private folder that this process was started from, which is removed afterwards.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
-    versions = backends.part(options.framework, "versions")
+    versions = backends.load_module(options.framework, "versions")
     if versions is not None:
-        versions.check()
+        versions.check_framework_version()
     return importlib.import_module(f"{__name__}_{options.framework}")
 
 
 def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
     """Describe the compiler for a topology."""
-    description: Compiler = compiler.describe(value_of(request, "topology", Topology))
+    description: Compiler = compiler.describe(request_value(request, "topology", Topology))
     return description
 
 
@@ -59,8 +59,8 @@ def compile_case(compiler: ModuleType, request: Mapping[str, Any]) -> Compiled:
 
     Raises MeasuringError.
     """
-    cache, case = value_of(request, "cache", str), value_of(request, "case", Case)
-    topology = value_of(request, "topology", Topology)
+    cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
+    topology = request_value(request, "topology", Topology)
     return compiled(compiler, case, topology, Path(cache) if cache else None)
 
 
@@ -88,7 +88,7 @@ def _optimized(lowered: Lowered, path: Path | None) -> Optimized:
     if isinstance(kept, Optimized):
         return kept
     if is_out_of_memory(kept):
-        raise out_of_memory(kept)
+        raise out_of_memory_error(kept)
     raise MeasuringError(FailureKind.COMPILE_ERROR, str(kept))
 
 
@@ -159,15 +159,15 @@ def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized
             mesh=lowered.mesh,
             **sizes,
         )
-    expected = proof.expect(case, lowered.step, device=topology.device)
+    expected = proof.expected_loop(case, lowered.step, device=topology.device)
     proved = proof.prove_loop(optimized.text, expected)
     return Compiled(
         collectives=dict(Counter(line.collective for line in proved.collectives)),
         groups=f"{len(case.groups)}x{case.group_size}",
-        algorithm=algorithm_of(proved.collectives),
-        starts=proved.starts,
-        around=dict(Counter(line.op for line in proved.around)),
-        around_loop=dict(Counter(line.op for line in proved.around_loop)),
+        algorithm=published_algorithm(proved.collectives),
+        starts=proved.is_asynchronous,
+        around=dict(Counter(line.op for line in proved.payload_writers)),
+        around_loop=dict(Counter(line.op for line in proved.payload_writers_per_call)),
         **sizes,
     )
 

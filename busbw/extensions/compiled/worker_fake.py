@@ -27,7 +27,7 @@ from busbw.model.case import Case
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, Device
 from busbw.worker import process
-from busbw.worker.backends.fake.backend import happen
+from busbw.worker.backends.fake.backend import cause_event
 
 from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import RELEASE, Compiler, Topology
@@ -54,7 +54,7 @@ def describe(topology: Topology) -> Compiler:
         release=release,
         build=f"build of {release}",
         versions={"fake": release.split()[-1]},
-        flags=process.flags(),
+        flags=process.recorded_variables(),
         devices=DeviceSet(
             device=topology.device,
             device_kind=topology.device_kind,
@@ -103,7 +103,7 @@ def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
     if event in _REFUSED:
         raise CompileError(_REFUSED[event])
     if event != _LOST:
-        happen(event)
+        cause_event(event)
     payload, temporary = case.payload_bytes, int(line.get("temporary_bytes", 0))
     return Optimized(
         text=Path(line["hlo"]).read_text() if "hlo" in line else _text(case, line),

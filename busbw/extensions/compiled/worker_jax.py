@@ -25,7 +25,7 @@ from busbw.worker import process
 from busbw.worker.backends.base import MeasuringError, first_line, unavailable
 from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
-from busbw.worker.backends.jax.backend import device_set, mesh_of, versions_of_packages
+from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
 from .worker_programs import CompileError, Lowered, Optimized
 from .worker_values import RELEASE, Compiler, Topology
@@ -49,9 +49,9 @@ def describe(topology: Topology) -> Compiler:
         topology=topology.name,
         release=_release(topology.device),
         build=devices[0].client.platform_version,
-        versions=versions_of_packages(),
-        flags=process.flags(),
-        devices=device_set(topology.device, devices, processes=topology.hosts),
+        versions=jax_package_versions(),
+        flags=process.recorded_variables(),
+        devices=describe_devices(topology.device, devices, processes=topology.hosts),
     )
 
 
@@ -63,8 +63,8 @@ def lowered(case: Case, topology: Topology) -> Lowered:
         # Lines that moved make another program for the cache: compiled programs name lines.
         text = user_program.as_text(debug_info=True)
         return Lowered(text, 1, partial(_optimized, user_program, devices), mesh_in(text))
-    mesh = mesh_of(case, devices)
-    program, step = collective.lower(case, mesh, topology.device)
+    mesh = make_mesh(case, devices)
+    program, step = collective.lower_case_program(case, mesh, topology.device)
     return Lowered(program.as_text(), step, partial(_optimized, program))
 
 

@@ -18,7 +18,12 @@ from typing import Any, NamedTuple
 from busbw import storage
 from busbw.collectives.base import GroupSize, group_size_of
 from busbw.worker.backends.hlo import module as hlo
-from busbw.worker.backends.recordings import OWN_TIMES, ProfileEvent, node_runs, timed_collectives
+from busbw.worker.backends.recordings import (
+    DEVICE_TIMES,
+    ProfileEvent,
+    tensorflow_node_runs,
+    timed_collectives,
+)
 
 XPLANE = ".xplane.pb"
 # A value in JSON may take a hundred bytes of memory, whatever its size in the file.
@@ -107,7 +112,7 @@ def _of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> Pro
     if row.get("cat") == "kernel":
         # PyTorch's profiler names neither planes nor lines.
         place = f"/device:GPU:{stats.get('device', process)}", "Stream"
-    stats |= {name: float(stats[name]) for name in OWN_TIMES if name in stats}
+    stats |= {name: float(stats[name]) for name in DEVICE_TIMES if name in stats}
     times_ps = float(row["ts"]) * 1e6, float(row.get("dur", 0)) * 1e6
     return ProfileEvent(*place, str(row.get("name", "")), *times_ps, stats)
 
@@ -155,7 +160,7 @@ def _replicas(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     their numbers.
     """
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
-    for event in node_runs(events):
+    for event in tensorflow_node_runs(events):
         if "instance_key" in event.stats:
             instance = tuple(str(event.stats.get(key)) for key in _INSTANCE)
             instances[instance][len(event.name), event.name] = event
@@ -182,11 +187,11 @@ def _of_kernel(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
 def _of_instruction(name: str, text: str) -> tuple[str, int, GroupSize | None]:
     """Return what an instruction does: by the operation in its text, else by its name."""
     kind = _kind_of(name.partition(" = ")[0])
-    module = hlo.read(f"%noted () -> () {{\n{name}\n{text}\n}}")
+    module = hlo.read_module(f"%noted () -> () {{\n{name}\n{text}\n}}")
     for instruction in module.computations["noted"][:1]:
         # Others have any name, such as all_gather.5 for a copy.
         if not re.fullmatch("(async|(custom-)?call)(-start)?", instruction.op):
-            kind = _kind_of(instruction.op, *instruction.called)
+            kind = _kind_of(instruction.op, *instruction.called_computations)
         if kind:
             groups = group_size_of(instruction.text)
             # A reduce-scatter gives one of the blocks that it takes.

@@ -12,7 +12,7 @@ from typing import Any
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.measure import MeasureSession
-from busbw.worker.serve import value_of
+from busbw.worker.serve import request_value
 
 from .worker_inventory import uses_of
 from .worker_values import ProgramCollectives, ProgramError
@@ -27,7 +27,7 @@ def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> Pro
             "writes it"
         )
     compiler = importlib.import_module(f"{__name__}_{framework}")
-    text, mesh = compiler.compiled(session.backend, value_of(request, "source", str))
+    text, mesh = compiler.compiled(session.backend, request_value(request, "source", str))
     return collectives_of(text, mesh)
 
 

@@ -96,7 +96,9 @@ def _carried_by(line: Instruction, operands: Sequence[_Carried]) -> _Carried:
 def _step_of(module: Module, line: Instruction) -> tuple[str, str]:
     """Return ``start``, ``done`` or ``update``, and which kind of collective; others for none."""
     if line.op == "fusion":
-        parts = (part for name in line.called for part in module.computations.get(name, ()))
+        parts = (
+            part for name in line.called_computations for part in module.computations.get(name, ())
+        )
         text = "".join(part.text for part in parts)
         chain = "".join(_CHAIN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)

@@ -16,7 +16,13 @@ from dataclasses import dataclass, field, replace
 from busbw.collectives import COLLECTIVES
 from busbw.model.limits import MOST_BYTES
 from busbw.model.words import plural
-from busbw.worker.backends.hlo.module import Instruction, Module, algorithm_of, read, unquoted
+from busbw.worker.backends.hlo.module import (
+    Instruction,
+    Module,
+    published_algorithm,
+    read_module,
+    remove_quoted_parts,
+)
 
 from .worker_axes import MOST_RANKS, Axes, Mesh
 from .worker_flow import hidden_by, is_continued
@@ -58,7 +64,7 @@ def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | No
     is no optimized HLO, is cut, or does not say how many ranks there are.
     """
     try:
-        module, head = read(text), _head_of(text)
+        module, head = read_module(text), _head_of(text)
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
             collectives = plural(len(module.collectives()), "collective")
@@ -95,20 +101,24 @@ def _head_of(text: str) -> str:
 
 def ranks_in(head: str) -> int | None:
     """Return replicas times partitions, None where the head names neither."""
-    counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(unquoted(head))]
+    counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(remove_quoted_parts(head))]
     return math.prod(counts) if counts else None
 
 
 def is_scheduled(head: str) -> bool:
     """Tell whether a compiler has optimized the program with this head to its end."""
-    return "is_scheduled=true" in unquoted(head)
+    return "is_scheduled=true" in remove_quoted_parts(head)
 
 
 def check_whole(text: str) -> None:
     """Raise ProgramError if computations or instructions are missing or there twice."""
-    called = (name for part in set(_CALLED.findall(unquoted(text))) for name in _NAME.findall(part))
+    called = (
+        name
+        for part in set(_CALLED.findall(remove_quoted_parts(text)))
+        for name in _NAME.findall(part)
+    )
     _check_names(_COMPUTATION.findall(text), called)
-    for lines in read(text).computations.values():
+    for lines in read_module(text).computations.values():
         needed = (name for line in lines if line.op not in _VALUES for name in line.operands)
         _check_names([line.name for line in lines], needed)
     if text.count("\nENTRY ") > 1:
@@ -157,7 +167,7 @@ class _Inventory:
             return self._turns(computation, line)
         if line.op == "conditional":
             names = ",".join(
-                several or single for several, single in _BRANCHES.findall(line.unquoted)
+                several or single for several, single in _BRANCHES.findall(line.unquoted_text)
             )
             branches = (name.strip().lstrip("%") for name in names.split(","))
             # One branch is taken each time.
@@ -167,7 +177,9 @@ class _Inventory:
             return ()
         if line.collective:
             return (self._describe(line, hidden.get(line.name, 0)),)
-        uses = self._called(line, (use for name in line.called for use in self.uses(name)))
+        uses = self._called(
+            line, (use for name in line.called_computations for use in self.uses(name))
+        )
         if line.name in hidden:
             return [replace(use, hidden_by=hidden[line.name]) for use in uses]
         return uses
@@ -183,11 +195,15 @@ class _Inventory:
 
     def _describe(self, line: Instruction, hidden_by: int) -> Use:
         """Return the collective of a line, which runs once. Raises ProgramError."""
-        ranks, groups, axes = self.axes.groups_of(line.unquoted)
+        ranks, groups, axes = self.axes.groups_of(line.unquoted_text)
         arrays = _arrays_of(line)
         whole = ranks if line.collective == "reduce-scatter" else 1
         sizes = tuple(min(size * whole, MOST_BYTES) for _, size in arrays)
-        applied = [part for name in line.called for part in self.module.computations.get(name, ())]
+        applied = [
+            part
+            for name in line.called_computations
+            for part in self.module.computations.get(name, ())
+        ]
         reduce_op = applied[-1].op if applied else ""
         return Use(
             kind=_KINDS.get(line.collective, line.collective),
@@ -200,7 +216,7 @@ class _Inventory:
             # The result of an all-to-all is one buffer, cut up for each rank.
             parts=sizes if len(sizes) > 1 and line.collective != "all-to-all" else (),
             hidden_by=hidden_by,
-            algorithm=algorithm_of([line]),
+            algorithm=published_algorithm([line]),
             source=self.sources.source_of(line.text),
         )
 
@@ -209,8 +225,8 @@ class _Inventory:
 
         In a fusion whose result is each rank's part of a sum, the all-reduce is a reduce-scatter.
         """
-        source, algorithm = self.sources.source_of(line.text), algorithm_of([line])
-        is_scattered = line.op == "fusion" and any(map(self._scatters, line.called))
+        source, algorithm = self.sources.source_of(line.text), published_algorithm([line])
+        is_scattered = line.op == "fusion" and any(map(self._scatters, line.called_computations))
         return [
             replace(
                 use,
@@ -237,7 +253,7 @@ class _Inventory:
         sums = [line for line in lines if line.collective == "all-reduce"]
         if len(sums) != 1 or not any(line.op == "dynamic-slice" for line in lines):
             return False
-        ranks, *_ = self.axes.groups_of(sums[0].unquoted)
+        ranks, *_ = self.axes.groups_of(sums[0].unquoted_text)
         return sum(lines[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
 
 

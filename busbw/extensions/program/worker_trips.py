@@ -50,7 +50,7 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
 
 def loop_parts(loop: Instruction) -> dict[str, str]:
     """Return the names of the computations of a loop: its ``condition`` and its ``body``."""
-    return dict(_PARTS.findall(loop.unquoted))
+    return dict(_PARTS.findall(loop.unquoted_text))
 
 
 class Trips:
@@ -120,7 +120,7 @@ class Trips:
             case "tuple":
                 return operand
             case "fusion" | "call":
-                return self._root(line.called[0], operand)
+                return self._root(line.called_computations[0], operand)
         names = _DIRECTION.findall(line.text) if line.op == "compare" else [line.op]
         return _COMPUTE[names[0]](*map(operand, range(len(line.operands))))
 

@@ -20,7 +20,7 @@ from busbw.model.limits import AtLeast1, Natural, NotNegative
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import AllGather, wrong_result
-from busbw.worker.serve import value_of
+from busbw.worker.serve import request_value
 
 if TYPE_CHECKING:
     from busbw.worker.measure import MeasureSession
@@ -101,7 +101,7 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
 
     Raises MeasuringError.
     """
-    case, key = value_of(request, "case", Case), value_of(request, "key", EnvironmentKey)
+    case, key = request_value(request, "case", Case), request_value(request, "key", EnvironmentKey)
     backend, collective = session.backend, COLLECTIVES[case.collective]
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
@@ -110,14 +110,14 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
         # There are two inputs.
         more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
         need = replace(need, needed_bytes=need.needed_bytes + more)
-        limit_bytes = value_of(request, "plan", Plan).memory_limit_bytes
+        limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
         session.host_memory.check_fits(need, limit_bytes, key)
-    backend.world().check(case, key)
+    backend.reachable_devices().check_matches(case, key)
     result_bytes = ranks * collective.output_bytes(case.payload_bytes, case.group_size)
     framework = importlib.import_module(f"{__name__}_{backend.name}")
     with framework.program_of(backend, case) as program:
         comparison = Comparison(program, result_bytes, backend.now_s, backend.all_gather)
-        return comparison.run(value_of(request, "seconds", float), session.launch)
+        return comparison.run(request_value(request, "seconds", float), session.launch)
 
 
 @dataclass

@@ -21,8 +21,8 @@ from .worker import SoakProgram, WrongElement
 @contextlib.contextmanager
 def program_of(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
     """Prepare a case, with the wrong elements of the script."""
-    with backend.prepare(case) as program:
-        yield FakeProgram(program, backend.line(case).get("flips", {}))
+    with backend.prepare_program(case) as program:
+        yield FakeProgram(program, backend.script_line(case).get("flips", {}))
 
 
 @dataclass

@@ -123,9 +123,9 @@ class HealthReader:
             # The libraries are optional.
             problem = ""
         except Exception as error:
-            problem = process.public(f"{type(error).__name__}: {error}")[:200]
+            problem = process.remove_secrets(f"{type(error).__name__}: {error}")[:200]
         return Reading(
-            host=host.name(),
+            host=host.host_name(),
             read_s=self._read_s,
             errors={name: count for name, count in self.errors.items() if count},
             throttled_s=dict(self.throttled_s),

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, PartitionSpec
 from busbw.model.case import Case
 from busbw.model.words import Device
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.jax.collective import lower_over
+from busbw.worker.backends.jax.collective import lower_over_mesh
 from busbw.worker.backends.jax.program import JaxProgram
 
 from .worker_words import ChainProgram, Words
@@ -26,7 +26,7 @@ def program_of(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
     """Compile and prove a case. Raises MeasuringError."""
     mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
     make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_of=Words)
-    with backend.hold(make) as chain:
+    with backend.hold_program(make) as chain:
         yield ChainProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
 
 
@@ -44,7 +44,7 @@ class DeviceProgram(ChainProgram):
         if self._hash is None:
             shape = jax.ShapeDtypeStruct(result.shape, result.dtype, sharding=result.sharding)
             spec = PartitionSpec(self._mesh.axis_names)
-            self._hash = lower_over(self._mesh, hash_words, (shape,), spec).compile()
+            self._hash = lower_over_mesh(self._mesh, hash_words, (shape,), spec).compile()
         shards = self._hash(result).addressable_shards
         return tuple(int(np.asarray(shard.data)[0]) for shard in shards)
 

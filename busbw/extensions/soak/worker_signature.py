@@ -17,7 +17,7 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.worker.backends.base import AllGather
-from busbw.worker.backends.values import Array, Values
+from busbw.worker.backends.values import Array, ExactValues
 
 from .worker_orders import ANY_ORDER, ORDERS, RING, UNKNOWN_ORDER
 
@@ -68,7 +68,7 @@ SUMS: dict[str, Sum] = dict(zip(ORDERS, (_rank_by_rank(0, 1), _double, _halve, _
 class SignedSum:
     """The first call of a sum of inexact numbers, whose result has a signature."""
 
-    def __init__(self, values: Values) -> None:
+    def __init__(self, values: ExactValues) -> None:
         self._values = values
 
     @staticmethod
@@ -76,12 +76,12 @@ class SignedSum:
         return case.reduce_op == "sum" and DTYPES[case.dtype].least_exponent < 0
 
     def start(self, rank: int) -> Array:
-        shape = self._values.start(rank, 0).shape
+        shape = self._values.starting_values(rank, 0).shape
         return inexact(shape, self._values.group_and_position(rank), self._values.dtype)
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
         """Return the signature of the results of the first rank of each process."""
-        rounds = self._values.rounds_of(iterations)
+        rounds = self._values.chained_iterations(iterations)
         row = signature(self._summands(rank), result, rounds)
         hashes, masks = zip(*all_gather([*map(float, row)]))
         words = [*map(int, hashes)]

@@ -15,5 +15,7 @@ from .worker_words import ChainProgram, Words
 @contextlib.contextmanager
 def program_of(backend: TensorflowBackend, case: Case) -> Iterator[ChainProgram]:
     """Compile and prove a case. Raises MeasuringError."""
-    with backend.hold(lambda: TensorflowProgram(case, backend.strategy(case), Words)) as chain:
+    with backend.hold_program(
+        lambda: TensorflowProgram(case, backend.strategy_of(case), Words)
+    ) as chain:
         yield ChainProgram(chain)

@@ -18,7 +18,13 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.chain import Chain
-from busbw.worker.backends.values import Array, FirstCall, Values, map_ranks, pieces
+from busbw.worker.backends.values import (
+    Array,
+    ExactValues,
+    FirstCall,
+    map_ranks,
+    parts_with_exact_values,
+)
 
 from .worker import SoakProgram, WrongElement
 
@@ -39,8 +45,8 @@ class ChainProgram(SoakProgram):
         self._other: tuple[int, Any] = -1, None
 
     def renew(self) -> None:
-        self.draw = self._last_draw = (self._last_draw + 1) % self.words.draws
-        self.chain.write(self.draw)
+        self.draw = self._last_draw = (self._last_draw + 1) % self.words.draw_count
+        self.chain.write_draw(self.draw)
 
     def swap(self) -> None:
         current = self.draw, self.chain.inputs
@@ -65,24 +71,24 @@ class ChainProgram(SoakProgram):
 
 
 @dataclass(frozen=True)
-class Words(Values):
+class Words(ExactValues):
     """The words of `case` in each draw, and the exact result of one iteration."""
 
-    draws = 4 * _SCALES
+    draw_count = 4 * _SCALES
 
     @cached_property
     def first_calls(self) -> Mapping[str, FirstCall]:
         """Return none: a soak compares every result."""
         return {}
 
-    def most_rounds(self) -> int:
+    def max_exact_iterations(self) -> int:
         """Return 1. Raises MeasuringError where no sum over all ranks is exact."""
         if self._digits < 1:
             ranks = self.case.group_size
             raise unavailable(f"{self.case.dtype} holds no exact sum over {ranks} ranks")
         return 1
 
-    def start(self, rank: int, number: int) -> Array:
+    def starting_values(self, rank: int, number: int) -> Array:
         """Return a period of each block that `rank` puts in, in draw `number`."""
         group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD
@@ -94,10 +100,10 @@ class Words(Values):
         whole = chance.integers(-most, most, shape, endpoint=True).astype(np.float64)
         return np.asarray(np.ldexp(whole, self._exponent(number)).astype(self.dtype))
 
-    def after(self, rank: int, number: int, iterations: int) -> Array:
+    def values_after(self, rank: int, number: int, iterations: int) -> Array:
         """Return a period of each block that `rank` holds after an iteration."""
         group, position = self.group_and_position(rank)
-        inputs = [[*self.start(other, number)] for other in self.case.groups[group]]
+        inputs = [[*self.starting_values(other, number)] for other in self.case.groups[group]]
         blocks: list[Any] = self.collective.result(inputs, position, self._reduce)
         return np.stack(blocks)
 
@@ -106,7 +112,9 @@ class Words(Values):
     ) -> WrongElement | None:
         """Return the first wrong element of results by rank."""
         for rank, result in results.items():
-            for begin, part, exact in pieces(self.after(rank, number, 1), result):
+            for begin, part, exact in parts_with_exact_values(
+                self.values_after(rank, number, 1), result
+            ):
                 expected = exact.view(self._word)
                 actual = np.ascontiguousarray(part).view(self._word)
                 for index in np.flatnonzero(expected != actual)[:1]:

@@ -11,7 +11,7 @@ from typing import Any
 from busbw.model.limits import Natural, Seconds
 from busbw.worker.backends.base import unavailable
 from busbw.worker.measure import MeasureSession
-from busbw.worker.serve import value_of
+from busbw.worker.serve import request_value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,9 @@ def chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
     """
     if importlib.util.find_spec(f"{__name__}_{session.backend.name}") is None:
         raise unavailable("only JAX measures single chips")
-    rounds, payload_bytes = (value_of(request, name, int) for name in ("rounds", "payload_bytes"))
+    rounds, payload_bytes = (
+        request_value(request, name, int) for name in ("rounds", "payload_bytes")
+    )
     framework = importlib.import_module(f"{__name__}_{session.backend.name}")
     times: ChipTimes = framework.chips(session.backend, rounds, payload_bytes)
     return times

@@ -27,7 +27,7 @@ from busbw.worker.backends.base import Reader, unavailable
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.jax.collective import distribute
+from busbw.worker.backends.jax.collective import put_on_devices
 from busbw.worker.backends.recordings import timed_instructions
 
 from .worker import ChipTimes
@@ -56,7 +56,7 @@ def chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
     if backend.device is not Device.TPU:
         # A rank that waits for a late sender is as long in its permute: no link is told by that.
         return ChipTimes(ranks=())
-    return time_links(devices, rounds, payload_bytes, backend.record)
+    return time_links(devices, rounds, payload_bytes, backend.record_profile)
 
 
 def links(devices: Sequence[Any]) -> dict[str, Pairs]:
@@ -189,11 +189,11 @@ def _time_permutes(
         return {}
     lowered = step(devices, payload_bytes)
     compiled = lowered.compile()
-    module = hlo.read(compiled.as_text())
+    module = hlo.read_module(compiled.as_text())
     ways = _ways(module, links(devices))
     sharding = compiled.input_shardings[0][0]
     shapes = jax.tree.leaves(lowered.args_info)
-    payloads = [distribute(np.zeros(row.shape, np.float32), sharding) for row in shapes]
+    payloads = [put_on_devices(np.zeros(row.shape, np.float32), sharding) for row in shapes]
     jax.block_until_ready(compiled(*payloads))
     with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
         with recording(Path(folder)) as read:

@@ -1,7 +1,7 @@
-"""The only packages that may import a framework, each behind the interface of `base`.
+"""The back ends: the only code that may import a framework, each behind the interface in `base`.
 
 A back end is a folder with the name of its framework, and is found because the folder exists. It is
-imported only when it is needed: a framework may be missing, slow to import, or crash on import.
+imported only when it is needed, because a framework may be missing, slow to import, or crash.
 """
 
 from __future__ import annotations
@@ -21,10 +21,19 @@ if TYPE_CHECKING:
 def load(
     framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
 ) -> Backend:
-    """Import a framework, and open its devices.
+    """Import a framework, open its devices, and return its back end.
 
-    Raises MeasuringError UNAVAILABLE if the framework is too old or if the members of a group do
-    not meet, and ValueError if there is no such back end.
+    Args:
+        framework: the name of the framework, and of the folder of its back end.
+        device: the class of device to measure, None for any.
+        ranks: the number of ranks in all processes, None for the framework's default.
+        member: this process and its group, None for a single process.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if the framework is too old, or if a process of the group does
+            not join it.
+        ValueError: there is no such back end.
+
     """
     if importlib.util.find_spec(f"{__name__}.{framework}") is None:
         raise ValueError(f"the back ends offer no {framework!r}")
@@ -33,8 +42,11 @@ def load(
     return backend
 
 
-def part(framework: str, operation: str) -> ModuleType | None:
-    """Import the file that a framework has for an operation; None if there is no such file."""
-    if importlib.util.find_spec(f"{__name__}.{framework}.{operation}") is None:
+def load_module(framework: str, name: str) -> ModuleType | None:
+    """Import the module `name` in the folder of a framework's back end, and return it.
+
+    None if the back end has no such module.
+    """
+    if importlib.util.find_spec(f"{__name__}.{framework}.{name}") is None:
         return None
-    return importlib.import_module(f"{__name__}.{framework}.{operation}")
+    return importlib.import_module(f"{__name__}.{framework}.{name}")

@@ -1,6 +1,6 @@
-"""The interface between measuring and a framework.
+"""The interface between the code that measures and the back end of a framework.
 
-Errors of a framework end here: a back end raises MeasuringError for every error that it expects.
+A back end raises a MeasuringError in place of each error of its framework that it expects.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Detection, FailureKind
 from busbw.worker import process
 
-# Sends the values of this process to all processes of its group, and returns those of each process.
+# A function that sends the values of this process to all processes of its group. It returns the
+# values of each process, in the order of the processes' indices.
 AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
 
 
 def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """Return the values of the only process."""
+    """Return what `all_gather` returns if there is only this process: its own values."""
     return (tuple(values),)
 
 
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
-    """A collective on one device, as a profiler timed it.
+    """A collective on the device with index `device`, as a profiler timed it.
 
-    `instruction` is the name of the instruction that began it, "" if the recording does not name
-    it. `start_s` can be compared only with other collectives of the same device.
+    `instruction` is the name of the instruction that began the collective, empty if the recording
+    does not name the instruction. `start_s` can be compared only with the starts of collectives on
+    the same device.
     """
 
     device: int
@@ -43,17 +45,19 @@ class TimedCollective:
     duration_s: float
 
 
-# Takes `Program.timed`, and returns each collective of the recording that it names. Raises
-# MeasuringError if there is no recording that can be read.
+# A function that takes `Program.timed_instructions`, and returns each collective of a recording
+# that these instructions begin and end. It raises MeasuringError if no recording can be read.
 Reader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
 class MeasuringError(Exception):
-    """The reason why a case cannot be measured, with the kind of its Failure.
+    """The reason why a case cannot be measured.
 
-    Bytes are given for OUT_OF_MEMORY if the framework names them or if it was `predicted` from
-    them. `capacity_bytes` would be available on an idle machine, and `process_bytes` is the size of
-    the worker's process without the case.
+    `kind` is the kind of the Failure that the error becomes. The other fields belong to the kind
+    OUT_OF_MEMORY, and are None where the size is unknown. `predicted` says that busbw predicted the
+    lack of memory; otherwise the framework reported it. The case needs `needed_bytes`, and
+    `available_bytes` were free. `capacity_bytes` would be free if no other process used memory.
+    `process_bytes` is the size of the worker's process without the case.
     """
 
     def __init__(
@@ -75,11 +79,11 @@ class MeasuringError(Exception):
         self._process_bytes = process_bytes
         self._detection = Detection.PREDICTED if predicted else Detection.RAISED
 
-    def failure(self, launch: LaunchId) -> Failure:
-        """Return the Failure of a launch, without secrets."""
+    def to_failure(self, launch: LaunchId) -> Failure:
+        """Return this error as the Failure of the launch `launch`, without secrets."""
         return Failure(
             kind=self.kind,
-            message=process.public(str(self)),
+            message=process.remove_secrets(str(self)),
             launch=launch,
             detected=self._detection if self.kind is FailureKind.OUT_OF_MEMORY else None,
             needed_bytes=self.needed_bytes,
@@ -89,6 +93,7 @@ class MeasuringError(Exception):
         )
 
 
+# Each of these functions makes a MeasuringError of its kind from a message.
 unavailable = partial(MeasuringError, FailureKind.UNAVAILABLE)
 wrong_world = partial(MeasuringError, FailureKind.WRONG_WORLD)
 not_a_collective = partial(MeasuringError, FailureKind.NOT_A_COLLECTIVE)
@@ -96,86 +101,108 @@ wrong_result = partial(MeasuringError, FailureKind.WRONG_RESULT)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or its type if there is no message."""
+    """Return the first line of an error's message, or the name of its type without a message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """The bytes of host memory that a case takes.
+    """The host memory that a case needs in a process, in bytes.
 
-    `reuses_kept`: memory that earlier cases left allocated is used first. `is_taken` is False if
-    the memory is only simulated.
+    `reuses_kept_memory`: the case first uses the memory that earlier cases left allocated.
+    `is_real`: the case really takes the memory; a simulated case takes none.
     """
 
     needed_bytes: int
-    reuses_kept: bool = False
-    is_taken: bool = True
+    reuses_kept_memory: bool = False
+    is_real: bool = True
 
 
 class Program(ABC):
-    """A case, compiled and proved.
+    """The program of a case: compiled, and proved to contain the collective of the case.
 
-    The number of iterations is a multiple of `step`. Beyond `most_iterations` the values would not
-    be exact. `shortest` is the shortest chain that does everything that a call does beside its
-    collectives: 0 if an empty call does so.
+    A call runs a chain of iterations, in a loop with `iterations_per_turn` iterations in each turn.
+    The number of iterations of a call is a multiple of `iterations_per_turn`, and at most
+    `max_iterations`, because more iterations would not give exact values. `shortest_chain` is the
+    number of iterations of the chain whose time is subtracted from the time of a longer chain. It
+    is 0, an empty call, unless an empty call lacks a cost of a longer chain.
     """
 
+    # The seconds that compiling took.
     compile_s: float
     proof: Proof
-    step: int
-    most_iterations: int
-    shortest: int = 0
-    # The names of the instructions that begin and end each collective, as profilers show them.
-    timed: Mapping[str, str] = MappingProxyType({})
-    # The compiler's figure for one rank's part of the program, with arguments; None if unknown.
+    iterations_per_turn: int
+    max_iterations: int
+    shortest_chain: int = 0
+    # The name of the instruction that ends a collective, by the name of the instruction that begins
+    # the collective. Profilers show these names.
+    timed_instructions: Mapping[str, str] = MappingProxyType({})
+    # The memory of a rank's part of the program and its arguments, as the compiler says; None if
+    # unknown.
     compiled_memory_bytes: int | None = None
-    # Whether calls do the injected work, if there is any.
+    # Whether calls do the injected work, if the case has injected work.
     is_injecting: bool = True
-    # The extra values of extensions that are read from first calls with inputs of their own.
+    # The names of the values of extensions that have inputs of their own for a first call.
     first_calls: Collection[str] = ()
 
     @abstractmethod
-    def initialize(self, first_call: str = "") -> None:
-        """Write starting values on every rank, and wait.
+    def initialize_values(self, first_call: str = "") -> None:
+        """Write starting values on every rank, and wait until they are written.
 
-        The values differ from the values before, or are the inputs of a first call.
+        The values differ from the previous starting values, so that a result of an earlier call is
+        noticed. With `first_call`, write the inputs of the extension that reads the value with this
+        name.
         """
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """Run `iterations` collectives in one call, and wait for the result; 0: an empty call."""
+        """Run `iterations` collectives in a single call, and wait for the result.
 
-    @abstractmethod
-    def check(self, iterations: int) -> int:
-        """Compare every element on every rank with the exact result; return their number.
-
-        Raises MeasuringError WRONG_RESULT with the first wrong element, or with the number of
-        iterations if the program counted another number.
+        With 0 the call is empty: it runs no collective.
         """
 
-    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
-        """Read the extra value of an extension from the result of its first call."""
+    @abstractmethod
+    def check_result(self, iterations: int) -> int:
+        """Compare the result of the last call with the exact result after `iterations`.
+
+        Returns the number of compared elements, which are all elements on the ranks of this
+        process. Raises MeasuringError WRONG_RESULT with the first wrong element, or if the program
+        ran another number of iterations.
+        """
+
+    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        """Return the value `name` of an extension, read from the result of its first call.
+
+        `iterations` is the number of iterations of that call.
+        """
         raise NotImplementedError
 
     def device_peak_bytes(self) -> int | None:
-        """Return the peak memory of one device while this program ran, None if unknown.
+        """Return the peak memory of a device while this program ran, in bytes.
 
-        On the CPU it is None, and the host's count is used.
+        None if it is unknown, or on the CPU, whose memory is the memory of the host.
         """
         return None
 
 
 @dataclass(frozen=True)
-class World:
-    """The kind of device that a back end uses, how many it can reach, and how many processes."""
+class ReachableDevices:
+    """The devices that a back end would use now.
+
+    `device_kind` is the kind of device, `ranks` the number of devices that all processes of the
+    group reach together, and `processes` the number of processes.
+    """
 
     device_kind: str
     ranks: int
     processes: int
 
-    def check(self, case: Case, key: EnvironmentKey) -> None:
-        """Raise MeasuringError WRONG_WORLD if `case` was resolved on other devices."""
+    def check_matches(self, case: Case, key: EnvironmentKey) -> None:
+        """Raise MeasuringError WRONG_WORLD if these are not the devices of `key`.
+
+        The kind of device and the number of processes must be equal, and there must be a device for
+        each rank of `case`.
+        """
         is_right = (
             self.device_kind == key.device_kind
             and self.ranks >= case.ranks
@@ -189,7 +216,11 @@ class World:
 
 
 class Backend(ABC):
-    """One framework on one class of device; `name` is that of the framework and of its folder."""
+    """A framework on a class of device, such as JAX on GPUs.
+
+    `name` is the name of the framework and of its folder. `framework_path` is the place from which
+    the framework was imported. `versions` has the versions of its packages, by name.
+    """
 
     name: str
     framework_path: str
@@ -197,41 +228,45 @@ class Backend(ABC):
 
     @abstractmethod
     def probe(self) -> Probe:
-        """Look for devices, and describe them as the framework does."""
+        """Look for devices, and return a description of the devices that the framework finds."""
 
     @abstractmethod
-    def world(self) -> World:
-        """Ask the framework which devices a case would use now."""
+    def reachable_devices(self) -> ReachableDevices:
+        """Return the devices that a case would use now."""
 
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Return the host memory that `case` takes; None if devices have their own memory."""
+        """Return the host memory that `case` needs in this process.
 
-    @abstractmethod
-    def prepare(
-        self, case: Case, injection: Injection | None = None
-    ) -> AbstractContextManager[Program]:
-        """Compile and prove `case`. The program's memory is released at the end.
-
-        An `injection` is a delay that the program does in addition to the case. Raises
-        MeasuringError.
+        None if its devices have memory of their own.
         """
 
     @abstractmethod
-    def record(self, folder: Path) -> AbstractContextManager[Reader]:
-        """Record the block's programs with the framework's profiler, into files in `folder`.
+    def prepare_program(
+        self, case: Case, injection: Injection | None = None
+    ) -> AbstractContextManager[Program]:
+        """Compile and prove the program of `case`, and provide it to a `with` block.
 
-        The Reader can be called after the block.
+        The memory of the program is released at the end of the block. `injection` is extra
+        work, such as a delay that the program does after each collective; None for no extra work.
+        Raises MeasuringError if the case cannot be measured.
+        """
+
+    @abstractmethod
+    def record_profile(self, folder: Path) -> AbstractContextManager[Reader]:
+        """Record a `with` block with the framework's profiler, into files in `folder`.
+
+        The block gets a Reader, which can be called after the block.
         """
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        """Return `values` of every process of the group, in the order of their indices.
+        """Return the `values` of each process of the group, in the order of the processes' indices.
 
-        All processes call this method with equally many values, and it returns when the last one
-        has called it.
+        All processes call this method with the same number of values, and it returns when the last
+        process has called it.
         """
         return single_process_gather(values)
 
     def now_s(self) -> float:
-        """Return the time of the clock, in seconds."""
+        """Return the present time of the clock that times calls, in seconds."""
         return time.perf_counter()

@@ -1,6 +1,8 @@
-"""A chain of collectives: draws alternate, iterations are counted, results are compared.
+"""What the programs of all frameworks have in common: a chain of collectives with exact values.
 
-Which values a chain begins with and must end with is in `values`.
+Each chain begins with the next draw, the program counts the turns of its loop, and the result is
+compared with the exact result. A draw is a set of starting values; the module `values` makes draws
+and exact results.
 """
 
 from __future__ import annotations
@@ -14,76 +16,85 @@ from busbw.model.case import Case
 from .base import AllGather, Program, wrong_result
 
 if TYPE_CHECKING:
-    from .values import Values
+    from .values import ExactValues
 
 
 class Chain(Program):
-    """The chain of `case`, whose results must be those of `values`.
+    """The program of `case`, which runs a chain of collectives with starting values from `values`.
 
-    `inputs` are the starting values as the framework holds them, None before the first draw is
-    written. `result` is that of the last call.
+    `inputs` are the starting values in the framework's own type, None before a draw is written.
+    `result` is the result of the last call, None before a call.
     """
 
-    def __init__(self, case: Case, values: Values) -> None:
+    def __init__(self, case: Case, values: ExactValues) -> None:
         self._case = case
         self.values = values
         self.first_calls = values.first_calls
         self.inputs: Any = None
         self.result: Any = None
         self._draw = -1
-        self._counted: Any = None
+        self._counted_turns: Any = None
 
     @final
-    def initialize(self, first_call: str = "") -> None:
+    def initialize_values(self, first_call: str = "") -> None:
         if first_call:
-            self.write(-1 - [*self.first_calls].index(first_call))
+            self.write_draw(-1 - [*self.first_calls].index(first_call))
             return
-        self._draw = (self._draw + 1) % self.values.draws
-        self.write(self._draw)
+        self._draw = (self._draw + 1) % self.values.draw_count
+        self.write_draw(self._draw)
 
     @final
-    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
-        rank, result = self._first_result()
+    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        rank, result = self._first_rank_result()
         return self.values.first_calls[name].read(rank, result, iterations, all_gather)
 
     @final
-    def write(self, draw: int) -> None:
-        """Write the starting values of a draw on every rank, and wait until they are written."""
+    def write_draw(self, draw: int) -> None:
+        """Write the starting values with the number `draw` on every rank of this process, and wait.
+
+        A negative number means the inputs of an extension for a first call.
+        """
         self.result = None
-        self._write(draw)
+        self._write_draw(draw)
 
     @final
     def run(self, iterations: int) -> None:
         self.result = None
-        self._counted, self.result = self._run(iterations)
+        self._counted_turns, self.result = self._run_and_count_turns(iterations)
 
     @final
-    def check(self, iterations: int) -> int:
-        counted = int(self._counted) * self.step
+    def check_result(self, iterations: int) -> int:
+        counted = int(self._counted_turns) * self.iterations_per_turn
         if counted != iterations:
-            raise wrong_result(f"the program ran {counted} rounds, expected {iterations}")
-        return self._compare(self._draw, iterations)
+            raise wrong_result(f"the program ran {counted} iterations, expected {iterations}")
+        return self._compare_results(self._draw, iterations)
 
     @abstractmethod
-    def release(self) -> None:
+    def release_memory(self) -> None:
         """Release all memory of the program."""
 
     @abstractmethod
     def results_by_rank(self) -> Mapping[int, Any]:
-        """Return the result of each rank of this process, flat."""
+        """Return the result of each rank of this process, a flat array, by rank."""
 
     @abstractmethod
-    def _write(self, draw: int) -> None:
-        """Write the starting values, as `write` does."""
+    def _write_draw(self, draw: int) -> None:
+        """Write the starting values with the number `draw` on every rank, and wait."""
 
     @abstractmethod
-    def _run(self, iterations: int) -> tuple[Any, Any]:
-        """Run `iterations` in one call and wait; return the number of steps, and the result."""
+    def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
+        """Run `iterations` in a single call, and wait for the result.
 
-    def _first_result(self) -> tuple[int, Any]:
-        """Return the first rank of this process, and its result."""
+        Returns the number of turns that the program's loop counted, and the result.
+        """
+
+    def _first_rank_result(self) -> tuple[int, Any]:
+        """Return the number of the first rank of this process, and the result of this rank."""
         return next(iter(self.results_by_rank().items()))
 
-    def _compare(self, draw: int, iterations: int) -> int:
-        """Compare the result on every rank; return the number of elements."""
-        return self.values.check_all(draw, iterations, self.results_by_rank())
+    def _compare_results(self, draw: int, iterations: int) -> int:
+        """Compare the result on each rank of this process with the exact result after `iterations`.
+
+        Returns the number of compared elements.
+        """
+        return self.values.check_ranks(draw, iterations, self.results_by_rank())

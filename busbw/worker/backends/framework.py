@@ -1,6 +1,6 @@
-"""A back end of a real framework: devices, groups of processes, memory, errors, versions.
+"""What the back ends of all real frameworks have in common: devices, memory, errors, versions.
 
-Knows no particular framework.
+This module knows no particular framework.
 """
 
 from __future__ import annotations
@@ -28,29 +28,32 @@ from .base import (
     Backend,
     MemoryNeed,
     Program,
-    World,
+    ReachableDevices,
     first_line,
     single_process_gather,
     unavailable,
 )
 from .chain import Chain
-from .out_of_memory import is_out_of_memory, out_of_memory
+from .out_of_memory import is_out_of_memory, out_of_memory_error
 
 ChainT = TypeVar("ChainT", bound=Chain)
 
 
 class FrameworkBackend(Backend):
-    """A framework on `device`, in one process or as a `member` of a group of processes.
+    """The back end of a real framework, in a single process or in a group of processes.
 
-    `missing_errors` are raised by the framework if a class of device is missing, `errors` by its
-    programs, also if memory runs out. `leaves_cycles`: only the garbage collector releases a
-    program. `keeps_memory`: the allocator never returns memory.
+    `device` is the class of device to measure, None as long as any class may be chosen. `member` is
+    this process and its group, None for a single process. `missing_device_errors` are the types of
+    errors that the framework raises if it finds no device of a class. `program_errors` are the
+    types of errors that its programs raise, also if memory runs out. `leaves_reference_cycles`:
+    only the garbage collector releases a program. `allocator_keeps_memory`: the allocator never
+    returns memory to the kernel.
     """
 
-    missing_errors: tuple[type[Exception], ...]
-    errors: tuple[type[Exception], ...]
-    leaves_cycles: bool = False
-    keeps_memory: bool = False
+    missing_device_errors: tuple[type[Exception], ...]
+    program_errors: tuple[type[Exception], ...]
+    leaves_reference_cycles: bool = False
+    allocator_keeps_memory: bool = False
 
     def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
         self.device = device
@@ -67,8 +70,11 @@ class FrameworkBackend(Backend):
         return tuple(struct.unpack(f"{count}d", struct.pack(f"{2 * count}I", *row)) for row in rows)
 
     @final
-    def slowest_s(self, seconds: float) -> float:
-        """Return the longest of the times of all processes."""
+    def slowest_process_s(self, seconds: float) -> float:
+        """Return the largest value that a process of the group passes as `seconds`.
+
+        All processes call this function, and get the same value.
+        """
         return max(row[0] for row in self.all_gather([seconds]))
 
     @final
@@ -77,24 +83,24 @@ class FrameworkBackend(Backend):
         device_sets, missing = [], {}
         for device in classes:
             try:
-                device_sets.append(self._device_set(device))
-            except self.missing_errors as error:
-                missing[device.value] = process.public(first_line(error))
+                device_sets.append(self._find_devices(device))
+            except self.missing_device_errors as error:
+                missing[device.value] = process.remove_secrets(first_line(error))
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
             devices=tuple(device_sets),
             missing=missing,
             versions=self.versions,
-            flags={**process.flags(), **host.quota_flags()},
-            hosts=(host.name(),),
+            flags={**process.recorded_variables(), **host.cpu_quota_flags()},
+            hosts=(host.host_name(),),
         )
 
     @final
-    def world(self) -> World:
+    def reachable_devices(self) -> ReachableDevices:
         assert self.device is not None
-        devices = self._device_set(self.device)
-        return World(
+        devices = self._find_devices(self.device)
+        return ReachableDevices(
             device_kind=devices.device_kind, ranks=devices.ranks, processes=devices.processes
         )
 
@@ -102,57 +108,69 @@ class FrameworkBackend(Backend):
     def memory_need(self, case: Case) -> MemoryNeed | None:
         if self.device is not Device.CPU:
             return None
-        needed_bytes = self._host_bytes(case) // self._processes
-        return MemoryNeed(needed_bytes=needed_bytes, reuses_kept=self.keeps_memory)
+        needed_bytes = self._needed_host_bytes(case) // self._processes
+        return MemoryNeed(needed_bytes=needed_bytes, reuses_kept_memory=self.allocator_keeps_memory)
 
     @final
-    def prepare(
+    def prepare_program(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
-        return self.hold(partial(self._program, case, injection))
+        return self.hold_program(partial(self._make_program, case, injection))
 
     @final
     @contextlib.contextmanager
-    def hold(self, make: Callable[[], ChainT]) -> Iterator[ChainT]:
-        """Make a program, and release its memory at the end.
+    def hold_program(self, make_program: Callable[[], ChainT]) -> Iterator[ChainT]:
+        """Give a `with` block the program that `make_program` returns, and release it at the end.
 
-        An error that says that memory ran out becomes a MeasuringError. Any other error ends the
-        worker with its stack.
+        If the block or `make_program` raises an error that says that memory ran out, raise a
+        MeasuringError. Any other error ends the worker.
         """
         try:
-            program = make()
+            program = make_program()
             try:
                 yield program
             finally:
-                program.release()
+                program.release_memory()
                 del program
-                if self.leaves_cycles:
+                if self.leaves_reference_cycles:
                     gc.collect()
-        except self.errors as error:
+        except self.program_errors as error:
             if not is_out_of_memory(error):
                 raise
-            raise out_of_memory(error) from error
+            raise out_of_memory_error(error) from error
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
+        """Return the `words`, numbers of 32 bits, of each process of the group.
+
+        By default raise MeasuringError UNAVAILABLE, for a framework without groups of processes.
+        """
         raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
-    def _device_set(self, device: Device) -> DeviceSet:
-        """Return all devices of a class. Raises one of `missing_errors` if there are none."""
+    def _find_devices(self, device: Device) -> DeviceSet:
+        """Return all devices of the class `device`.
+
+        Raises an error of the types in `missing_device_errors` if there is no such device.
+        """
 
     @abstractmethod
-    def _host_bytes(self, case: Case) -> int:
-        """Return the peak of the host memory that all ranks of `case` take together."""
+    def _needed_host_bytes(self, case: Case) -> int:
+        """Return the bytes of host memory that all ranks of `case` take together at the peak."""
 
     @abstractmethod
-    def _program(self, case: Case, injection: Injection | None) -> Chain:
-        """Compile and prove `case`, with the injected work. Raises MeasuringError."""
+    def _make_program(self, case: Case, injection: Injection | None) -> Chain:
+        """Compile and prove the program of `case`, with the injected work if there is any.
+
+        Raises MeasuringError if the case cannot be measured.
+        """
 
 
-def clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:
-    """Return the clocks of a device, the default first.
+def usable_clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:
+    """Return the clocks that can be used on a device, the default first.
 
-    A profiler times a collective best on an accelerator. On a CPU it times its threads.
+    `is_recorded` says whether the framework's profiler gives a recording that busbw can read. On
+    accelerators the device's clock is the most accurate. On a CPU the profiler times threads in
+    place of the collective, so the host's clock is the default.
     """
     host_clocks = (Clock.HOST, Clock.DISPATCH)
     device_clocks = (Clock.DEVICE,) if is_recorded else ()
@@ -161,9 +179,9 @@ def clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:
-    """Return the versions of Python, of numpy and of those packages of `names` that are installed.
+    """Return the versions of Python, numpy and the packages `names`, as far as they are installed.
 
-    `versions` are added.
+    The versions in `versions`, by the name of the package, are added.
     """
     installed = {"python": platform.python_version()}
     for name in ("numpy", *names):
@@ -179,10 +197,14 @@ def check_version(framework: str, version: str, oldest: str) -> None:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return whether `version` is older than `other`; a pre-release counts as its release."""
-    return _numbers(version) < _numbers(other)
+    """Return whether `version` is older than `other`; a pre-release counts as its release.
+
+    Both are texts such as ``2.16.1`` or ``0.5.0rc1``.
+    """
+    return _release_numbers(version) < _release_numbers(other)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _release_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers at the beginning of a version: (2, 16, 1) for ``2.16.1rc0``."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in match[0].split(".")) if match else ()

@@ -1,4 +1,4 @@
-"""Recognize the messages with which JAX, XLA and TensorFlow report that memory ran out."""
+"""Recognizes the messages with which JAX, XLA and TensorFlow report that memory ran out."""
 
 from __future__ import annotations
 
@@ -30,33 +30,35 @@ _TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says that memory ran out, by its type or its text.
+    """Return whether an error says, by its type or its message, that memory ran out.
 
-    JAX reports some of these errors as INTERNAL.
+    The status of the error is not enough, because JAX reports some of these errors as INTERNAL.
     """
     text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or bool(_MESSAGE.search(text))
 
 
-def out_of_memory(error: BaseException) -> MeasuringError:
-    """Return a MeasuringError with the bytes that the message of `error` names."""
+def out_of_memory_error(error: BaseException) -> MeasuringError:
+    """Return a MeasuringError OUT_OF_MEMORY with the numbers of bytes in the message of `error`."""
     text = str(error)
     return MeasuringError(
         FailureKind.OUT_OF_MEMORY,
         first_line(error),
-        needed_bytes=_bytes(_NEEDED, text) or _tensor_bytes(text),
-        available_bytes=_bytes(_AVAILABLE, text),
+        needed_bytes=_find_bytes(_NEEDED, text) or _find_tensor_bytes(text),
+        available_bytes=_find_bytes(_AVAILABLE, text),
     )
 
 
-def _bytes(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+def _find_bytes(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+    """Return the size that the first matching pattern finds in `text`, None without a match."""
     match = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
     if match is None:
         return None
     return int(float(match["size"]) * _UNITS[match.groupdict().get("unit")])
 
 
-def _tensor_bytes(text: str) -> int | None:
+def _find_tensor_bytes(text: str) -> int | None:
+    """Return the size of the tensor whose shape and type `text` names, None if it names none."""
     match = _TENSOR.search(text)
     if match is None or match["type"] not in _TYPE_BYTES:
         return None

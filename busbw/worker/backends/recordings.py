@@ -1,21 +1,22 @@
-"""The collectives in a recording of the framework's profiler, found by the instructions' names.
+"""Finds the collectives in a recording of the framework's profiler by the names of instructions.
 
-The names come from the compiled program of this process, so that no event is guessed. The list says
-how profilers show an instruction, and which recordings or sources show that.
+The names come from the compiled program of this process, so that no event is guessed. A recording
+has planes (a device or a host), a plane has lines (a queue or a thread), and a line has events. An
+event has named values, its stats. Profilers show an instruction as follows:
 
-- On a TPU: an event with the instruction's name on the line "XLA Ops", with the instruction's text
-  behind " = ". `device_offset_ps` and `device_duration_ps` are its times by the device's own clock.
-  Known from a recording of a v6e.
-- A collective that another instruction waits for: two events, such as `all-reduce-start.2` and
-  `all-reduce-done.2`, on a SparseCore `all-reduce.2.cloned.1.call-start` and `.call-done`. Known
-  from programs that libtpu 0.0.42 compiles for v2 to v7x.
-- With both cores of a chip fused, the name ends with `.in_megacore_fusion`. Known from the texts in
+- On a TPU, as an event with the instruction's name on the line "XLA Ops", with the instruction's
+  text after " = ". The stats `device_offset_ps` and `device_duration_ps` are its times by the
+  device's own clock. Source: a recording of a v6e.
+- A collective that another instruction waits for, as two events, such as `all-reduce-start.2` and
+  `all-reduce-done.2`, on a SparseCore `all-reduce.2.cloned.1.call-start` and `.call-done`. Source:
+  programs that libtpu 0.0.42 compiles for v2 to v7x.
+- If both cores of a chip are fused, with `.in_megacore_fusion` after the name. Source: the texts in
   libtpu 0.0.42.
-- On a GPU: a kernel on a line "Stream ...", whose stat `hlo_op` is the instruction that started it.
-  In a CUDA graph, and in TensorFlow, kernels have no such stat: those of NCCL
-  (`ncclDevKernel_AllReduce_...`) then belong to no named instruction. What copies or sets memory is
-  no collective. Known from the sources of XLA (backends/profiler/gpu) and NCCL 2.30.
-- On a CPU: an event with the instruction's name and the stat `device_ordinal`. Known from
+- On a GPU, as a kernel on a line "Stream ...", whose stat `hlo_op` is the instruction that started
+  the kernel. In a CUDA graph, and in TensorFlow, kernels have no such stat, and kernels of NCCL
+  (`ncclDevKernel_AllReduce_...`) belong to no named instruction. Kernels that copy or set memory
+  are no collectives. Source: the code of XLA (backends/profiler/gpu) and NCCL 2.30.
+- On a CPU, as an event with the instruction's name and the stat `device_ordinal`. Source:
   recordings of JAX 0.10.
 """
 
@@ -28,20 +29,25 @@ from typing import Any, NamedTuple
 from .base import TimedCollective
 from .hlo.module import Module
 
-# Instructions that profilers show in place of the computation that they call.
+# Instructions that call a computation, and that profilers show in place of its instructions.
 _CALLERS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
-# Plane and line of what a device does, with its number.
+# The plane and the line on which the instructions of a device are, with the number of the device.
 _WORK = re.compile(
     r".*\b(?:TPU(?:[ _]?Core)?[:_ ](?P<tpu>\d{1,9}) XLA Ops|GPU:(?P<gpu>\d{1,9})\b.* ?Stream.*)"
 )
-_MEMORY = ("Memcpy", "Memset")
+# The beginnings of the names of kernels that copy or set memory.
+_MEMORY_KERNELS = ("Memcpy", "Memset")
 _PS = 1e-12
-# Begin and duration of an event by the own clock of a TPU.
-OWN_TIMES = ("device_offset_ps", "device_duration_ps")
+# The stats with the begin and the duration of an event by a TPU's own clock.
+DEVICE_TIMES = ("device_offset_ps", "device_duration_ps")
 
 
 class ProfileEvent(NamedTuple):
-    """An event of a recording. Its plane is a device or a host, its line a queue or a thread."""
+    """An event of a recording, such as an instruction that ran, or a call on the host.
+
+    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` has
+    further values of the event, by name. Times are in picoseconds.
+    """
 
     plane: str
     line: str
@@ -52,15 +58,20 @@ class ProfileEvent(NamedTuple):
 
 
 def timed_instructions(module: Module) -> dict[str, str]:
-    """Return the names of the instructions between whose begin and end each collective runs.
+    """Return the instructions that begin and end each collective, as profilers show them.
 
-    The name of the instruction that begins a collective is the key, and the name of the one that
-    ends it the value. They are the same for a synchronous collective. A collective in a fusion, or
-    in a computation that is called asynchronously, begins and ends with instructions of the caller.
+    The result has the name of the instruction that ends a collective, by the name of the
+    instruction that begins the collective. Both are the same if the collective is synchronous. If a
+    collective is in a fusion, or in a computation that is called asynchronously, the instructions
+    that call the fusion or the computation begin and end the collective.
     """
     lines = [line for computation in module.computations.values() for line in computation]
     inner = {
-        line.name: [inner for name in line.called for inner in module.reached(name)]
+        line.name: [
+            inner
+            for name in line.called_computations
+            for inner in module.reachable_instructions(name)
+        ]
         for line in lines
         if line.op in _CALLERS
     }
@@ -78,15 +89,17 @@ def timed_instructions(module: Module) -> dict[str, str]:
 def timed_collectives(
     events: Iterable[ProfileEvent], timed: Mapping[str, str] | None
 ) -> list[tuple[TimedCollective, ProfileEvent]]:
-    """Return each collective that has both its begin and its end in the recording.
+    """Return each recorded collective, with the event that begins the collective.
 
-    Each collective is returned with the event that begins it, and timed by the device's own clock.
+    A collective is left out if its begin or its end is not recorded. It is timed by the device's
+    own clock if the events have such times.
 
     Args:
-        events: the events of one recording, or of several.
-        timed: the instructions that begin and end each collective, as `Program.timed`. None for a
-            recording of an unknown program, for all that devices do; then begin and end have the
-            same name but for `-start` and `-done`.
+        events: the events of a recording, or of several recordings.
+        timed: the instructions that begin and end each collective, as
+            `Program.timed_instructions`. None for a recording of an unknown program: then every
+            event on a device is returned, and the names of its begin and its end differ only in
+            `-start` and `-done`.
 
     """
     begin_of = {end: begin for begin, end in (timed or {}).items()}
@@ -102,27 +115,29 @@ def timed_collectives(
         if work and work["gpu"]:
             name = begin = str(event.stats.get("hlo_op", name))
             is_collective = timed is None or name in timed or name.startswith("nccl")
-            if event.name.startswith(_MEMORY) or not is_collective:
+            if event.name.startswith(_MEMORY_KERNELS) or not is_collective:
                 continue
         begun[device, name] = event
         first = begun.pop((device, begin), None)
         if first is not None and begin is not None and device.isdecimal():
             times = [(ends.start_ps, ends.duration_ps) for ends in (first, event)]
-            if all(key in ends.stats for ends in (first, event) for key in OWN_TIMES):
-                times = [tuple(map(ends.stats.__getitem__, OWN_TIMES)) for ends in (first, event)]
+            if all(key in ends.stats for ends in (first, event) for key in DEVICE_TIMES):
+                times = [
+                    tuple(map(ends.stats.__getitem__, DEVICE_TIMES)) for ends in (first, event)
+                ]
             (begin_ps, _), (end_ps, lasted_ps) = times
             times_s = begin_ps * _PS, (end_ps + lasted_ps - begin_ps) * _PS
             collectives.append((TimedCollective(int(device), begin, *times_s), first))
     return collectives
 
 
-def node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
-    """Yield each run of a node of TensorFlow's on a CPU, the latest first, until its result.
+def tensorflow_node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
+    """Yield an event for each run of a collective of TensorFlow on a CPU, the latest run first.
 
-    A collective is a node of the graph: an event `<node>:<operation>` on a line
-    `collective_ops/...`. It ends where the node returns the result, because operations that wait
-    for the result may run in the same event (a recording of TensorFlow 2.21). There an event of
-    the node's name begins.
+    A collective is a node of the graph, and its run is an event `<node>:<operation>` on a line
+    `collective_ops/...`. The yielded event ends earlier, when the node returns its result, because
+    operations that wait for the result may run in the same event. The profiler shows the return as
+    an event `CollectiveExecutor::ExecuteAsync::Done` of the node (a recording of TensorFlow 2.21).
     """
     returns_ps: dict[tuple[str, str], float] = {}
     for event in reversed(sorted(events, key=lambda event: event.start_ps)):

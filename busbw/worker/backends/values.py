@@ -1,7 +1,8 @@
-"""The values that ranks start with, and those that they must hold after a number of iterations.
+"""The starting values of ranks, and the exact values after a number of iterations.
 
-Uses numpy and knows no framework. Arrays have the shape (blocks, period): a block is repetitions of
-one period of values.
+This module uses numpy and knows no framework. The values of a rank are arrays of the shape (blocks,
+period). A rank's buffer consists of blocks of equal size, and each block repeats its period, a few
+values, up to its size.
 """
 
 from __future__ import annotations
@@ -27,123 +28,154 @@ from .base import AllGather, unavailable, wrong_result
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
-# How many elements are compared at once.
+# The number of elements that are compared at once.
 _STRETCH = 2**18
-# The payload from which all cores check or write ranks at the same time.
+# From this payload on, ranks are checked or written on all cores at the same time.
 _PARALLEL_BYTES = 2**24
 
 
 class FirstCall(Protocol):
-    """Inputs of an extension for the first call of a program, made of the case's Values."""
+    """Inputs of an extension for the first call of a program, and how to read its extra value.
 
-    def __init__(self, values: Values) -> None: ...
+    It is made from the ExactValues of the case.
+    """
+
+    def __init__(self, values: ExactValues) -> None: ...
 
     @staticmethod
     def applies_to(case: Case) -> bool:
-        """Return whether there are inputs for a case."""
+        """Return whether the extension has inputs for the case."""
 
     def start(self, rank: int) -> Array:
-        """Return the inputs of `rank`, of shape (blocks, period)."""
+        """Return the inputs of `rank`, of the shape (blocks, period)."""
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> object:
-        """Read the extra value from the result of `rank`, the first rank of this process."""
+        """Return the extension's value, read from the result of a first call.
+
+        Args:
+            rank: the first rank of this process.
+            result: the result of this rank, a flat array.
+            iterations: the number of iterations of the call.
+            all_gather: sends values of this process to all processes of the group, and returns the
+                values of each process.
+
+        """
 
 
 @dataclass(frozen=True)
-class Values:
-    """The exact values of `case` in a dtype of numpy, for every rank and draw.
+class ExactValues:
+    """The starting values and the exact results of `case` on every rank, in the numpy type `dtype`.
 
-    A draw is a set of starting values, so that a stale result is noticed.
+    There are `draw_count` draws, which are sets of starting values. Chains use the draws in turn,
+    so that the result of an earlier chain is noticed.
     """
 
     case: Case
     dtype: Any
 
-    draws: ClassVar[int] = 4
+    draw_count: ClassVar[int] = 4
 
     @property
     def collective(self) -> AbstractCollective:
         """The collective of the case."""
         return COLLECTIVES[self.case.collective]
 
-    def most_rounds(self) -> int:
-        """Return how many iterations of a chain stay exact.
+    def max_exact_iterations(self) -> int:
+        """Return the largest number of iterations whose chain gives exact values.
 
-        Raises MeasuringError if a single iteration does not.
+        Raises MeasuringError UNAVAILABLE if even a single iteration gives inexact values.
         """
-        rounds = self.collective.exact_rounds(self._draw(0, 0), self.case.placement)
-        if rounds < 1:
+        iterations = self.collective.exact_rounds(self._make_draw(0, 0), self.case.placement)
+        if iterations < 1:
             raise unavailable(
                 f"{self.case.dtype} holds no exact {self.case.reduce_op} over "
                 f"{self.case.group_size} ranks"
             )
-        return rounds
+        return iterations
 
-    def start(self, rank: int, number: int) -> Array:
-        """Return the starting values of `rank` in draw `number`, of shape (blocks, period).
+    def starting_values(self, rank: int, draw: int) -> Array:
+        """Return the starting values of `rank` in a draw, of the shape (blocks, period).
 
-        The draws -1, -2 and so on are the inputs of extensions.
+        `draw` is the number of the draw. The draws -1, -2 and so on are the inputs of the
+        extensions in `first_calls`, in their order.
         """
-        if number < 0:
-            return [*self.first_calls.values()][-1 - number].start(rank)
+        if draw < 0:
+            return [*self.first_calls.values()][-1 - draw].start(rank)
         group, position = self.group_and_position(rank)
-        return self._array(self.collective.start(self._draw(group, number), position))
+        return self._to_array(self.collective.start(self._make_draw(group, draw), position))
 
-    def after(self, rank: int, number: int, iterations: int) -> Array:
-        """Return the values of `rank` after `iterations`, of shape (blocks, period)."""
+    def values_after(self, rank: int, draw: int, iterations: int) -> Array:
+        """Return the exact values of `rank` after `iterations`, of the shape (blocks, period).
+
+        The chain begins with the starting values of the draw with the number `draw`.
+        """
         group, position = self.group_and_position(rank)
-        draw, rounds = self._draw(group, number), self.rounds_of(iterations)
-        return self._array(self.collective.after(draw, position, rounds))
+        group_draw, chained = self._make_draw(group, draw), self.chained_iterations(iterations)
+        return self._to_array(self.collective.after(group_draw, position, chained))
 
-    def rounds_of(self, iterations: int) -> int:
-        """Return how many iterations are chained: out of place each has the same input."""
+    def chained_iterations(self, iterations: int) -> int:
+        """Return how many of `iterations` change the values, one after the other.
+
+        In place all of them do. Out of place each iteration has the same input, so that the result
+        is the result of a single iteration.
+        """
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @cached_property
     def first_calls(self) -> Mapping[str, FirstCall]:
-        """The inputs of extensions for this case, by the name of the extra value that they give."""
+        """The inputs of extensions for a first call, by the name of the value that is read then."""
         kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
-    def write(self, number: int, buffers: Mapping[int, Any]) -> None:
-        """Write draw `number` into the buffer of each rank, a flat array."""
+    def write_ranks(self, draw: int, buffers: Mapping[int, Any]) -> None:
+        """Write starting values into `buffers`, which has a flat array for each rank.
+
+        `draw` is the number of the draw.
+        """
 
         def write_rank(rank: int) -> None:
-            for _, part, exact in pieces(self.start(rank, number), buffers[rank]):
+            for _, part, exact in parts_with_exact_values(
+                self.starting_values(rank, draw), buffers[rank]
+            ):
                 part[...] = exact
 
         map_ranks(write_rank, buffers, self.case.payload_bytes)
 
-    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Check the results of all ranks, as `check` does; return the number of elements."""
+    def check_ranks(self, draw: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """Compare the result of each rank in `results` with its exact values, as `check_rank` does.
 
-        def check_rank(rank: int) -> int:
-            return self.check(rank, number, iterations, results[rank])
+        Returns the number of compared elements on all these ranks.
+        """
 
-        return sum(map_ranks(check_rank, results, self.case.payload_bytes))
+        def count_checked(rank: int) -> int:
+            return self.check_rank(rank, draw, iterations, results[rank])
 
-    def check(self, rank: int, number: int, iterations: int, result: Any) -> int:
-        """Compare a result with the exact values after `iterations` from draw `number`.
+        return sum(map_ranks(count_checked, results, self.case.payload_bytes))
+
+    def check_rank(self, rank: int, draw: int, iterations: int, result: Any) -> int:
+        """Compare the result of a rank with the exact values.
 
         Args:
-            rank: the rank of the result.
-            number: the number of the draw.
-            iterations: how many collectives ran.
+            rank: the rank.
+            draw: the number of the draw with which the chain began.
+            iterations: the number of collectives that ran.
             result: a flat array, or another value that can be sliced into arrays.
 
         Returns:
-            The number of elements.
+            The number of compared elements.
 
         Raises:
             MeasuringError: WRONG_RESULT with the first wrong element, or with the number of
-                elements if that is wrong.
+                elements if that number is wrong.
 
         """
-        if result.shape[0] != self._count():
+        if result.shape[0] != self._element_count():
             raise wrong_result(
-                f"rank {rank} holds {result.shape[0]} elements, expected {self._count()}"
+                f"rank {rank} holds {result.shape[0]} elements, expected {self._element_count()}"
             )
-        for begin, part, exact in pieces(self.after(rank, number, iterations), result):
+        for begin, part, exact in parts_with_exact_values(
+            self.values_after(rank, draw, iterations), result
+        ):
             if not np.array_equal(part, exact):
                 index = int(np.argmax(part != exact))
                 raise wrong_result(
@@ -151,17 +183,20 @@ class Values:
                 )
         return int(result.shape[0])
 
-    def _count(self) -> int:
+    def _element_count(self) -> int:
+        """Return the number of elements of a rank's result."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
 
     def group_and_position(self, rank: int) -> tuple[int, int]:
+        """Return the index of the group that `rank` belongs to, and its position in the group."""
         for number, group in enumerate(self.case.groups):
             if rank in group:
                 return number, group.index(rank)
         raise ValueError(f"rank {rank} is in no group of {self.case.groups}")
 
-    def _draw(self, group: int, number: int) -> Draw:
+    def _make_draw(self, group: int, number: int) -> Draw:
+        """Return draw `number` of a group. Groups have different values in the same draw."""
         case = self.case
         return Draw(
             dtype=case.dtype,
@@ -170,40 +205,52 @@ class Values:
             number=number + group,
         )
 
-    def _array(self, blocks: Any) -> Array:
+    def _to_array(self, blocks: Any) -> Array:
         array: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
         return array
 
 
-def pieces(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
-    """Yield (first element, values, exact values) for stretches of every block."""
+def parts_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
+    """Yield the parts of a rank's flat array `values`, each with the exact values of the part.
+
+    `blocks` are the exact values, of the shape (blocks, period). Each part is small enough that its
+    exact values take little memory.
+
+    Yields:
+        The index of the first element of the part, the part, and its exact values.
+
+    """
     length = values.shape[0] // blocks.shape[0]
     for number, period in enumerate(blocks):
-        stretch = tiled(period, length)
+        stretch = repeat_period(period, length)
         for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
             end = min(begin + stretch.shape[0], (number + 1) * length)
             yield begin, np.asarray(values[begin:end]), stretch[: end - begin]
 
 
-def memory_at(address: int, count: int, dtype: Any) -> Array:
-    """Return `count` elements of a framework's own memory as an array that can be written."""
+def array_at(address: int, count: int, dtype: Any) -> Array:
+    """Return the `count` elements at a memory address of the framework, as a writable array."""
     buffer = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
     return np.frombuffer(buffer, dtype)
 
 
 def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
-    """Call `function` for every rank, on all cores if payloads are large.
+    """Return what `function` returns for each rank, in the order of `ranks`.
 
-    numpy releases Python's interpreter lock.
+    If the payload is large, use a thread for each core. Threads help because numpy releases
+    Python's interpreter lock.
     """
     if payload_bytes < _PARALLEL_BYTES:
         return [function(rank) for rank in ranks]
-    with ThreadPoolExecutor(host.cores()) as threads:
+    with ThreadPoolExecutor(host.usable_cores()) as threads:
         return list(threads.map(function, ranks))
 
 
-def tiled(period: Array, length: int) -> Array:
-    """Repeat a period up to `length` or to a stretch, whichever is shorter, in whole periods."""
+def repeat_period(period: Array, length: int) -> Array:
+    """Repeat `period` until the array has `length` elements, or enough to compare a part at once.
+
+    The array has whole periods, so it may be a little longer.
+    """
     size = period.shape[0]
     repeats = max(1, -(-min(length, _STRETCH) // size))
     return np.tile(period, repeats)

@@ -22,12 +22,12 @@ from busbw.worker.backends.base import (
     MeasuringError,
     MemoryNeed,
     Program,
+    ReachableDevices,
     Reader,
     TimedCollective,
-    World,
     single_process_gather,
 )
-from busbw.worker.sampling import Phases, Sampler, Samples
+from busbw.worker.sampling import PhaseTimer, Sampler, Samples
 from tests.helpers import build
 
 Event = tuple[str, int]
@@ -39,7 +39,7 @@ BESIDE_S = 100.0
 # A delay of a quarter of the time of a collective.
 QUARTER = Injection(extra=Extra.DELAY, share=0.25)
 
-WORLD = World(device_kind="AMD EPYC", ranks=4, processes=1)
+WORLD = ReachableDevices(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
 class ScriptedProgram(Program):
@@ -49,7 +49,7 @@ class ScriptedProgram(Program):
     """
 
     compile_s = 0.5
-    timed = MappingProxyType({"all-reduce": "all-reduce"})
+    timed_instructions = MappingProxyType({"all-reduce": "all-reduce"})
     compiled_memory_bytes = 4242
 
     def __init__(
@@ -62,9 +62,9 @@ class ScriptedProgram(Program):
         most: int = 1000,
         wrong_at: int | None = None,
     ) -> None:
-        self.step = step
-        self.shortest = shortest
-        self.most_iterations = most
+        self.iterations_per_turn = step
+        self.shortest_chain = shortest
+        self.max_iterations = most
         self.proof = build.proof()
         self.events: list[Event] = []
         self.calls: list[int] = []
@@ -78,7 +78,7 @@ class ScriptedProgram(Program):
         """Return the time of the program's clock."""
         return self.clock_s
 
-    def initialize(self, first_call: str = "") -> None:
+    def initialize_values(self, first_call: str = "") -> None:
         self.clock_s += BESIDE_S
         self.events.append(("initialize", 0))
 
@@ -89,7 +89,7 @@ class ScriptedProgram(Program):
         self.calls.append(iterations)
         self.runs += [iterations] if iterations else []
 
-    def check(self, iterations: int) -> int:
+    def check_result(self, iterations: int) -> int:
         self.clock_s += BESIDE_S
         if len(self.runs) - 1 == self._wrong_at:
             raise MeasuringError(FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0")
@@ -122,7 +122,10 @@ class ScriptedBackend(Backend):
     versions = build.VERSIONS
 
     def __init__(
-        self, program: ScriptedProgram, need: MemoryNeed | None = None, world: World = WORLD
+        self,
+        program: ScriptedProgram,
+        need: MemoryNeed | None = None,
+        world: ReachableDevices = WORLD,
     ) -> None:
         self.program = program
         self.prepared_cases: list[Case] = []
@@ -137,7 +140,7 @@ class ScriptedBackend(Backend):
     def probe(self) -> Probe:
         return build.probe(build.device_set())
 
-    def world(self) -> World:
+    def reachable_devices(self) -> ReachableDevices:
         return replace(self._world)
 
     def now_s(self) -> float:
@@ -147,7 +150,7 @@ class ScriptedBackend(Backend):
         return self._need
 
     @contextlib.contextmanager
-    def prepare(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
+    def prepare_program(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
         self.prepared_cases.append(case)
         self.injections.append(injection)
         self.released = False
@@ -157,7 +160,7 @@ class ScriptedBackend(Backend):
             self.released = True
 
     @contextlib.contextmanager
-    def record(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[Reader]:
         assert folder.is_dir()
         self.recorded_into = folder
         begun = len(self.program.calls)
@@ -182,14 +185,14 @@ def make_sampler(
         program,
         build.plan(**{**ordinary, **options}),
         program.now_s,
-        Phases(program.now_s),
+        PhaseTimer(program.now_s),
         all_gather=all_gather,
     )
 
 
 def take_samples(sampler: Sampler, *, single: bool = False) -> Samples:
     """Take samples until there are enough."""
-    sampler.begin(single=single)
-    while not sampler.is_done:
+    sampler.warm_up_and_calibrate(single_calls=single)
+    while not sampler.has_enough_samples:
         sampler.take_sample()
     return sampler.finish()

@@ -32,7 +32,7 @@ def _refused(
     names: Sequence[str] = (NAME,),
 ) -> str:
     with pytest.raises(MeasuringError) as caught:
-        device_clock.times(
+        device_clock.times_of_calls(
             collectives, ranks=ranks, calls=calls, iterations=iterations, names=names
         )
     assert caught.value.kind is FailureKind.UNAVAILABLE
@@ -63,7 +63,7 @@ def test_a_collective_takes_as_long_as_on_its_slowest_rank_and_the_first_of_a_ca
     ranks: list[Calls], samples_s: tuple[float, ...], rank_times_s: tuple[float, ...]
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
-    recorded = device_clock.times(
+    recorded = device_clock.times_of_calls(
         _timed(*ranks), ranks=len(ranks), calls=calls, iterations=iterations
     )
     assert (recorded.samples_s, recorded.rank_times_s) == (samples_s, rank_times_s)
@@ -76,14 +76,14 @@ def test_ranks_come_by_the_number_of_the_device() -> None:
         for device in (10, 2)
         for index in range(2)
     ]
-    times = device_clock.times(collectives, ranks=2, calls=1, iterations=2)
+    times = device_clock.times_of_calls(collectives, ranks=2, calls=1, iterations=2)
     assert times.rank_times_s == (2.0, 10.0)
 
 
 def test_the_order_of_a_recording_does_not_matter() -> None:
     collectives = _timed([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
-    times = device_clock.times(list(reversed(collectives)), ranks=2, calls=2, iterations=2)
-    assert times == device_clock.times(collectives, ranks=2, calls=2, iterations=2)
+    times = device_clock.times_of_calls(list(reversed(collectives)), ranks=2, calls=2, iterations=2)
+    assert times == device_clock.times_of_calls(collectives, ranks=2, calls=2, iterations=2)
     assert times.samples_s == (1.5, 2.5)
 
 
@@ -101,7 +101,7 @@ def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
 
 def test_events_with_a_wrong_name_are_a_failure_though_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
-    device_clock.times(collectives, ranks=1, calls=1, iterations=4, names="ab")
+    device_clock.times_of_calls(collectives, ranks=1, calls=1, iterations=4, names="ab")
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
     message = _refused(collectives, ranks=1, calls=1, iterations=4, names="ab")
     assert "got 1 of a, 3 of b" in message
@@ -110,7 +110,9 @@ def test_events_with_a_wrong_name_are_a_failure_though_their_number_is_right() -
 def test_kernels_that_name_no_instruction_are_only_counted() -> None:
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
-    times = device_clock.times(collectives, ranks=1, calls=1, iterations=3, names=["a", "b"])
+    times = device_clock.times_of_calls(
+        collectives, ranks=1, calls=1, iterations=3, names=["a", "b"]
+    )
     assert times.samples_s == (1.0,)
 
 

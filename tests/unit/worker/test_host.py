@@ -47,7 +47,7 @@ def test_cpu_quotas_of_control_groups_of_both_versions_are_read(
     for path, content in files.items():
         put(mount / path, content)
     assert host.cpu_quotas(root) == {mount / path: quota for path, quota in quotas.items()}
-    assert host.quota_flags(root) == {"CPU quota": text}
+    assert host.cpu_quota_flags(root) == {"CPU quota": text}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_cpu_quotas_of_control_groups_of_both_versions_are_read(
 def test_an_absent_or_unreadable_cpu_quota_is_left_out(tmp_path: Path, limit: str) -> None:
     root = make_machine(tmp_path, groups="0::/box")
     put(root / "sys/fs/cgroup/box/cpu.max", limit)
-    assert (host.cpu_quotas(root), host.quota_flags(root)) == ({}, {})
+    assert (host.cpu_quotas(root), host.cpu_quota_flags(root)) == ({}, {})
 
 
 @pytest.mark.parametrize("groups", ["nonsense", "0:", "\n\n", "0::/../../..", "0::/a:b", "x::"])
@@ -66,4 +66,4 @@ def test_missing_control_groups_have_no_quota(tmp_path: Path, groups: str) -> No
     put(root / "sys/cpu.max", "25000 100000")
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.cpu_quotas(root) == {}
-    assert memory.headroom(None, root) is not None
+    assert memory.find_headroom(None, root) is not None

@@ -20,7 +20,7 @@ from tests.unit.worker.scripted import (
 
 def _begin(program: ScriptedProgram, *, single: bool = False, **options: Any) -> Sampler:
     sampler = make_sampler(program, **options)
-    sampler.begin(single=single)
+    sampler.warm_up_and_calibrate(single_calls=single)
     return sampler
 
 
@@ -83,6 +83,8 @@ def test_a_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
     sampler = _begin(ScriptedProgram(lambda _: 1.0), samples=3)
     # Every second pair begins with the delay. Without it the chains take 12, 12 and 8 s.
     long_s = iter([12.0, 14.0, 9.0, 12.0, 8.0, 14.0])
-    monkeypatch.setattr(sampler, "sample_with_injection", lambda *, injecting: (10.0, next(long_s)))
+    monkeypatch.setattr(
+        sampler, "time_with_injection", lambda *, is_injecting: (10.0, next(long_s))
+    )
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
         delayed_ratio(sampler, QUARTER)

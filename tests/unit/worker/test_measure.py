@@ -69,7 +69,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
     left = Headroom(available_bytes=100, capacity_bytes=200)
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: left)
+    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: left)
     monkeypatch.setattr(memory, "resident_bytes", lambda: sizes["resident"])
     monkeypatch.setattr(memory, "free_heap_bytes", lambda block_bytes: sizes["heap"])
     monkeypatch.setattr(memory, "reset_peak", lambda: True)
@@ -126,11 +126,11 @@ def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
 def _failing(error: Exception) -> ScriptedBackend:
     """Return a back end whose program cannot initialize its values."""
 
-    def initialize(first_call: str = "") -> None:
+    def initialize_values(first_call: str = "") -> None:
         raise error
 
     backend = ScriptedBackend(ScriptedProgram())
-    backend.program.initialize = initialize  # type: ignore[method-assign]
+    backend.program.initialize_values = initialize_values  # type: ignore[method-assign]
     return backend
 
 
@@ -161,12 +161,12 @@ def test_a_third_of_what_the_heap_keeps_is_expected_to_be_used_again(sizes: dict
     )
 
 
-@pytest.mark.parametrize(("reuses_kept", "kind"), [(True, Run), (False, Failure)])
+@pytest.mark.parametrize(("reuses_kept_memory", "kind"), [(True, Run), (False, Failure)])
 def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
-    sizes: dict[str, int], reuses_kept: bool, kind: type[Run | Failure]
+    sizes: dict[str, int], reuses_kept_memory: bool, kind: type[Run | Failure]
 ) -> None:
-    session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept))
-    session.host_memory = HostMemory(backend.all_gather, opened_bytes=10)
+    session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept_memory))
+    session.host_memory = HostMemory(backend.all_gather, initial_bytes=10)
     sizes["resident"] = 40
     assert kind is type(session.measure(_request()))
 
@@ -200,7 +200,7 @@ def test_where_the_device_has_memory_of_its_own_nothing_is_predicted(sizes: dict
 def test_no_case_is_refused_if_the_free_memory_is_unknown(
     sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
+    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: None)
     assert isinstance(
         _measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=BIG))), Run
     )
@@ -214,8 +214,8 @@ def test_more_devices_than_ranks_are_no_other_world() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """Return the need of a large case on a machine of unknown memory."""
-    monkeypatch.setattr(memory, "headroom", lambda limit_bytes: None)
-    return MemoryNeed(needed_bytes=2**30, is_taken=False)
+    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: None)
+    return MemoryNeed(needed_bytes=2**30, is_real=False)
 
 
 @pytest.mark.parametrize(
@@ -236,11 +236,11 @@ DELAY = Injection(extra=Extra.DELAY, seconds=0.5)
 
 
 def _interleaved(session: MeasureSession, injection: Injection | None = None) -> Run:
-    answer = session.open(_request(injection=injection))
+    answer = session.open_case(_request(injection=injection))
     while answer is False:
         answer = session.take_sample()
     assert answer is True
-    return _is_run(session.close())
+    return _is_run(session.close_case())
 
 
 @pytest.mark.parametrize("injection", [None, DELAY])
@@ -257,10 +257,10 @@ def test_interleaved_samples_give_the_same_run_as_measuring_at_once(
 
 def test_opening_a_case_while_another_is_open_releases_that_one() -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0))
-    session.open(_request())
+    session.open_case(_request())
     session.take_sample()
     wrong_world = build.key(device_kind="another world")
-    assert isinstance(session.open(_request(key=wrong_world)), Failure)
+    assert isinstance(session.open_case(_request(key=wrong_world)), Failure)
     assert backend.released
     assert len(_interleaved(session).samples_s) == 4
 
@@ -268,11 +268,11 @@ def test_opening_a_case_while_another_is_open_releases_that_one() -> None:
 def test_waiting_for_the_other_worker_has_a_phase_of_its_own() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     session, _ = _session(program)
-    session.open(_request())
+    session.open_case(_request())
     for _ in range(3):
         program.clock_s += 1000.0
         session.take_sample()
-    run = _is_run(session.close())
+    run = _is_run(session.close_case())
     assert run.phases_s["waiting"] == 3000.0
     assert run.phases_s["sampling"] == 3.0
     assert run.phases_s["compiling"] == 0.0
@@ -285,7 +285,7 @@ def test_the_memory_of_a_large_case_is_held_until_it_is_released(
     session, backend = _session(ScriptedProgram(lambda _: 1.0), large)
     _is_run(way(session))
     assert not backend.released
-    session.release()
+    session.release_memory()
     assert backend.released
 
 
@@ -332,7 +332,7 @@ def test_a_recording_stays_readable_in_whole_steps(step: int, iterations: int) -
     program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
     backend, run = _recorded(program, samples=8)
     assert _is_run(run).iterations == iterations
-    assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_EVENTS
+    assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_COLLECTIVES
 
 
 @pytest.mark.parametrize(

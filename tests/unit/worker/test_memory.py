@@ -53,7 +53,7 @@ def _gib(available: float, capacity: float) -> Headroom:
 def test_without_control_groups_the_headroom_is_that_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
-    assert _gib(*left) == memory.headroom(limit, make_machine(tmp_path))
+    assert _gib(*left) == memory.find_headroom(limit, make_machine(tmp_path))
 
 
 UNLIMITED = 9223372036854771712
@@ -100,15 +100,15 @@ def test_control_groups_of_both_versions_limit_the_headroom(
         (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             put(root / "sys/fs/cgroup" / folder / name, text)
-    assert _gib(*left) == memory.headroom(None, root)
+    assert _gib(*left) == memory.find_headroom(None, root)
 
 
 @pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])
 def test_without_proc_files_nothing_is_predicted(tmp_path: Path, missing: str) -> None:
     root = make_machine(tmp_path)
     (root / missing).unlink()
-    assert memory.headroom(None, root) is None
-    assert memory.headroom(GIB, root) is None
+    assert memory.find_headroom(None, root) is None
+    assert memory.find_headroom(GIB, root) is None
 
 
 def test_the_resident_size_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ import resource
 from busbw.worker import memory
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = memory.resident_bytes()
-memory.touch_fresh(2**31, 2)
-memory.touch_fresh(2**20, 2)
+memory.touch_fresh_memory(2**31, 2)
+memory.touch_fresh_memory(2**20, 2)
 assert abs(memory.resident_bytes() - before) < 2**23
 """
 

@@ -27,7 +27,7 @@ def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_the_user_
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})
-    process.prepare(Device.CPU)
+    process.set_framework_variables(Device.CPU)
     assert expected.items() <= os.environ.items()
 
 

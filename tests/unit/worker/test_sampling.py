@@ -13,7 +13,7 @@ import pytest
 from busbw.model.launch import Pace
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError
-from busbw.worker.sampling import Phases, Samples, launch_time_s
+from busbw.worker.sampling import PhaseTimer, Samples, launch_time_s
 from tests.unit.worker.scripted import BESIDE_S, ScriptedProgram, make_sampler, take_samples
 
 
@@ -41,7 +41,7 @@ def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
 ) -> None:
     program = ScriptedProgram(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
     sampler = make_sampler(program)
-    sampler.begin(pace=PACE)
+    sampler.warm_up_and_calibrate(pace=PACE)
     assert program.calls == [*[1] * warm_up, 0, 12]
 
 
@@ -62,13 +62,13 @@ def test_chains_begin_as_long_as_in_the_launch_before(
 ) -> None:
     program = ScriptedProgram(lambda _: 2**-10, most=most)
     sampler = make_sampler(program)
-    sampler.begin(pace=replace(PACE, iterations=iterations, dispatch_s=0.0))
+    sampler.warm_up_and_calibrate(pace=replace(PACE, iterations=iterations, dispatch_s=0.0))
     assert program.runs == [1, *chains]
 
 
 def test_chains_have_whole_steps_at_any_pace() -> None:
     program = ScriptedProgram(lambda _: 2**-10, step=4)
-    make_sampler(program).begin(pace=replace(PACE, iterations=11, dispatch_s=0.0))
+    make_sampler(program).warm_up_and_calibrate(pace=replace(PACE, iterations=11, dispatch_s=0.0))
     assert program.runs == [4, 8, 12]
 
 
@@ -253,7 +253,7 @@ def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
 
 def test_time_in_an_inner_phase_does_not_count_for_the_outer_phase() -> None:
     # The clock is read as a phase begins and as it ends.
-    phases = Phases(iter([100.0, 101.0, 103.0, 119.0, 200.0, 232.0]).__next__)
+    phases = PhaseTimer(iter([100.0, 101.0, 103.0, 119.0, 200.0, 232.0]).__next__)
     with phases.enter("compiling"), phases.enter("sampling"):
         pass
     with pytest.raises(ZeroDivisionError), phases.enter("compiling"):
@@ -329,18 +329,18 @@ def test_sampling_ends_in_all_processes_at_once() -> None:
 def test_a_stalled_chain_is_timed_again_while_calibrating(stalls: range, calls: list[int]) -> None:
     # Turns: two to warm up, then the shortest chain.
     program = ScriptedProgram(lambda turn: 0.5 if turn in stalls else 2**-10)
-    make_sampler(program).begin()
+    make_sampler(program).warm_up_and_calibrate()
     assert program.calls == [1, 1, *[0, 1] * 2, *calls]
 
 
 def test_time_before_the_first_sample_does_not_count() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     sampler = make_sampler(program, budget_s=500.0)
-    sampler.begin()
+    sampler.warm_up_and_calibrate()
     program.clock_s += 1e6
-    assert not sampler.is_done
+    assert not sampler.has_enough_samples
     sampler.take_sample()
-    assert not sampler.is_done
+    assert not sampler.has_enough_samples
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
 def test_processes_that_share_gpus_are_hosts_of_their_own_with_equal_shares_of_memory(
     processes: int, gpus: int, seen: dict[str, str], visible: list[str]
 ) -> None:
-    variables = [sharing.variables_of(member, seen) for member in _members(processes, gpus)]
+    variables = [sharing.shared_gpu_variables(member, seen) for member in _members(processes, gpus)]
     assert [process["CUDA_VISIBLE_DEVICES"] for process in variables] == visible
     hosts = [process["NCCL_HOSTID"] for process in variables]
     assert hosts == [f"busbw-{index}" for index in range(processes)]
@@ -39,7 +39,7 @@ def test_processes_that_share_gpus_are_hosts_of_their_own_with_equal_shares_of_m
 @pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
 def test_the_user_s_own_memory_fraction_is_shared(name: str) -> None:
     (first, _) = _members(2, 1)
-    variables = sharing.variables_of(first, {name: ".9"})
+    variables = sharing.shared_gpu_variables(first, {name: ".9"})
     fractions = {key: text for key, text in variables.items() if "FRACTION" in key}
     assert fractions == {name: "0.450000"}
 
@@ -47,7 +47,7 @@ def test_the_user_s_own_memory_fraction_is_shared(name: str) -> None:
 def test_a_fraction_that_is_no_number_is_refused() -> None:
     (first, _) = _members(2, 1)
     with pytest.raises(MeasuringError, match=r"expected a number such as 0.75, got 'half'"):
-        sharing.variables_of(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
+        sharing.shared_gpu_variables(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
 
 
 def test_a_process_with_its_own_devices_keeps_its_environment(
@@ -55,7 +55,7 @@ def test_a_process_with_its_own_devices_keeps_its_environment(
 ) -> None:
     monkeypatch.delenv("NCCL_HOSTID", raising=False)
     (first, _) = _members(2, 0)
-    sharing.prepare(first)
+    sharing.set_gpu_variables(first)
     assert "NCCL_HOSTID" not in os.environ
 
 

@@ -1,4 +1,4 @@
-"""A simulated framework: a script has its devices and times, for tests and demonstrations."""
+"""A simulated framework for tests and demonstrations. A script has its devices and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ..base import Backend
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open the devices of the script."""
+    """Open the devices that the script describes, and return the back end.
+
+    `busbw.worker.backends.load` explains the parameters.
+    """
     from .backend import FakeBackend
 
     return FakeBackend(device, ranks, member)

@@ -1,7 +1,7 @@
-"""A back end without a framework, scripted by the environment variable BUSBW_FAKE.
+"""A back end without a framework, for tests and demonstrations.
 
-It is for tests and demonstrations. Only devices and times are simulated: processes, pipes,
-deadlines and memory are real. The variable holds JSON::
+A script in the environment variable BUSBW_FAKE describes its devices and times. Only these are
+simulated: processes, pipes, deadlines and memory are real. The variable holds JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
@@ -9,18 +9,23 @@ deadlines and memory are real. The variable holds JSON::
                {"dtype": "int32", "then": "wrong_result"}],
      "processes": {"1": {"latency_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
-- `processes` changes the script for processes of a group, by index.
-- `hosts` changes it on the host that the variable BUSBW_FAKE_HOST names.
-- `releases` changes it for releases of installed packages, by package.
-- `versions` are added to the versions of the probe, and `framework_path` is its path.
-- `injected_more` is how many times the requested time an injected delay takes.
+- `latency_s` and `gb_per_s` give the time of a collective, `dispatch_s` the cost of a call. On the
+  device's clock a collective takes `device_slower` times as long, and the recording lacks the last
+  `events_lost` collectives.
+- `cases` change cases. A line applies to the cases that have its `payload_bytes`, `dtype` and
+  `reduce_op`, in the rounds of its `passes`. The first line that applies is used. A case takes
+  `slower` times as long.
+- `processes` has changes of the script for processes of a group, by index.
+- `hosts` has changes of the script for hosts. The variable BUSBW_FAKE_HOST names the host.
+- `releases` has changes of the script by installed package and its release.
+- `versions` are added to the versions of the probe, and `framework_path` is the probe's path.
+- `injected_more` is the ratio of the time that an injected delay takes to the requested time.
 - `then` is an event of a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
   out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
   ``"probe": "hang"`` are events of the probe.
-
-The values in ``"extra": {"signature": "00000001 ring"}``, of all cases or of a single case, are
-those of extensions.
-A `program` of the user's is what the file ``hlo`` holds, its axes those of ``mesh``.
+- `extra`, of all cases or of a line in `cases`, has values of extensions by name, such as
+  ``{"signature": "00000001 ring"}``.
+- `hlo` is a file with the HLO of a user's program, and `mesh` has the axes of this program.
 """
 
 from __future__ import annotations
@@ -52,17 +57,18 @@ from ..base import (
     MeasuringError,
     MemoryNeed,
     Program,
+    ReachableDevices,
     Reader,
     TimedCollective,
-    World,
     single_process_gather,
 )
-from .exchange import Exchange
+from .exchange import FakeAllGather
 
-VARIABLE, HOST = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
+SCRIPT_VARIABLE, HOST_VARIABLE = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
-# Like the sums of a real program over four ranks.
+# As many iterations as a real sum over four ranks allows.
 _MOST_ITERATIONS = 126
+# The events of a script that raise a MeasuringError, with its kind and its message.
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
     "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
@@ -76,7 +82,12 @@ _RAISED = {
 
 
 class FakeBackend(Backend):
-    """Devices and times from the script. The clock moves only while a program runs."""
+    """A back end whose devices and times are in a script. Its clock moves only during calls.
+
+    `script` is the script as it applies to this process, which has the index `index` in its group.
+    `elapsed_s` is the time of the clock, and `call_s` the cost of a call. `instruction` is the name
+    of the collective of the prepared case in recordings.
+    """
 
     name = "fake"
 
@@ -87,7 +98,7 @@ class FakeBackend(Backend):
         self.index = member.index if member else 0
         self._is_shared = member is not None and member.shared_devices > 0
         self.script = _read_script(self.index)
-        self._exchange = Exchange(member) if member and member.count > 1 else None
+        self._gather_from_all = FakeAllGather(member) if member and member.count > 1 else None
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
@@ -97,15 +108,15 @@ class FakeBackend(Backend):
         self.versions = {"fake": "1"} | self.script.get("versions", {})
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        if self._exchange is None:
+        if self._gather_from_all is None:
             return single_process_gather(values)
-        return tuple(map(tuple, self._exchange(values)))
+        return tuple(map(tuple, self._gather_from_all(values)))
 
     def now_s(self) -> float:
         return self.elapsed_s
 
     def probe(self) -> Probe:
-        happen(self.script.get("probe", ""))
+        cause_event(self.script.get("probe", ""))
         device = Device(self.script.get("device", "cpu"))
         is_virtual = device is Device.CPU
         program, _, allocator = self.script.get("protocol", "fake").partition("/")
@@ -118,7 +129,7 @@ class FakeBackend(Backend):
             allocator=allocator,
             strategies={"default": "fake", "fake": "fake"},
             clocks=tuple(Clock(name) for name in self.script.get("clocks", ["host"])),
-            cores=host.cores() if is_virtual else None,
+            cores=host.usable_cores() if is_virtual else None,
             hosts=self._hosts,
             processes=self._processes,
             shared=self._is_shared,
@@ -130,13 +141,13 @@ class FakeBackend(Backend):
             devices=(devices,) if is_reached else (),
             missing={} if self._device is None else {self._device.value: "not in the script"},
             versions=self.versions,
-            flags=process.flags(),
-            hosts=(host.name(),),
+            flags=process.recorded_variables(),
+            hosts=(host.host_name(),),
         )
 
-    def world(self) -> World:
+    def reachable_devices(self) -> ReachableDevices:
         world: dict[str, Any] = self.script.get("world", {})
-        return World(
+        return ReachableDevices(
             device_kind=(self.script | world).get("device_kind", "Fake CPU"),
             ranks=world.get("ranks", self._device_count),
             processes=self._processes,
@@ -144,7 +155,7 @@ class FakeBackend(Backend):
 
     @property
     def _device_count(self) -> int:
-        """One for each process that shares a device, else those of the script."""
+        """The number of devices in the script, or of processes if processes share a device."""
         if self._is_shared:
             return self._processes
         return int(self.script.get("ranks", self._ranks or VIRTUAL_RANKS))
@@ -152,19 +163,19 @@ class FakeBackend(Backend):
     def memory_need(self, case: Case) -> MemoryNeed | None:
         if Device(self.script.get("device", "cpu")) is not Device.CPU:
             return None
-        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, is_taken=False)
+        return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, is_real=False)
 
     @contextlib.contextmanager
-    def prepare(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
-        line = self.line(case)
-        happen(line.get("then", ""))
+    def prepare_program(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
+        line = self.script_line(case)
+        cause_event(line.get("then", ""))
         latency_s = float(self.script.get("latency_s", 1e-5))
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
         collective_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
         if injection is not None and injection.extra is Extra.DELAY:
             injected_s = injection.delay_s(collective_s)
-        # A real delay is not exactly the requested one, either.
+        # A real delay is not exactly the requested delay, either.
         injected_s *= float(self.script.get("injected_more", 1.0))
         self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
         program = FakeProgram(self, case, collective_s, injected_s)
@@ -172,14 +183,15 @@ class FakeBackend(Backend):
         yield program
 
     @contextlib.contextmanager
-    def record(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[Reader]:
         self._recorded_s = []
-        yield self._recorded
+        yield self._read_recording
 
-    def _recorded(self, timed: Mapping[str, str]) -> list[TimedCollective]:
+    def _read_recording(self, timed: Mapping[str, str]) -> list[TimedCollective]:
+        """Return the recorded collectives of each rank of this process, without the lost events."""
         slower = float(self.script.get("device_slower", 1.0))
         events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
-        local_ranks = self.world().ranks // self._processes
+        local_ranks = self.reachable_devices().ranks // self._processes
         first = local_ranks * self.index
         return [
             TimedCollective(
@@ -189,17 +201,19 @@ class FakeBackend(Backend):
             for index, (begun_s, collective_s) in enumerate(events)
         ]
 
-    def spend(self, call_s: float, collectives_s: Sequence[float]) -> None:
-        """Move the clock by a call and its collectives."""
+    def advance_clock(self, call_s: float, collectives_s: Sequence[float]) -> None:
+        """Move the clock by the time of a call and its collectives, and record the collectives."""
         self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
-    def line(self, case: Case) -> dict[str, Any]:
-        """Return the line of the script for a case in this launch; empty for none."""
-        number = launch_number()
+    def script_line(self, case: Case) -> dict[str, Any]:
+        """Return the line of the script for a case in this launch; empty if no line applies."""
+        number = launch_round()
         for line in self.script.get("cases", []):
-            sizes = line.get("payload_bytes", case.payload_bytes)
-            is_case = sizes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
+            payload_bytes = line.get("payload_bytes", case.payload_bytes)
+            is_case = (
+                payload_bytes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
+            )
             is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op
             if is_case and number in line.get("passes", [number]):
                 return dict(line)
@@ -207,13 +221,16 @@ class FakeBackend(Backend):
 
 
 class FakeProgram(Program):
-    """Moves the clock of its back end, each time a little more, so that samples differ.
+    """A program without values: a call only moves the clock of its back end.
 
-    The first chain of another length begins again, so that samples do not depend on the warm-up.
+    The times of successive calls differ a little, so that samples differ. They begin again after a
+    call of another length, so that samples do not depend on the warm-up.
+
+    `collective_s` is the time of a collective, and `injected_s` the delay that is added to it.
     """
 
     compile_s = 0.001
-    step = 1
+    iterations_per_turn = 1
     first_calls: Mapping[str, object] = MappingProxyType({})
 
     def __init__(
@@ -221,42 +238,45 @@ class FakeProgram(Program):
     ) -> None:
         self._backend, self._case = backend, case
         self._collective_s, self._injected_s = collective_s, injected_s
-        self._turn = self._length = 0
-        self.most_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
-        self.timed = {backend.instruction: backend.instruction}
+        self._repetition = self._length = 0
+        self.max_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
+        self.timed_instructions = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
-    def initialize(self, first_call: str = "") -> None:
-        """Do nothing: there are no values."""
+    def initialize_values(self, first_call: str = "") -> None:
+        """Do nothing, because the program has no values."""
 
     def run(self, iterations: int) -> None:
         if iterations:
-            self._turn = self._turn + 1 if iterations == self._length else 0
+            self._repetition = self._repetition + 1 if iterations == self._length else 0
             self._length = iterations
         collective_s = self._collective_s + (self._injected_s if self.is_injecting else 0.0)
-        collective_s *= 1 + 0.01 * (self._turn * 7 % 4)
-        self._backend.spend(self._backend.call_s, [collective_s] * iterations)
+        collective_s *= 1 + 0.01 * (self._repetition * 7 % 4)
+        self._backend.advance_clock(self._backend.call_s, [collective_s] * iterations)
 
-    def check(self, iterations: int) -> int:
+    def check_result(self, iterations: int) -> int:
         return self._case.ranks
 
-    def read_first_call(self, name: str, iterations: int, all_gather: AllGather) -> object:
+    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         return self.first_calls[name]
 
 
-def launch_number() -> int:
-    """Return the pass of this launch, from the worker's command line; 0 for none."""
+def launch_round() -> int:
+    """Return the number of the round of this launch, from the worker's command line.
+
+    It is 0 for a launch that belongs to no round.
+    """
     prefix = "--launch="
     text = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
     return LaunchId.parse(text).round_number
 
 
 def _read_script(index: int) -> dict[str, Any]:
-    """Return the script for this host, these releases and process `index` of its group."""
-    script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
-    changes = script.get("hosts", {}).get(os.environ.get(HOST, ""), {})
+    """Return the script with its changes for this host, its packages, and process `index`."""
+    script: dict[str, Any] = json.loads(os.environ.get(SCRIPT_VARIABLE, "{}"))
+    changes = script.get("hosts", {}).get(os.environ.get(HOST_VARIABLE, ""), {})
     for package, releases in script.get("releases", {}).items():
-        # Importing this takes a fifth of the start of a worker that plays another script.
+        # Only this needs the import, which takes a fifth of the time to start a worker.
         from importlib.metadata import version
 
         changes |= releases.get(version(package), {})
@@ -273,12 +293,15 @@ _EVENTS: Mapping[str, Callable[[], object]] = {
 }
 
 
-def happen(event: str) -> None:
-    """Let an event of the script happen; "" is none."""
+def cause_event(event: str) -> None:
+    """Do what an event of the script says, such as "kill"; nothing for an empty text.
+
+    Raises the MeasuringError of the event, or ValueError for an unknown event.
+    """
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:
         print(f"the script says {event}", file=sys.stderr, flush=True)
         if event not in _EVENTS:
-            raise ValueError(f"{VARIABLE}: no event {event!r}")
+            raise ValueError(f"{SCRIPT_VARIABLE}: no event {event!r}")
         _EVENTS[event]()

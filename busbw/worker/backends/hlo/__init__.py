@@ -1,1 +1,1 @@
-"""Proof from optimized HLO, the text of a program that XLA compiled."""
+"""Reading optimized HLO, the text of a program that XLA compiled, and proofs from this text."""

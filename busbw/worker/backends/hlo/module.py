@@ -1,10 +1,12 @@
-"""A reader of optimized HLO: computations, their instructions, calls, and published algorithms.
+"""Reads optimized HLO: computations, their instructions and calls, and published algorithms.
 
-Text in, values out; standard library only. `proof` decides whether a program is the expected one.
+Optimized HLO is the text of a program that XLA compiled. It consists of computations, which consist
+of instructions, one a line. The module `proof` decides whether a program is the expected program.
 
-An algorithm is read where a compiler publishes it, never guessed. libtpu publishes its choice as
-JSON in a collective's ``backend_config``; fields that it leaves out stay unknown. XLA for GPUs
-writes all fields there: a field at its default says nothing, whichever library does the work.
+The algorithm of a collective is read where the compiler publishes it, and never guessed. libtpu
+publishes its choice as JSON in the collective's ``backend_config``. Fields that libtpu leaves out
+stay unknown. XLA for GPUs writes all fields there, and a field with its default value does not say
+which library does the work.
 """
 
 from __future__ import annotations
@@ -36,18 +38,20 @@ _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-# Comments and shapes, which XLA may print before the names of operands.
+# The comments and shapes that XLA may print before the names of operands.
 _NOT_OPERANDS = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
 _OPERANDS_END = re.compile(r"\)(?:, [\w-]+=|$)")
 
-# An array's layout, with the number of its memory behind an S where it is not the main one.
+# An array's layout. If the array is not in the main memory, an S and a number name its memory.
 _MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
 
 _CONFIG = "backend_config="
 _COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
+# Fields of libtpu's JSON whose values are reported unchanged.
 _PLAIN = ("emitter", "strategy")
 
-# The fields of a GPU's collective: the field, its name in results, and the prefix of its values.
+# Fields of a GPU's collective: the name of the field, its name in results, and the prefix that is
+# removed from its values.
 _GPU_CONFIG = "collective_backend_config"
 _GPU_FIELDS = (
     ("kernel_strategy", "strategy", "KERNEL_STRATEGY_"),
@@ -59,7 +63,11 @@ _DEFAULTS = ("", "DEFAULT", "MODE_INVALID")
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line: its opcode, the shape of its result, and the line itself."""
+    """An instruction of HLO, which is a line of its text.
+
+    `op` is the operation, such as ``all-reduce``. `shape` is the shape of the result, such as
+    ``f32[1024]{0}``. `text` is the whole line.
+    """
 
     op: str
     shape: str
@@ -67,25 +75,26 @@ class Instruction:
 
     @functools.cached_property
     def name(self) -> str:
-        """The name as operands have it, without a percent sign."""
+        """The name of the instruction, without a percent sign."""
         return self.text.removeprefix("ROOT ").partition(" = ")[0].lstrip("%")
 
     @property
     def is_root(self) -> bool:
+        """Whether the result of the instruction is the result of its computation."""
         return self.text.startswith("ROOT ")
 
     @functools.cached_property
     def operands(self) -> tuple[str, ...]:
-        """The names of the operands, before which XLA may print their shapes."""
+        """The names of the operands, without their shapes."""
         arguments = self.text.partition(f" {self.op}(")[2]
         arguments = _OPERANDS_END.split(arguments, maxsplit=1)[0]
         return tuple(_NAME.findall(_NOT_OPERANDS.sub("", arguments)))
 
     @functools.cached_property
     def array_bytes(self) -> tuple[int, ...]:
-        """The bytes of each array of the result.
+        """The size in bytes of each array of the result.
 
-        Scalars count as nothing: they are counters. A name without bits is of one byte: ``pred``.
+        Scalars are left out, because they are counters. An element of the type ``pred`` is a byte.
         """
         return tuple(
             math.prod(map(int, extents.split(","))) * int(bits or 8) // 8
@@ -95,16 +104,20 @@ class Instruction:
 
     @property
     def collective(self) -> str:
-        """The kind of the collective that the instruction is or starts, empty for none."""
+        """The kind of the collective that the instruction runs or starts, such as ``all-reduce``.
+
+        Empty for an instruction that is no collective.
+        """
         kind = self.op.removesuffix("-start")
         return kind if kind in COLLECTIVES else ""
 
     @property
     def result_bytes(self) -> int:
-        """The bytes of the result; of a start those of the second array.
+        """The size in bytes of the collective's result, of all its arrays together.
 
-        A tuple's other arrays belong to the result, as in an all-to-all. Since jaxlib 0.11 an
-        all-reduce's start has its operands in its shape, too.
+        The shape of an instruction that starts a collective has the operand first, so only the
+        second array counts. The start of an all-reduce is different: all arrays of its shape are
+        results or, since jaxlib 0.11, the second half of the arrays.
         """
         if self.op == "all-reduce-start" and self.shape.startswith("(("):
             return sum(self.array_bytes[len(self.array_bytes) // 2 :])
@@ -114,66 +127,83 @@ class Instruction:
 
     @property
     def moves_between_memories(self) -> bool:
+        """Whether the instruction starts a copy from a memory of the device to another memory."""
         memories = _MEMORY.findall(self.text.partition("copy-start(")[0])
         return self.op == "copy-start" and len(set(memories[:2])) > 1
 
     @property
     def is_waited_for_at_once(self) -> bool:
-        """Whether nothing is between the start of a GPU's collective and its end."""
-        return _object(_config_of(self.text), _GPU_CONFIG).get("is_sync") is True
+        """Whether a GPU waits for the collective directly after starting it.
+
+        Then no other instruction runs at the same time.
+        """
+        return _inner_object(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
 
     @functools.cached_property
-    def unquoted(self) -> str:
-        """The line without names of the user, which may read ``body=mlp`` as an attribute does."""
-        return unquoted(self.text)
+    def unquoted_text(self) -> str:
+        """The line without its quoted parts.
+
+        Quoted parts hold names of the user, which may look like attributes, such as ``body=mlp``.
+        """
+        return remove_quoted_parts(self.text)
 
     @property
-    def called(self) -> tuple[str, ...]:
-        """The computations that always run as a part of the instruction: no branch and no loop."""
+    def called_computations(self) -> tuple[str, ...]:
+        """The names of the computations that this instruction always runs.
+
+        Empty for conditionals and loops, whose computations may not run.
+        """
         if self.op in ("conditional", "while"):
             return ()
-        called = _CALLED.findall(self.unquoted)
+        called = _CALLED.findall(self.unquoted_text)
         return tuple(name for text in called for name in _NAME.findall(text))
 
 
 @dataclass(frozen=True)
 class Module:
-    """The computations of a program by name, and which of them is the entry."""
+    """A program in HLO.
+
+    `computations` has the instructions of each computation, by its name. `entry` is the name of the
+    computation with which the program begins, empty if the text names none.
+    """
 
     computations: Mapping[str, tuple[Instruction, ...]]
     entry: str
 
     def loop_bodies(self) -> tuple[str, ...]:
-        loops = [line for line in self.reached(self.entry) if line.op == "while"]
+        """Return the names of the bodies of the program's loops, except loops inside loops."""
+        loops = [line for line in self.reachable_instructions(self.entry) if line.op == "while"]
         return tuple(name for loop in loops for name in _BODY.findall(loop.text))
 
-    def reached(self, name: str, *, fused: bool = True) -> tuple[Instruction, ...]:
-        """Return the instructions that a run of a computation runs, each once.
+    def reachable_instructions(self, name: str, *, fused: bool = True) -> tuple[Instruction, ...]:
+        """Return the instructions that always run in the computation `name`.
 
-        A fusion writes its result and nothing of what its parts would by themselves.
+        These are its own instructions, and instructions of the computations that they call. With
+        `fused` they include the parts of fusions. A part of a fusion writes nothing to memory.
         """
         lines: list[Instruction] = []
         for line in self.computations.get(name, ()):
             lines.append(line)
-            for called in line.called if fused or line.op != "fusion" else ():
-                lines += self.reached(called, fused=fused)
+            for called in line.called_computations if fused or line.op != "fusion" else ():
+                lines += self.reachable_instructions(called, fused=fused)
         return tuple(lines)
 
     def collectives(self) -> tuple[Instruction, ...]:
+        """Return the collectives in all computations, whether the computations run or not."""
         lines = (line for lines in self.computations.values() for line in lines)
         return tuple(line for line in lines if line.collective)
 
 
-def unquoted(text: str) -> str:
-    """Return a text without its quoted parts, which name files and other things of the user."""
+def remove_quoted_parts(text: str) -> str:
+    """Return `text` without its quoted parts, such as names of files and names by the user."""
     return _QUOTED.sub("", text)
 
 
-def read(text: str) -> Module:
-    """Read the computations of a program; a text that is no HLO has none."""
+def read_module(text: str) -> Module:
+    """Return the program that `text` describes in HLO, without computations if it is no HLO."""
     computations: dict[str, list[Instruction]] = {}
     name, entry = "", ""
-    # Names of the user may have other characters that end lines.
+    # Not `splitlines`: names of the user may contain its other line separators.
     for line in text.split("\n"):
         head = _HEAD.match(line) if line and not line[0].isspace() else None
         if head is not None:
@@ -188,20 +218,22 @@ def read(text: str) -> Module:
     return Module({name: tuple(lines) for name, lines in computations.items()}, entry)
 
 
-def algorithm_of(collectives: Sequence[Instruction]) -> dict[str, str]:
-    """Return what a compiler published of the algorithm, by name; empty for nothing.
+def published_algorithm(collectives: Sequence[Instruction]) -> dict[str, str]:
+    """Return what the compiler published about the algorithm of `collectives`, by name.
 
-    The values of several collectives that differ are joined by a plus sign.
+    An example is ``{"colors": "2"}``. The result is empty if the compiler published nothing. Values
+    of several collectives are joined by a plus sign if they differ.
     """
     published: dict[str, list[str]] = {}
     for line in collectives:
-        for name, value in _published(_config_of(line.text)):
+        for name, value in _published_values(_backend_config(line.text)):
             if value not in published.setdefault(name, []):
                 published[name].append(value)
     return {name: "+".join(values) for name, values in sorted(published.items())}
 
 
-def _config_of(line: str) -> Mapping[str, Any]:
+def _backend_config(line: str) -> Mapping[str, Any]:
+    """Return the JSON object after ``backend_config=`` in a line, empty if there is none."""
     text = line.partition(_CONFIG)[2]
     if text.startswith("{"):
         with contextlib.suppress(json.JSONDecodeError, RecursionError):
@@ -209,29 +241,31 @@ def _config_of(line: str) -> Mapping[str, Any]:
     return {}
 
 
-def _object(value: Any, name: str) -> Mapping[str, Any]:
-    """Return the object `name` of a JSON value; empty if there is none."""
+def _inner_object(value: Any, name: str) -> Mapping[str, Any]:
+    """Return the object `name` inside a JSON value, empty if there is no such object."""
     inner = value.get(name) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
-def _published(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    algorithm = _object(config, "collective_algorithm_config")
+def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each published property of an algorithm in a config."""
+    algorithm = _inner_object(config, "collective_algorithm_config")
     yield from ((name, str(algorithm[name])) for name in _PLAIN if algorithm.get(name))
     yield from _COUNTS.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
-    yield from _rings(_object(config, "collective_offload_config"))
-    gpu_config = _object(config, _GPU_CONFIG)
-    for field, name, begin in _GPU_FIELDS:
-        value = str(gpu_config.get(field, "")).removeprefix(begin)
+    yield from _published_rings(_inner_object(config, "collective_offload_config"))
+    gpu_config = _inner_object(config, _GPU_CONFIG)
+    for field, name, prefix in _GPU_FIELDS:
+        value = str(gpu_config.get(field, "")).removeprefix(prefix)
         if value not in _DEFAULTS:
             yield name, value
 
 
-def _rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _published_rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the number of colors, the number of phases and the rings of offloaded collectives."""
     for choice in offload.values():
-        colors = _object(choice, "ici_strategy_config").get("color_strategies")
+        colors = _inner_object(choice, "ici_strategy_config").get("color_strategies")
         if isinstance(colors, list):
             yield "colors", str(len(colors))
             values = [color.get("phase_rings") for color in colors if isinstance(color, dict)]

@@ -1,7 +1,8 @@
-"""Prove from the text of a compiled program that it is the collective of a case.
+"""Proves from the optimized HLO of a program that the program is the collective of a case.
 
-Each iteration of the loop holds exactly the expected collectives, of the payload's bytes and over
-the expected ranks. No collective is anywhere else, and nothing else reads or writes the payload.
+Each turn of the program's loop must contain exactly the expected collectives, with the size of the
+payload and over the expected ranks. There must be no other collective in the program. Unless copies
+are allowed, no other instruction in the loop may write a part of the payload.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from busbw.model.words import Clock, Device, FailureKind, Placement
 
 from ..base import MeasuringError, not_a_collective
 from .module import COLLECTIVES as KINDS
-from .module import Instruction, Module, algorithm_of, read
+from .module import Instruction, Module, published_algorithm, read_module
 
-# How many characters of an instruction a message shows, and how many of a part of it.
+# The number of characters that a message shows of an instruction, and of its result or its groups.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
 _ELEMENT = re.compile(r"([a-z]+\d+)\[")
 
-# Operations that begin a computation whose result is waited for later.
+# Operations that start a computation, for whose result the program waits later.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
-# Operations that write nothing themselves. The computations that they call are examined.
+# Operations that do not write to memory themselves. The computations that they call are examined.
 _WRITES_NOTHING = {
     "parameter",
     "tuple",
@@ -45,17 +46,18 @@ _WRITES_NOTHING = {
 
 @dataclass(frozen=True)
 class ExpectedLoop:
-    """What an iteration of the program's loop must hold.
+    """What the loop of a case's program must contain.
 
-    `strict`: there must be no other copy of the payload. `copied_first`: a copy of the input may
-    belong to the collective. `may_widen`: the compiler may compute in float32 instead, and then
-    there is no time of the case.
+    `collectives_per_turn` is the number of collectives in a turn of the loop. `forbids_copies`: the
+    loop must not copy the payload. `may_copy_input`: a copy of a collective's input is allowed
+    nevertheless. `may_widen`: the compiler may compute in float32 instead of the case's dtype. Then
+    the case fails with OTHER_DTYPE, not with NOT_A_COLLECTIVE.
     """
 
     case: Case
-    per_round: int
-    strict: bool
-    copied_first: bool = False
+    collectives_per_turn: int
+    forbids_copies: bool
+    may_copy_input: bool = False
     may_widen: bool = False
 
     @property
@@ -65,41 +67,51 @@ class ExpectedLoop:
 
     @property
     def result_bytes(self) -> int:
-        """The bytes of a collective's result on one rank."""
+        """The size in bytes of a collective's result on a rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
     def block_bytes(self) -> int:
-        """The bytes of the smallest part of the payload."""
+        """The size in bytes of a block, the smallest part of the payload that a rank sends."""
         return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
 
     @property
     def pairs(self) -> set[tuple[int, ...]]:
-        """The (source, target) ranks of a collective that sends to single ranks, else none."""
+        """The (source, target) ranks if the collective sends to single ranks, such as permute.
+
+        Empty for other collectives.
+        """
         positions = self.collective.pairs(self.case.group_size)
         return {(group[a], group[b]) for group in self.case.groups for a, b in positions}
 
     @property
-    def text(self) -> str:
-        """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``."""
-        where = "" if self.case.clock is Clock.DISPATCH else " in each round of the loop"
+    def description(self) -> str:
+        """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``, for messages."""
+        where = "" if self.case.clock is Clock.DISPATCH else " in each turn of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
         return (
-            f"{self.per_round} {self.collective.hlo} of {size} "
+            f"{self.collectives_per_turn} {self.collective.hlo} of {size} "
             f"over {self.case.group_size} ranks{where}"
         )
 
 
-def expect(
-    case: Case, per_round: int, *, device: Device, has_injection: bool = False
+def expected_loop(
+    case: Case, collectives_per_turn: int, *, device: Device, has_injection: bool = False
 ) -> ExpectedLoop:
-    """Return what the program of a case must hold.
+    """Return what the loop of a case's program must contain.
 
-    Copies of the payload are allowed beside injected work, and in a single call: its time has them
-    as users have them.
+    Copies of the payload are allowed in a program with injected work. They are also allowed if a
+    sample is a single call, because a user's call has these copies, too.
+
+    Args:
+        case: the case.
+        collectives_per_turn: the number of collectives in a turn of the loop.
+        device: the class of device.
+        has_injection: whether the program does injected work.
+
     """
     collective = COLLECTIVES[case.collective]
-    strict = (
+    forbids_copies = (
         collective.copy_free
         and not has_injection
         and case.clock is not Clock.DISPATCH
@@ -107,9 +119,9 @@ def expect(
     )
     return ExpectedLoop(
         case=case,
-        per_round=per_round,
-        strict=strict,
-        copied_first=device is Device.GPU
+        collectives_per_turn=collectives_per_turn,
+        forbids_copies=forbids_copies,
+        may_copy_input=device is Device.GPU
         and collective.in_place_on_gpus
         and case.placement == Placement.OUT_OF_PLACE.value,
         may_widen=device is Device.CPU,
@@ -118,49 +130,54 @@ def expect(
 
 @dataclass(frozen=True)
 class ProvedLoop:
-    """What an iteration of a proved program's loop holds.
+    """What the loop of a proved program contains.
 
-    `around` are instructions other than `collectives` that write a part of the payload, and
-    `around_loop` those of a call, outside of the loop. `starts`: the collective is started, and
-    waited for later.
+    `collectives` are the collectives in a turn of the loop. `payload_writers` are the other
+    instructions in the loop that write an array as large as a block of the payload.
+    `payload_writers_per_call` are such instructions outside of the loop, which run once in a call.
+    `is_asynchronous`: the program starts a collective, and waits for its result later.
     """
 
     collectives: tuple[Instruction, ...]
-    around: tuple[Instruction, ...]
-    around_loop: tuple[Instruction, ...]
-    starts: bool = False
+    payload_writers: tuple[Instruction, ...]
+    payload_writers_per_call: tuple[Instruction, ...]
+    is_asynchronous: bool = False
 
 
 def prove(text: str, expected: ExpectedLoop) -> Proof:
-    """Return what a program holds. Raises MeasuringError as `prove_loop` does."""
+    """Prove a program, and return the Proof. The parameters and errors are as in `prove_loop`."""
     loop = prove_loop(text, expected)
     return Proof(
         collectives=dict(Counter(instruction.collective for instruction in loop.collectives)),
-        payload_copies=len(loop.around),
-        copies_per_call=len(loop.around_loop),
+        payload_copies=len(loop.payload_writers),
+        copies_per_call=len(loop.payload_writers_per_call),
         algorithm=expected.case.strategy,
-        chosen=algorithm_of(loop.collectives),
+        chosen=published_algorithm(loop.collectives),
         array_bytes=expected.result_bytes,
         groups=expected.case.groups,
     )
 
 
 def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
-    """Return the instructions of a program's loop.
+    """Prove a program, and return what its loop contains.
+
+    Args:
+        text: the optimized HLO of the program.
+        expected: what the loop must contain.
 
     Raises:
-        MeasuringError: NOT_A_COLLECTIVE with the text of the wrong instruction, and OTHER_DTYPE if
-            the only difference is that each collective is of as many elements of float32.
+        MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if the
+            only difference is that each collective has elements of float32 instead.
 
     """
-    module = read(text)
+    module = read_module(text)
     is_looped = expected.case.clock is not Clock.DISPATCH
     bodies = module.loop_bodies() if is_looped else (module.entry,)
-    reached = [instruction for name in bodies for instruction in module.reached(name)]
-    collectives = [instruction for instruction in reached if instruction.collective]
-    _check_number(module, collectives, expected)
+    instructions = [line for name in bodies for line in module.reachable_instructions(name)]
+    collectives = [instruction for instruction in instructions if instruction.collective]
+    _check_collective_count(module, collectives, expected)
     is_widened = expected.may_widen and all(
-        _is_widened(instruction, expected) for instruction in collectives
+        _is_widened_to_float32(instruction, expected) for instruction in collectives
     )
     for instruction in collectives:
         _check_collective(instruction, expected, is_widened=is_widened)
@@ -168,47 +185,58 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
         kind = f"{expected.case.dtype} {expected.collective.hlo}"
         message = f"XLA's CPU compiler computes this {kind} in float32"
         raise MeasuringError(FailureKind.OTHER_DTYPE, message)
-    around = [instruction for name in bodies for instruction in _writers(module, name, expected)]
-    # A TPU may hold a small payload in its own memory while the collective runs.
+    writers = [writer for name in bodies for writer in _payload_writers(module, name, expected)]
+    # A TPU may move a small payload to another of its memories while the collective runs.
     copies = [
         instruction
-        for instruction in around
+        for instruction in writers
         if not instruction.moves_between_memories
-        and not (expected.copied_first and _is_copied_for(instruction, collectives))
+        and not (expected.may_copy_input and _copies_input_of(instruction, collectives))
     ]
-    if copies and expected.strict:
+    if copies and expected.forbids_copies:
         raise not_a_collective(f"the payload is copied between collectives: {_excerpt(copies[0])}")
     return ProvedLoop(
         collectives=tuple(collectives),
-        around=tuple(around),
-        around_loop=tuple(_writers(module, module.entry, expected)) if is_looped else (),
-        starts=any(
+        payload_writers=tuple(writers),
+        payload_writers_per_call=(
+            tuple(_payload_writers(module, module.entry, expected)) if is_looped else ()
+        ),
+        is_asynchronous=any(
             instruction.op in _STARTS and not instruction.is_waited_for_at_once
-            for instruction in reached
+            for instruction in instructions
         ),
     )
 
 
-def _check_number(module: Module, collectives: list[Instruction], expected: ExpectedLoop) -> None:
+def _check_collective_count(
+    module: Module, collectives: list[Instruction], expected: ExpectedLoop
+) -> None:
+    """Raise MeasuringError for a wrong number of collectives, in the loop or in the whole program.
+
+    `collectives` are the collectives in the loop.
+    """
     everywhere = module.collectives()
     right = [
         instruction
         for instruction in collectives
         if instruction.collective == expected.collective.hlo
     ]
-    if len(right) == len(collectives) == len(everywhere) == expected.per_round:
+    if len(right) == len(collectives) == len(everywhere) == expected.collectives_per_turn:
         return
-    odd = next((instruction for instruction in everywhere if instruction not in right), None)
+    unexpected = next((instruction for instruction in everywhere if instruction not in right), None)
     kinds = dict(Counter(instruction.collective for instruction in everywhere))
     counts = f"{kinds or 'none'}, {len(right)} of them there"
-    example = f", such as {_excerpt(odd)}" if odd is not None else ""
-    raise not_a_collective(f"expected {expected.text}, XLA compiled {counts}{example}")
+    example = f", such as {_excerpt(unexpected)}" if unexpected is not None else ""
+    raise not_a_collective(f"expected {expected.description}, XLA compiled {counts}{example}")
 
 
-def _is_widened(instruction: Instruction, expected: ExpectedLoop) -> bool:
-    """Return whether a collective has as many elements of float32 as the case has narrower ones."""
+def _is_widened_to_float32(instruction: Instruction, expected: ExpectedLoop) -> bool:
+    """Return whether a collective has elements of float32 in place of the case's narrower dtype.
+
+    The number of elements must be the expected number.
+    """
     narrow, wide = DTYPES[expected.case.dtype].size_bytes, DTYPES["float32"].size_bytes
-    is_float32 = set(_ELEMENT.findall(_result(instruction))) == {"f32"}
+    is_float32 = set(_ELEMENT.findall(_result_name_and_shape(instruction))) == {"f32"}
     has_count = instruction.result_bytes * narrow == expected.result_bytes * wide
     return narrow < wide and is_float32 and has_count
 
@@ -216,9 +244,15 @@ def _is_widened(instruction: Instruction, expected: ExpectedLoop) -> bool:
 def _check_collective(
     instruction: Instruction, expected: ExpectedLoop, *, is_widened: bool
 ) -> None:
+    """Raise MeasuringError if a collective has a wrong size, or is over wrong ranks.
+
+    `is_widened`: the size may differ, because all collectives are of float32.
+    """
     case = expected.case
     if instruction.result_bytes != expected.result_bytes and not is_widened:
-        raise not_a_collective(f"expected {expected.text}, XLA compiled {_excerpt(instruction)}")
+        raise not_a_collective(
+            f"expected {expected.description}, XLA compiled {_excerpt(instruction)}"
+        )
     if expected.pairs:
         is_right = set(pairs_of(instruction.text) or ()) == expected.pairs
     else:
@@ -227,35 +261,39 @@ def _check_collective(
     if not is_right:
         braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.groups)
         raise not_a_collective(
-            f"expected {expected.text} in groups {braced[:_PART_CHARACTERS]}, "
+            f"expected {expected.description} in groups {braced[:_PART_CHARACTERS]}, "
             f"XLA compiled {_excerpt(instruction)}"
         )
 
 
-def _result(instruction: Instruction) -> str:
-    """Return the name and the shape of an instruction's result."""
+def _result_name_and_shape(instruction: Instruction) -> str:
+    """Return the beginning of an instruction's line: its name and the shape of its result."""
     return instruction.text.partition(f" {instruction.op}(")[0]
 
 
 def _excerpt(instruction: Instruction) -> str:
-    result = _result(instruction)[:_PART_CHARACTERS]
+    """Return an instruction, shortened for a message: its result and operation, and its line."""
+    result = _result_name_and_shape(instruction)[:_PART_CHARACTERS]
     return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
 
 
-def _writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruction]:
-    """Return the instructions, but collectives, that write an array as large as a block."""
+def _payload_writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruction]:
+    """Return the instructions of a computation that write an array as large as a block.
+
+    Collectives are left out. The block is a block of the payload that is expected.
+    """
     return [
         instruction
-        for instruction in module.reached(name, fused=False)
+        for instruction in module.reachable_instructions(name, fused=False)
         if not instruction.collective
         and instruction.op not in _WRITES_NOTHING
-        and not (instruction.op in _WRAPPERS and instruction.called)
+        and not (instruction.op in _WRAPPERS and instruction.called_computations)
         and not instruction.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in instruction.text
         and max(instruction.array_bytes, default=0) >= expected.block_bytes
     ]
 
 
-def _is_copied_for(copy: Instruction, collectives: list[Instruction]) -> bool:
-    """Return whether an instruction copies the input of a collective."""
+def _copies_input_of(copy: Instruction, collectives: list[Instruction]) -> bool:
+    """Return whether the instruction `copy` copies the input of one of `collectives`."""
     return copy.op == "copy" and any(line.operands == (copy.name,) for line in collectives)

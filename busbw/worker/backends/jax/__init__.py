@@ -1,4 +1,4 @@
-"""JAX, imported only here, after its version was found to be new enough."""
+"""The back end of JAX. Its modules are imported only after JAX's version was checked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from ..base import Backend
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open the devices. Raises MeasuringError UNAVAILABLE if JAX is too old."""
+    """Open JAX's devices, and return the back end.
+
+    `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
+    JAX is too old, or if this process cannot join its group.
+    """
     from . import versions
 
-    versions.check()
+    versions.check_framework_version()
     from .backend import JaxBackend
 
     return JaxBackend(device, ranks, member)

@@ -1,6 +1,6 @@
-"""JAX's devices, meshes over them, and the recordings of its profiler.
+"""The back end of JAX: its devices, meshes over these devices, and recordings of its profiler.
 
-The functions take devices that are attached, and devices that are only described.
+The functions also accept devices that are not attached, for which programs are only compiled.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
 from ..base import Reader, unavailable
-from ..framework import FrameworkBackend, clocks, package_versions
+from ..framework import FrameworkBackend, package_versions, usable_clocks
 from . import collective, versions
 from .collective import EVERYWHERE
-from .injection import calibrate, delay_of
+from .injection import calibrate_delay, requested_delay
 from .program import JaxProgram
 
+# The name of this back end's programs in protocols. It changes if the programs change.
 PROGRAM = "chain2"
+# How the programs use buffers, also in protocols.
 _BUFFERS = {
     Device.CPU: "two-buffers",
     Device.GPU: "one-buffer-by-two",
@@ -42,10 +44,10 @@ _BUFFERS = {
 
 
 class JaxBackend(FrameworkBackend):
-    """The collectives of `jax.lax` over every device of one class, in one process or several."""
+    """Measures the collectives of `jax.lax` on all devices of a class, in one or more processes."""
 
     name = "jax"
-    missing_errors = (RuntimeError,)
+    missing_device_errors = (RuntimeError,)
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
@@ -55,73 +57,73 @@ class JaxBackend(FrameworkBackend):
         jax.config.update("jax_num_cpu_devices", local_ranks)
         if member is not None:
             sharing.check_gpu_count(member, device, local_ranks if ranks else None)
-            versions.join(member, local_ranks if ranks else None)
+            versions.join_group(member, local_ranks if ranks else None)
         elif variables.PROGRAMS in os.environ:
-            versions.keep_programs(os.environ[variables.PROGRAMS])
-        self._exchange: Exchange | None = None
-        self.errors = (jax.errors.JaxRuntimeError, MemoryError)
+            versions.use_compilation_cache(os.environ[variables.PROGRAMS])
+        self._gather_from_all: JaxAllGather | None = None
+        self.program_errors = (jax.errors.JaxRuntimeError, MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
-        self.versions = versions_of_packages()
+        self.versions = jax_package_versions()
         if device is Device.CPU:
-            # JAX and its compiler allocate memory for themselves in the first program. Allocated in
-            # the first case, it would make the measured peak exceed the predicted one.
+            # JAX and its compiler allocate memory of their own when they run the first program. If
+            # the first case were this program, its measured peak would exceed the predicted peak.
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        self._exchange = self._exchange or Exchange(self.devices())
-        return self._exchange(words)
+        self._gather_from_all = self._gather_from_all or JaxAllGather(self.devices())
+        return self._gather_from_all(words)
 
-    def _device_set(self, device: Device) -> DeviceSet:
+    def _find_devices(self, device: Device) -> DeviceSet:
         member = self._member
         hosts = member.hosts if member else None
-        devices = device_set(device, jax.devices(device.value), hosts=hosts)
+        devices = describe_devices(device, jax.devices(device.value), hosts=hosts)
         is_shared = member is not None and bool(member.shared_devices) and device is Device.GPU
         return replace(devices, shared=is_shared)
 
-    def _host_bytes(self, case: Case) -> int:
-        return collective.host_bytes(case)
+    def _needed_host_bytes(self, case: Case) -> int:
+        return collective.needed_host_bytes(case)
 
-    def _program(self, case: Case, injection: Injection | None) -> JaxProgram:
-        is_virtual, delay = self.device is Device.CPU, delay_of(case, injection)
+    def _make_program(self, case: Case, injection: Injection | None) -> JaxProgram:
+        is_virtual, delay = self.device is Device.CPU, requested_delay(case, injection)
         mesh = self.mesh(case)
         program = JaxProgram(case, mesh, is_virtual=is_virtual, is_delayed=delay is not None)
         if delay is not None:
-            ranks_per_core = len(mesh.local_devices) / host.cores() if is_virtual else 1.0
-            calibrate(program, delay, self.slowest_s, ranks_per_core=ranks_per_core)
+            ranks_per_core = len(mesh.local_devices) / host.usable_cores() if is_virtual else 1.0
+            calibrate_delay(program, delay, self.slowest_process_s, ranks_per_core=ranks_per_core)
         return program
 
     def devices(self) -> Sequence[Any]:
-        """Return all devices of the class that is measured, also those of other processes."""
+        """Return all devices of the measured class, including devices of other processes."""
         return list(jax.devices(self.device.value if self.device else None))
 
     def mesh(self, case: Case) -> Mesh:
-        """Return the mesh that a case runs over."""
-        return mesh_of(case, self.devices())
+        """Return the mesh of devices on which a case runs."""
+        return make_mesh(case, self.devices())
 
     @contextlib.contextmanager
-    def record(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[Reader]:
         if not versions.has_readable_profiler():
             raise unavailable("this JAX is too old to read recordings of its profiler")
         from . import profile
 
         with versions.recording(folder, self.device):
-            yield partial(profile.read, folder)
+            yield partial(profile.read_collectives, folder)
 
 
-def device_set(
+def describe_devices(
     device: Device,
     devices: Sequence[Any],
     *,
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """Describe the devices of a class.
+    """Describe the devices of a class, with the programs, strategies and clocks for them.
 
     Args:
-        device: the class.
-        devices: all of its devices.
-        processes: the number of processes, None for that of JAX.
-        hosts: the number of hosts, None if there is one for each process.
+        device: the class of device.
+        devices: all devices of the class, as JAX returns them.
+        processes: the number of processes; None for JAX's own number of processes.
+        hosts: the number of hosts; None if each process has a host of its own.
 
     """
     is_virtual = device is Device.CPU
@@ -132,18 +134,22 @@ def device_set(
         ranks=len(devices),
         any_ranks=is_virtual,
         program=f"{PROGRAM}-{_BUFFERS[device]}",
-        allocator=_allocator(device),
+        allocator=_allocator_setting(device),
         strategies={"default": "psum", "psum": "psum"},
-        clocks=clocks(device, is_recorded=versions.has_readable_profiler()),
+        clocks=usable_clocks(device, is_recorded=versions.has_readable_profiler()),
         mesh=_torus_text(devices) if device is Device.TPU else "",
-        cores=host.cores() if is_virtual else None,
+        cores=host.usable_cores() if is_virtual else None,
         processes=processes,
         hosts=hosts or processes,
     )
 
 
-def mesh_of(case: Case, devices: Sequence[Any]) -> Mesh:
-    """Return the mesh that `case` runs over. Raises MeasuringError if there are too few devices."""
+def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
+    """Return the mesh of devices on which `case` runs.
+
+    Raises MeasuringError UNAVAILABLE if there are fewer `devices` than ranks, or if the processes
+    or slices of the devices do not fit the mesh of the case.
+    """
     if len(devices) < case.ranks:
         raise unavailable(f"{case.ranks} ranks requested, {len(devices)} devices")
     used = list(devices[: case.ranks])
@@ -153,44 +159,50 @@ def mesh_of(case: Case, devices: Sequence[Any]) -> Mesh:
     shape = tuple(axes.values())
     if parts == 1:
         return Mesh(mesh_utils.create_device_mesh(shape, used), tuple(axes))
-    return Mesh(_by_host(used, parts).reshape(shape), tuple(axes))
+    return Mesh(_arrange_by_host(used, parts).reshape(shape), tuple(axes))
 
 
-def _by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Return the devices in `parts` rows of whole processes, each row in one slice.
+def _arrange_by_host(devices: Sequence[Any], parts: int) -> Any:
+    """Return the devices in `parts` rows, each with all devices of some processes of a slice.
 
-    Raises MeasuringError if that is impossible.
+    A slice is a set of TPUs that are linked without the network of the hosts. Raises MeasuringError
+    UNAVAILABLE if there are no such rows of equal length.
     """
     processes = len({device.process_index for device in devices})
-    order = sorted(devices, key=lambda device: (_slice_of(device), device.process_index, device.id))
+    order = sorted(
+        devices, key=lambda device: (_slice_index(device), device.process_index, device.id)
+    )
     size = len(devices) // parts
     rows = [order[begin : begin + size] for begin in range(0, len(order), size)]
-    if any(len(set(map(_slice_of, row))) > 1 for row in rows):
-        slices = len(set(map(_slice_of, devices)))
+    if any(len(set(map(_slice_index, row))) > 1 for row in rows):
+        slices = len(set(map(_slice_index, devices)))
         raise unavailable(f"{slices} slices are not {parts} equal parts of the mesh")
     if any(len({device.process_index for device in row}) * parts != processes for row in rows):
         raise unavailable(f"{processes} processes are not {parts} equal parts of the mesh")
     return np.concatenate([mesh_utils.create_device_mesh((size,), row) for row in rows])
 
 
-def _slice_of(device: Any) -> int:
+def _slice_index(device: Any) -> int:
+    """Return the number of the slice that a device belongs to, 0 for devices without slices."""
     return getattr(device, "slice_index", None) or 0
 
 
-def versions_of_packages() -> dict[str, str]:
-    """Return the versions of JAX and of the packages of its compilers."""
+def jax_package_versions() -> dict[str, str]:
+    """Return the versions of JAX and of its compilers' packages, by the name of the package."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
 
-def _allocator(device: Device) -> str:
+def _allocator_setting(device: Device) -> str:
+    """Return how memory of the device is allocated, as protocols name it."""
     if device is Device.CPU:
-        return process.allocator()
+        return process.allocator_setting()
     is_preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
     return "preallocated" if is_preallocated else "grown"
 
 
 def _torus_text(devices: Sequence[Any]) -> str:
+    """Return the extents of the torus of TPUs, such as ``2x4``."""
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:
@@ -198,8 +210,11 @@ def _torus_text(devices: Sequence[Any]) -> str:
     return "x".join(str(extent) for extent in extents)
 
 
-class Exchange:
-    """Sends words of every process to every process, with the first device of each process."""
+class JaxAllGather:
+    """Sends words of each process to all processes, over the first of its `devices`.
+
+    `devices` are the devices of all processes. A word is a number of 32 bits.
+    """
 
     def __init__(self, devices: Sequence[Any]) -> None:
         first: dict[int, Any] = {}
@@ -211,12 +226,13 @@ class Exchange:
         self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the words of all processes, in the order of their indices."""
+        """Return the words of each process, in the order of the processes' indices."""
         shape = (self._by_process.mesh.size, len(words))
         row = np.array([words], np.uint32)
         rows = jax.make_array_from_callback(shape, self._by_process, lambda index: row)
         if len(words) not in self._programs:
-            # Another sharding of the result makes XLA add a collective.
+            # XLA adds an all-gather to this identity function, because its result is on all
+            # devices.
             jitted = jax.jit(lambda rows: rows, out_shardings=self._everywhere)
             self._programs[len(words)] = jitted.lower(rows).compile()
         (shard,) = self._programs[len(words)](rows).addressable_shards

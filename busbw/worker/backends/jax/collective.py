@@ -1,11 +1,13 @@
-"""A chain of collectives in JAX: its loop, its buffers, and how it is lowered over a mesh.
+"""A chain of collectives in JAX: its loop, its buffers, and its lowering over a mesh.
 
-On the CPU a chain in place goes from one donated buffer to a second one and back, so that neither
-page faults nor copies are timed. Out of place a barrier ties the input to the last result at no
-cost. Without it XLA moves the collective out of the loop.
+On the CPU a chain in place goes from a donated buffer to a second donated buffer and back, so that
+neither page faults nor copies are timed. Out of place, each turn of the loop passes the input and
+the result through an optimization barrier, which costs no time. Without the barrier XLA would move
+the collective out of the loop.
 
-XLA for GPUs runs a small all-reduce by a kernel of its own, which writes to another buffer. A loop
-with a single all-reduce would copy the result back. A second all-reduce brings it back instead.
+XLA for GPUs runs a small all-reduce by a kernel of its own, which writes to another buffer. In a
+loop with a single all-reduce XLA would copy the result back. With two all-reduces in the loop the
+second all-reduce writes to the first buffer, and there is no copy.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from busbw.model.case import Case
 from busbw.model.machine import names_of
 from busbw.model.words import MIB, Clock, Device, Placement
 
-from ..values import Values
+from ..values import ExactValues
 from . import lowerings, versions
-from .injection import busy
+from .injection import run_busy_loop
 
 EVERYWHERE = PartitionSpec()
 
-# From this payload on the loop's body has few collectives, because a single one takes long enough.
+# Above this payload the loop's body on the CPU has two collectives instead of four, because each
+# collective takes long compared with the overhead of a turn.
 _LARGE_BYTES = 16 * MIB
 
 # The largest payload that XLA for GPUs may reduce by its own kernel, from jaxlib 0.11.2 on.
@@ -41,49 +44,62 @@ _Operation = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Form:
-    """A program of one rank: ``function(loop_counts, *buffers) -> (turns counted, *buffers)``.
+class ProgramForm:
+    """The form of a case's program on a rank: its function and its buffers.
 
-    `counts` are the elements of each buffer on one rank, and the `result`-th buffer that the
-    function returns holds the result. The loop's body has `step` collectives, 0 without a loop.
-    `is_donated`: a call takes the buffers and returns new ones. `is_delayed`: see `chain`.
+    The function is called as ``function(loop_counts, *buffers)`` and returns ``(counted turns,
+    *buffers)``; `run_chain` explains `loop_counts`. `element_counts` has the number of elements of
+    each buffer on a rank. `result_index` is the index of the returned buffer that holds the result.
+    The loop's body has `iterations_per_turn` collectives, 0 for a program without a loop.
+    `is_donated`: a call consumes its buffers, and the next call needs the returned buffers.
+    `is_delayed`: a busy loop follows each collective.
     """
 
     function: Callable[..., Any]
-    counts: tuple[int, ...]
-    result: int
-    step: int
+    element_counts: tuple[int, ...]
+    result_index: int
+    iterations_per_turn: int
     is_donated: bool = True
     is_delayed: bool = False
 
-    def shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shapes of the buffers over all ranks."""
+    def buffer_shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
+        """Return the shape, dtype and sharding of each buffer over all ranks."""
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return [
             jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
-            for count in self.counts
+            for count in self.element_counts
         ]
 
     def lower(self, case: Case, mesh: Mesh) -> Any:
-        """Lower the function over the mesh, without compiling it."""
+        """Return the function, lowered over the mesh but not compiled."""
         number = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
         loop_counts = (number, number) if self.is_delayed else number
-        arguments = [loop_counts, *self.shapes(case, mesh)]
-        out_specs = (EVERYWHERE, *[PartitionSpec(mesh.axis_names)] * len(self.counts))
+        arguments = [loop_counts, *self.buffer_shapes(case, mesh)]
+        out_specs = (EVERYWHERE, *[PartitionSpec(mesh.axis_names)] * len(self.element_counts))
         donated = range(1, len(arguments)) if self.is_donated else ()
-        return lower_over(mesh, self.function, arguments, out_specs, tuple(donated))
+        return lower_over_mesh(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
-def form_of(
+def choose_form(
     case: Case,
     axes: tuple[str, ...],
-    rounds: int,
+    max_exact_iterations: int,
     *,
     device: Device,
     is_virtual: bool,
     is_delayed: bool = False,
-) -> Form:
-    """Return the Form of `case` along the mesh's `axes`; `rounds` chained ones stay exact."""
+) -> ProgramForm:
+    """Return the form of the program that measures a case.
+
+    Args:
+        case: the case.
+        axes: the axes of the mesh along which the collective runs.
+        max_exact_iterations: how many chained iterations give exact values.
+        device: the class of device.
+        is_virtual: whether the devices are parts of a CPU.
+        is_delayed: whether a busy loop follows each collective.
+
+    """
     size = jnp.dtype(case.dtype).itemsize
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size) // size
@@ -91,110 +107,144 @@ def form_of(
     operation = partial(lowerings.lower, case, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
-        single = partial(_single, operation)
-        return Form(single, (inputs,), result=0, step=0, is_donated=in_place)
-    few = rounds < 4 or case.payload_bytes > _LARGE_BYTES
+        single = partial(_run_once, operation)
+        return ProgramForm(
+            single, (inputs,), result_index=0, iterations_per_turn=0, is_donated=in_place
+        )
+    per_cpu_turn = 2 if max_exact_iterations < 4 or case.payload_bytes > _LARGE_BYTES else 4
     body: Callable[..., tuple[Any, ...]]
     counts: tuple[int, ...]
     if not in_place:
         # Several collectives in a body would have the same input, and XLA would merge them.
-        body, counts, result, step = _repeated, (inputs, outputs), 1, 1
+        body, counts, index, per_turn = _run_out_of_place, (inputs, outputs), 1, 1
     elif is_virtual:
-        body, counts, result, step = _ping_pong, (inputs, inputs), 0, 2 if few else 4
+        body, counts, index, per_turn = _run_between_buffers, (inputs, inputs), 0, per_cpu_turn
     else:
-        body, counts, result, step = _chained, (inputs,), 0, 1
+        body, counts, index, per_turn = _run_in_place, (inputs,), 0, 1
         if device is Device.GPU and case.payload_bytes <= _KERNEL_BYTES:
-            step = min(2, max(1, rounds))
-    function = partial(chain, partial(body, operation), step=step, is_delayed=is_delayed)
-    return Form(function, counts, result, step, is_delayed=is_delayed)
+            per_turn = min(2, max(1, max_exact_iterations))
+    function = partial(
+        run_chain, partial(body, operation), iterations_per_turn=per_turn, is_delayed=is_delayed
+    )
+    return ProgramForm(function, counts, index, per_turn, is_delayed=is_delayed)
 
 
-def _single(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
+    """Run a single collective without a loop; return the number of turns unchanged."""
     return turns, operation(values)
 
 
-def _ping_pong(operation: _Operation, number: int, first: Any, second: Any) -> tuple[Any, ...]:
+def _run_between_buffers(
+    operation: _Operation, number: int, first: Any, second: Any
+) -> tuple[Any, ...]:
+    """Run a collective from the first buffer to the second or, if `number` is odd, back."""
     return (first, operation(first)) if number % 2 == 0 else (operation(second), second)
 
 
-def _chained(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:
+def _run_in_place(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:
+    """Run a collective whose result replaces its input."""
     return (operation(values),)
 
 
-def _repeated(operation: _Operation, _: int, values: Any, result: Any) -> tuple[Any, ...]:
+def _run_out_of_place(operation: _Operation, _: int, values: Any, result: Any) -> tuple[Any, ...]:
+    """Run a collective, and return its input and its result."""
     buffers: tuple[Any, ...] = jax.lax.optimization_barrier((values, operation(values)))
     return buffers
 
 
-def chain(
+def run_chain(
     body: Callable[..., tuple[Any, ...]],
     loop_counts: Any,
     *buffers: Any,
-    step: int = 1,
+    iterations_per_turn: int = 1,
     is_delayed: bool = False,
 ) -> tuple[Any, ...]:
-    """Run ``body(number, *buffers) -> buffers`` in a loop, `step` times in each turn.
+    """Run a chain of collectives in a loop.
 
-    `loop_counts` is the number of turns. If the chain `is_delayed`, it is that number and the steps
-    of the busy loop that follows each collective. Returns how many turns ran, so that their number
-    can be checked, and the buffers.
+    Args:
+        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers. `number` is
+            the position of the collective in its turn, from 0 on.
+        loop_counts: the number of turns. With `is_delayed` a pair: the number of turns, and the
+            number of steps of the busy loop that follows each collective.
+        buffers: the buffers with the starting values.
+        iterations_per_turn: the number of collectives in each turn.
+        is_delayed: whether a busy loop follows each collective.
+
+    Returns:
+        The number of turns that ran, which the caller checks, and the buffers.
+
     """
     turns, busy_steps = loop_counts if is_delayed else (loop_counts, 0)
 
-    def turn(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def run_turn(state: tuple[Any, ...]) -> tuple[Any, ...]:
         count, *values = state
         zero: Any = 0
-        for number in range(step):
+        for number in range(iterations_per_turn):
             values = [*body(number, *values)]
-            zero += busy(count + number, busy_steps) if is_delayed else 0
+            zero += run_busy_loop(count + number, busy_steps) if is_delayed else 0
         return count + 1 + zero, *values
 
     start = (jnp.zeros_like(turns), *buffers)
-    end: tuple[Any, ...] = jax.lax.while_loop(lambda state: state[0] < turns, turn, start)
+    end: tuple[Any, ...] = jax.lax.while_loop(lambda state: state[0] < turns, run_turn, start)
     return end
 
 
-def lower_over(
+def lower_over_mesh(
     mesh: Mesh,
     function: Callable[..., Any],
     arguments: Sequence[Any],
     out_specs: Any,
     donated: Sequence[int] = (),
 ) -> Any:
-    """Lower a function of each rank's part of its `arguments`, by their shardings."""
+    """Return a function of a rank, lowered over the mesh so that it runs on all ranks.
+
+    Args:
+        mesh: the mesh of devices, one for each rank.
+        function: takes a rank's part of each argument, and returns the rank's part of each result.
+        arguments: the arguments or their shapes over all ranks, with their shardings.
+        out_specs: how the results are spread over the mesh.
+        donated: the indices of arguments whose memory the results may use.
+
+    """
     in_specs = jax.tree.map(lambda argument: argument.sharding.spec, tuple(arguments))
     mapped = versions.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
     return jax.jit(mapped, donate_argnums=donated, keep_unused=True).lower(*arguments)
 
 
-def distribute(values: Any, sharding: Any) -> jax.Array:
-    """Put the values of all ranks, which all processes have, on the devices of this process."""
+def put_on_devices(values: Any, sharding: Any) -> jax.Array:
+    """Put each rank's part of `values` on its device, and return the array over all devices.
+
+    Each process has the `values` of all ranks, and fills its own devices.
+    """
     if sharding.is_fully_addressable:
-        # With a single process this is the faster way.
+        # In a single process `device_put` is faster.
         array: jax.Array = jax.device_put(values, sharding)
         return array
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
-def axes_of(case: Case, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes of the mesh along which a case runs."""
+def case_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
+    """Return the axes of the mesh along which the collective of a case runs."""
     return names_of(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
-def lower(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:
-    """Lower the program of a case for an accelerator; return it and the step of its loop."""
-    rounds = Values(case, jnp.dtype(case.dtype)).most_rounds()
-    form = form_of(case, axes_of(case, mesh), rounds, device=device, is_virtual=False)
-    return form.lower(case, mesh), max(1, form.step)
+def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:
+    """Return the lowered program of a case on an accelerator, and its iterations in each turn.
+
+    It is the same program that is measured on `device`, so no device has to be attached.
+    """
+    max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
+    form = choose_form(case, case_axes(case, mesh), max_exact, device=device, is_virtual=False)
+    return form.lower(case, mesh), max(1, form.iterations_per_turn)
 
 
-def host_bytes(case: Case) -> int:
-    """Return the memory of all ranks: inputs, results, and the copies that XLA makes."""
+def needed_host_bytes(case: Case) -> int:
+    """Return the bytes that all ranks need together: inputs, results, and copies that XLA makes."""
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size)
     outputs = collective.output_bytes(case.payload_bytes, case.group_size)
     temporary = 0 if collective.copy_free else 2 * case.payload_bytes
     if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
-        # The last result is released only after the next one exists.
+        # The result of the previous call is released only after the next result exists.
         temporary += outputs
     return case.ranks * (inputs + outputs + temporary)

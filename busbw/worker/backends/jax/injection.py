@@ -1,8 +1,8 @@
-"""A delay after each collective of a JAX program, to test the gate.
+"""Injects a delay after each collective of a JAX program, to test that busbw notices it.
 
-A busy loop gives a zero that the compiler cannot predict. The zero is added to the loop's counter,
-so that the busy loop is neither dropped nor moved out of the loop. Its number of steps is an
-argument of the measured program.
+The delay is a busy loop, whose result is a zero that the compiler cannot predict. The zero is added
+to the counter of the measured loop, so that XLA neither removes the busy loop nor moves it out of
+the measured loop. The number of its steps is an argument of the program.
 """
 
 from __future__ import annotations
@@ -23,25 +23,36 @@ from ..base import unavailable
 if TYPE_CHECKING:
     from .program import JaxProgram
 
+# The number of steps of the busy loop that are timed together.
 _CALIBRATING_STEPS = 100_000
+# The number of measurements of a time, of which the shortest is used.
 _TRIES = 3
+# A chain that takes less time than this is too short to find the time of a collective.
 _CALIBRATING_S = 0.01
 
 
-def busy(start: jax.Array, steps: Any) -> Any:
-    """Return 0 after `steps` steps of Marsaglia's xorshift from an odd number, which gives no 0."""
+def run_busy_loop(start: jax.Array, steps: Any) -> Any:
+    """Return 0, after `steps` steps of Marsaglia's xorshift that begin with an odd number.
 
-    def step(_: Any, state: jax.Array) -> jax.Array:
+    The odd number is 2 x `start` + 1. The result is 0, because xorshift never turns another number
+    into 0; the compiler does not know that.
+    """
+
+    def run_step(_: Any, state: jax.Array) -> jax.Array:
         for shift in (13, -17, 5):
             state = state ^ (state << shift if shift > 0 else state >> -shift)
         return state
 
     first = start.astype(jnp.uint32) * 2 + 1
-    return (jax.lax.fori_loop(0, steps, step, first) == 0).astype(start.dtype)
+    return (jax.lax.fori_loop(0, steps, run_step, first) == 0).astype(start.dtype)
 
 
-def delay_of(case: Case, injection: Injection | None) -> Injection | None:
-    """Return `injection` if it is a delay. Raises MeasuringError if the case cannot be delayed."""
+def requested_delay(case: Case, injection: Injection | None) -> Injection | None:
+    """Return `injection` if it is a delay, otherwise None.
+
+    Raises MeasuringError UNAVAILABLE if the case cannot be delayed: its program has no loop, or its
+    clock does not time the delay.
+    """
     if injection is None or injection.extra is not Extra.DELAY:
         return None
     if case.clock is Clock.DISPATCH:
@@ -55,47 +66,59 @@ def delay_of(case: Case, injection: Injection | None) -> Injection | None:
     return injection
 
 
-def calibrate(
+def calibrate_delay(
     program: JaxProgram,
     injection: Injection,
-    slowest_s: Callable[[float], float],
+    slowest_process_s: Callable[[float], float],
     *,
     ranks_per_core: float,
 ) -> None:
-    """Set the steps of `program` so that they take about the requested time.
+    """Set the number of steps of a program's busy loop, so that it takes about the requested delay.
 
-    All processes of a group set the same number, because `slowest_s` returns the longest of their
-    times. Ranks that share a core run their busy loops one after the other. `delayed_ratio`
-    measures the delay later.
+    `delayed_ratio` measures the real delay later.
+
+    Args:
+        program: the program, which is timed without the delay.
+        injection: the requested delay.
+        slowest_process_s: returns the largest of the times that all processes pass, so that all
+            processes set the same number of steps.
+        ranks_per_core: the number of ranks that share a core. Their busy loops run one after the
+            other.
+
     """
 
-    def chain_s(iterations: int) -> float:
-        """Return the time of the fastest of some chains, which other processes disturbed least."""
-        return min(_call_s(program, iterations, slowest_s) for _ in range(_TRIES))
+    def fastest_chain_s(iterations: int) -> float:
+        """Return the time of the fastest of a few chains, which other processes disturbed least."""
+        return min(_time_call(program, iterations, slowest_process_s) for _ in range(_TRIES))
 
-    chain = program.step
-    while 2 * chain <= program.most_iterations and chain_s(chain) < _CALIBRATING_S:
-        chain *= 2
-    without_s = (chain_s(chain) - chain_s(0)) / chain
+    iterations = program.iterations_per_turn
+    while 2 * iterations <= program.max_iterations and fastest_chain_s(iterations) < _CALIBRATING_S:
+        iterations *= 2
+    without_s = (fastest_chain_s(iterations) - fastest_chain_s(0)) / iterations
     if without_s <= 0:
         raise unavailable(
-            f"a delay's length cannot be found here: a chain of {chain} takes no longer than an "
-            "empty call; repeat it on an idle machine, or with a larger payload"
+            f"a delay's length cannot be found here: a chain of {iterations} takes no longer than "
+            "an empty call; repeat it on an idle machine, or with a larger payload"
         )
-    step_s = slowest_s(_step_s()) * max(1.0, ranks_per_core)
+    step_s = slowest_process_s(_time_busy_step()) * max(1.0, ranks_per_core)
     program.delay_steps = max(1, round(injection.delay_s(without_s) / step_s))
 
 
-def _call_s(program: JaxProgram, iterations: int, slowest_s: Callable[[float], float]) -> float:
-    program.initialize()
-    slowest_s(0.0)
+def _time_call(
+    program: JaxProgram, iterations: int, slowest_process_s: Callable[[float], float]
+) -> float:
+    """Return the time of a call of `iterations` collectives in the slowest process."""
+    program.initialize_values()
+    # All processes of the group begin the call together.
+    slowest_process_s(0.0)
     begun_s = time.perf_counter()
     program.run(iterations)
-    return slowest_s(time.perf_counter() - begun_s)
+    return slowest_process_s(time.perf_counter() - begun_s)
 
 
-def _step_s() -> float:
-    compiled = jax.jit(busy)
+def _time_busy_step() -> float:
+    """Return the seconds of a step of the busy loop on a single rank."""
+    compiled = jax.jit(run_busy_loop)
     start, steps = jnp.int32(0), jnp.int32(_CALIBRATING_STEPS)
     jax.block_until_ready(compiled(start, steps))
     tries_s = []

@@ -1,4 +1,4 @@
-"""Recordings of JAX's profiler, read by JAX itself."""
+"""Reads recordings of JAX's profiler, with JAX's own reader."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from ..base import TimedCollective
 from ..recordings import ProfileEvent, timed_collectives
 
 
-def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
-    """Read the collectives of `timed` from the recordings below a folder."""
+def read_collectives(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
+    """Return the collectives in the recordings below `folder`.
+
+    `timed` has the instructions that begin and end each collective, as
+    `Program.timed_instructions`.
+    """
     events = [
         event
         for path in folder.rglob("*.xplane.pb")
@@ -22,7 +26,7 @@ def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
 
 
 def events_of(recording: ProfileData) -> list[ProfileEvent]:
-    """Return the events on the lines of all planes."""
+    """Return the events of a recording, from all lines of all its planes."""
     return [
         ProfileEvent(
             plane=plane.name,

@@ -1,8 +1,8 @@
-"""Differences between versions of JAX: the other files of this folder are for the newest version.
+"""Hides the differences between versions of JAX from the other modules of this folder.
 
-Each function does the same with every version. Features that an old version lacks are not offered.
-Names that the newest version lacks are looked up as text. The proof and the check of values know no
-versions, and no function of this file is called while a clock runs.
+Each function of this module does the same with every version from `OLDEST` on. A feature that an
+old version lacks is not offered. The proof and the check of values do not depend on the version,
+and no function of this module is called while a clock runs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..framework import check_version, is_older
 
 OLDEST = "0.5.0"
 
-# A collective that a SparseCore runs is timed by its start and end on the TensorCore. The events of
-# SparseCores themselves fill the same buffers, and recordings lacked collectives.
+# SparseCores are not recorded: their events fill the same buffers, so that recordings lacked
+# collectives. A collective that a SparseCore runs has its begin and its end on the TensorCore.
 _PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
     Device.TPU: {
         "tpu_trace_mode": "TRACE_ONLY_XLA",
@@ -35,23 +35,25 @@ _PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
     }
 }
 
-# jaxlib 0.6.0 loads a CPU program whose loop runs no iteration from its cache; older versions were
-# not tried.
+# The oldest version whose compilation cache is used. With jaxlib 0.6.0, the loop of a program for
+# the CPU that is loaded from the cache runs no iteration. Older versions were not tried.
 _OLDEST_CACHE = "0.6.1"
 
-# The driver's own timeout for a start is longer.
+# Seconds to wait for the other processes of a group. The driver's own timeout is longer, so that
+# this error is the reported error.
 _JOIN_S = 120
 
 
-def check() -> None:
+def check_framework_version() -> None:
     """Raise MeasuringError UNAVAILABLE if this JAX is older than `OLDEST`."""
     check_version("jax", jax.__version__, OLDEST)
 
 
-def keep_programs(folder: str) -> None:
-    """Keep compiled programs in `folder` for later processes of the session.
+def use_compilation_cache(folder: str) -> None:
+    """Have JAX keep compiled programs in `folder`, for later processes of the session.
 
-    JAX finds them by the program, the options and the versions. Old versions keep none.
+    JAX finds a program there if the program, the options and the versions are the same. With an old
+    JAX, nothing is kept.
     """
     if is_older(jax.__version__, _OLDEST_CACHE):
         return
@@ -60,20 +62,25 @@ def keep_programs(folder: str) -> None:
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def join(member: ClusterMember, local_ranks: int | None) -> None:
-    """Make this process a member of its group, before it looks for devices.
+def join_group(member: ClusterMember, local_ranks: int | None) -> None:
+    """Join this process to its group with `jax.distributed.initialize`, before it opens devices.
 
-    The process takes `local_ranks` GPUs of its host, those after its neighbours' GPUs, or all GPUs
-    for None. It takes the only visible GPU if it shares a GPU. GPUs are chosen whatever the device
-    is, because the device is not known yet. Raises MeasuringError UNAVAILABLE if the other
-    processes are not found.
+    The process takes the next `local_ranks` GPUs of its host: the first process of the host takes
+    the first GPUs, the second process the following GPUs. With None it takes all GPUs. If processes
+    share a GPU, each takes the first GPUs that it sees. The class of device is not known yet, so
+    GPUs are chosen even if another class is measured.
+
+    Raises MeasuringError UNAVAILABLE if the process cannot join, for example because another
+    process is missing.
     """
     index = member.index
     # JAX 0.5.0 has no collectives between processes on CPUs by default.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _bind_gloo(member.addresses[index])
-    place = 0 if member.shared_devices else index % member.on_host
-    gpus = list(range(local_ranks * place, local_ranks * (place + 1))) if local_ranks else None
+    position = 0 if member.shared_devices else index % member.on_host
+    gpus = (
+        list(range(local_ranks * position, local_ranks * (position + 1))) if local_ranks else None
+    )
     first = member.addresses[0]
     try:
         jax.distributed.initialize(
@@ -93,14 +100,14 @@ def join(member: ClusterMember, local_ranks: int | None) -> None:
 
 
 def _bind_gloo(address: str) -> None:
-    """Let gloo listen on a process's own address.
+    """Have gloo, which connects processes on CPUs, listen on `address`, such as ``node1:5000``.
 
-    By default it listens on the address of the host's name, which other hosts may not reach.
+    By default gloo listens on the address of the host's name, which other hosts may not reach.
     """
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
-    # JAX has imported this module. Before jaxlib 0.6.1 the module has another name, and gloo keeps
-    # its default.
+    # JAX has imported this module already. Before jaxlib 0.6.1 the module has another name, and
+    # gloo keeps its default address.
     jaxlib = sys.modules.get("jaxlib._jax")
     make = getattr(jaxlib, name, None)
     if make is not None:
@@ -108,9 +115,10 @@ def _bind_gloo(address: str) -> None:
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """Map a function over the ranks of a mesh.
+    """Return `function`, mapped over the ranks of `mesh` with `jax.shard_map` or its old form.
 
-    An old JAX does not check which values are equal on all ranks: it does not know all operations.
+    `in_specs` and `out_specs` say how arguments and results are spread over the mesh. The old form
+    cannot tell for all operations which values are equal on all ranks, so its check is off.
     """
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
@@ -120,8 +128,11 @@ def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_spe
     )
 
 
-def varying(values: Any, axes: tuple[str, ...]) -> Any:
-    """Type `values` as if they differed between ranks, if JAX has such types."""
+def type_as_varying(values: Any, axes: tuple[str, ...]) -> Any:
+    """Return `values` with the type of values that differ between ranks along `axes`.
+
+    An old JAX has no such types, and `values` are returned unchanged.
+    """
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(values, axes, to="varying")
     if hasattr(jax, "shard_map"):
@@ -130,23 +141,24 @@ def varying(values: Any, axes: tuple[str, ...]) -> Any:
 
 
 def has_readable_profiler() -> bool:
-    """Return whether JAX can record without Python's own calls, and read its recordings."""
+    """Return whether this JAX can read its recordings, and record without calls of Python."""
     return hasattr(jax.profiler, "ProfileOptions") and hasattr(jax.profiler, "ProfileData")
 
 
 @contextlib.contextmanager
 def recording(folder: Path, device: Device | None) -> Iterator[None]:
-    """Record with the profiler, without Python's own calls and with the settings for `device`.
+    """Record the `with` block with JAX's profiler, into files in `folder`.
 
-    A compiler for TPUs may not know the settings; then there are none. Raises MeasuringError
-    UNAVAILABLE if the profiler does not start: it would leave out the device without an error.
+    Calls of Python are not recorded. The profiler gets special settings for the class `device`,
+    unless it refuses them. Raises MeasuringError UNAVAILABLE if the profiler does not start,
+    because JAX would otherwise record without the device.
     """
     errors = (jax.errors.JaxRuntimeError, RuntimeError, ValueError)
     try:
-        _start(folder, _PROFILER_SETTINGS.get(device, {}))
+        _start_profiler(folder, _PROFILER_SETTINGS.get(device, {}))
     except errors as first_error:
         try:
-            _start(folder, {})
+            _start_profiler(folder, {})
         except errors:
             reason = first_line(first_error)
             raise unavailable(f"JAX's profiler does not start: {reason}") from first_error
@@ -156,7 +168,8 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
         jax.profiler.stop_trace()
 
 
-def _start(folder: Path, settings: Mapping[str, str | int]) -> None:
+def _start_profiler(folder: Path, settings: Mapping[str, str | int]) -> None:
+    """Start JAX's profiler without calls of Python. `settings` are the settings of the device."""
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     if hasattr(options, "raise_error_on_start_failure"):

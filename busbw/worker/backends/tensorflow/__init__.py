@@ -1,4 +1,4 @@
-"""TensorFlow, imported only here, after its version was found to be new enough."""
+"""The back end of TensorFlow. Its modules are imported only after the version was checked."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ from ..framework import check_version
 
 OLDEST = "2.16"
 
-# TensorFlow imports these packages if they are installed, and no worker needs them: Keras, which
-# imports scikit-learn, and JAX, for the converter of TFLite. They take 1.7 s of the 4.7 s of CPU
-# time of a start.
+# Packages that TensorFlow imports if they are installed, but that no worker needs: Keras, which
+# imports scikit-learn, and JAX for the converter of TFLite. A start takes 4.7 s of CPU time, of
+# which these packages take 1.7 s.
 _UNUSED = ("jax", "jaxlib", "keras", "sklearn")
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open the devices. Raises MeasuringError UNAVAILABLE if TensorFlow is too old."""
-    with _without_packages(_UNUSED):
+    """Open TensorFlow's devices, and return the back end.
+
+    `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
+    TensorFlow is too old, or if this process cannot join its group.
+    """
+    with _hide_packages(_UNUSED):
         import tensorflow as tf
     check_version("tensorflow", tf.__version__, OLDEST)
     from .backend import TensorflowBackend
@@ -31,7 +35,8 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
 
 
 @contextlib.contextmanager
-def _without_packages(names: tuple[str, ...]) -> Iterator[None]:
+def _hide_packages(names: tuple[str, ...]) -> Iterator[None]:
+    """Have imports of the packages `names` fail in the `with` block, as if they were missing."""
     hidden = [name for name in names if name not in sys.modules]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""TensorFlow's devices, its groups of processes, and the recordings of its profiler."""
+"""The back end of TensorFlow: its devices, groups of processes, and recordings of its profiler."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ from busbw.model.words import Device, Extra
 from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, first_line, unavailable
-from ..framework import FrameworkBackend, clocks, package_versions
-from .program import TensorflowProgram, host_bytes, make_strategy
+from ..framework import FrameworkBackend, package_versions, usable_clocks
+from .program import TensorflowProgram, make_strategy, needed_host_bytes
 
+# The name of this back end's programs in protocols. It changes if the programs change.
 PROGRAM = "outer-loop2"
 
+# Seconds after which TensorFlow's profiler has written the end of each event.
 _EVENTS_END_S = 0.5
 
-# The default comes first. Several processes have only the default, by CommunicationOptions.
+# The strategies for each class of device, the default first. In a group of processes only the
+# default can be chosen (`CommunicationOptions`).
 _STRATEGIES = {
     Device.CPU: ("ring", "reduction_to_one_device", "hierarchical_copy"),
     Device.GPU: ("collective_nccl", "nccl", "reduction_to_one_device", "hierarchical_copy"),
@@ -40,18 +43,18 @@ _STRATEGIES = {
 
 
 class TensorflowBackend(FrameworkBackend):
-    """`replica_context.all_reduce` under a strategy, in one process or several."""
+    """Measures `ReplicaContext.all_reduce` under a strategy, in one or more processes."""
 
     name = "tensorflow"
-    missing_errors = (MeasuringError, ValueError, RuntimeError, tf.errors.OpError)
-    errors = (tf.errors.OpError, MemoryError)
-    leaves_cycles = True
+    missing_device_errors = (MeasuringError, ValueError, RuntimeError, tf.errors.OpError)
+    program_errors = (tf.errors.OpError, MemoryError)
+    leaves_reference_cycles = True
 
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
     ) -> None:
         super().__init__(device, member)
-        self.keeps_memory = _keeps_memory()
+        self.allocator_keeps_memory = _allocator_keeps_memory()
         self.framework_path = os.path.dirname(tf.__file__)
         self.versions = package_versions(tensorflow=tf.__version__)
         self._strategies: dict[str, Any] = {}
@@ -63,24 +66,27 @@ class TensorflowBackend(FrameworkBackend):
             _split_cpu(ranks or VIRTUAL_RANKS)
 
     def _join(self, member: ClusterMember, local_ranks: int) -> None:
-        """Join the group, unless no device has `local_ranks` ranks in each process."""
+        """Join this process to its group, with `local_ranks` ranks in each process.
+
+        If TensorFlow cannot have so many ranks in a process, keep the reason, and do not join.
+        """
         if local_ranks != 1 and not _is_on_gpus(self.device):
             limit = "TensorFlow has one rank in each of several processes on a CPU"
             self._refusal = f"{limit}, {local_ranks} are requested"
             return
         self._group_strategy = _join_group(member, self.device, local_ranks)
-        self._exchange = Exchange(self._group_strategy, local_ranks)
+        self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        return self._exchange(words)
+        return self._gather_from_all(words)
 
-    def _device_set(self, device: Device) -> DeviceSet:
+    def _find_devices(self, device: Device) -> DeviceSet:
         if self._refusal:
             raise unavailable(self._refusal)
         group = self._group_strategy
         if group is not None and device is Device.TPU:
             raise unavailable("TensorFlow reaches TPUs in one process only")
-        names = _logical_devices(device)
+        names = _logical_device_names(device)
         is_virtual = device is Device.CPU
         strategies = _STRATEGIES[device] if self._processes == 1 else _STRATEGIES[device][:1]
         return DeviceSet(
@@ -89,47 +95,53 @@ class TensorflowBackend(FrameworkBackend):
             ranks=group.num_replicas_in_sync if group else len(names),
             any_ranks=is_virtual,
             program=PROGRAM,
-            allocator=_allocator(device),
+            allocator=_allocator_setting(device),
             strategies={"default": strategies[0], **dict(zip(strategies, strategies))},
-            clocks=clocks(device, is_recorded=True),
-            cores=host.cores() if is_virtual else None,
+            clocks=usable_clocks(device, is_recorded=True),
+            cores=host.usable_cores() if is_virtual else None,
             hosts=self._member.hosts if self._member else 1,
             processes=self._processes,
         )
 
-    def _host_bytes(self, case: Case) -> int:
-        return host_bytes(case)
+    def _needed_host_bytes(self, case: Case) -> int:
+        return needed_host_bytes(case)
 
-    def _program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
+    def _make_program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
         if self.device is None:
             raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is Extra.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        return TensorflowProgram(case, self.strategy(case))
+        return TensorflowProgram(case, self.strategy_of(case))
 
     @contextlib.contextmanager
-    def record(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[Reader]:
         from . import profile
 
-        # Python's own calls would be most of the events.
+        # With calls of Python, most events would be such calls.
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield partial(profile.read, folder)
-            # TensorFlow writes the end of an event later than the result. Open events are lost.
+            yield partial(profile.read_collectives, folder)
+            # TensorFlow writes the end of an event later than it returns the result. An event
+            # without an end is not recorded.
             time.sleep(_EVENTS_END_S)
         finally:
             tf.profiler.experimental.stop()
 
-    def strategy(self, case: Case) -> Any:
-        """Return the only object for a strategy: collective groups last for the process."""
+    def strategy_of(self, case: Case) -> Any:
+        """Return the `tf.distribute` strategy of a case, which is made once in a process.
+
+        A second strategy would make further groups for its collectives, which TensorFlow never
+        releases. Raises MeasuringError UNAVAILABLE if the number of devices does not fit the case.
+        """
         if self._group_strategy is not None:
             return self._group_strategy
         if case.strategy not in self._strategies:
-            # Imported modules never become garbage, so that the collector need not examine them.
+            # What exists now, such as imported modules, never becomes garbage. The garbage
+            # collector does not examine it any more.
             gc.freeze()
             assert self.device is not None
-            names = _logical_devices(self.device)
+            names = _logical_device_names(self.device)
             if len(names) < case.ranks or (self.device is Device.TPU and len(names) > case.ranks):
                 raise unavailable(f"{case.ranks} ranks requested, {len(names)} devices")
             strategy = make_strategy(case.strategy, names[: case.ranks])
@@ -138,21 +150,22 @@ class TensorflowBackend(FrameworkBackend):
 
 
 def _split_cpu(count: int) -> None:
-    """Split the CPU into virtual devices. It must be done before any operation runs."""
+    """Split the CPU into `count` virtual devices, before TensorFlow runs any operation."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
     tf.config.set_logical_device_configuration(cpu, logical)
 
 
 def _is_on_gpus(device: Device | None) -> bool:
+    """Return whether GPUs are measured; with None, whether there are GPUs."""
     return device is Device.GPU or (device is None and bool(tf.config.list_physical_devices("GPU")))
 
 
 def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) -> Any:
-    """Return a strategy over all members, with `local_ranks` ranks in each.
+    """Return a strategy over all processes of the group, with `local_ranks` ranks in each process.
 
-    It must be made before any operation runs. Raises MeasuringError UNAVAILABLE if there are too
-    few devices, or if the other members do not join.
+    Call this function before TensorFlow runs any operation. Raises MeasuringError UNAVAILABLE if
+    the process lacks GPUs, or if it cannot join, for example because another process is missing.
     """
     is_on_gpus = _is_on_gpus(device)
     if is_on_gpus:
@@ -165,7 +178,7 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
             )
         tf.config.set_visible_devices(gpus[first:end], "GPU")
     kinds = tf.distribute.experimental.CommunicationImplementation
-    # A timeout would make TensorFlow start a thread for each collective.
+    # The options have no timeout, because with one TensorFlow starts a thread for each collective.
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=kinds.NCCL if is_on_gpus else kinds.RING
     )
@@ -180,10 +193,10 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
         raise unavailable(text) from error
 
 
-class Exchange:
-    """Sends words of every process to every process, by a strategy.
+class TensorflowAllGather:
+    """Sends words of each process to all processes, with a strategy over all processes.
 
-    `local_ranks` is the number of ranks in each process.
+    `local_ranks` is the number of ranks in each process. A word is a number of 32 bits.
     """
 
     def __init__(self, strategy: Any, local_ranks: int) -> None:
@@ -191,26 +204,29 @@ class Exchange:
         self._gather = tf.function(self._gather_rows, autograph=False, reduce_retracing=True)
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the words of all processes, in the order of their indices."""
+        """Return the words of each process, in the order of the processes' indices."""
         gathered = self._gather(tf.constant([words], tf.int64))
         local = self._strategy.experimental_local_results(gathered)
         rows: list[list[int]] = local[0].numpy().tolist()
-        # All ranks of a process have sent the same row.
+        # All ranks of a process have sent the same row of words.
         return rows[:: self._local_ranks]
 
     def _gather_rows(self, row: Any) -> Any:
-        def on_replica() -> Any:
-            # TensorFlow does not know the device of an argument itself.
+        """Return, on each rank, the row of every rank."""
+
+        def gather_on_replica() -> Any:
+            # `identity` puts the argument on the device of the replica.
             return tf.distribute.get_replica_context().all_gather(tf.identity(row), axis=0)
 
-        return self._strategy.run(on_replica)
+        return self._strategy.run(gather_on_replica)
 
 
 @functools.cache
-def _logical_devices(device: Device) -> list[str]:
-    """Return the names of devices. Raises MeasuringError if there are none.
+def _logical_device_names(device: Device) -> list[str]:
+    """Return TensorFlow's names of the devices of a class, such as ``/device:CPU:0``.
 
-    The result is cached, because listing the devices of a TPU restarts the TPU.
+    The result is cached, because listing the devices of a TPU restarts the TPU. Raises
+    MeasuringError UNAVAILABLE if there is no device of the class.
     """
     if device is Device.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
@@ -223,6 +239,7 @@ def _logical_devices(device: Device) -> list[str]:
 
 
 def _device_kind(device: Device) -> str:
+    """Return the name of the kind of device, such as ``NVIDIA H200``."""
     if device is Device.CPU:
         return host.cpu_model()
     if device is Device.TPU:
@@ -231,14 +248,15 @@ def _device_kind(device: Device) -> str:
     return str(tf.config.experimental.get_device_details(first).get("device_name", "GPU"))
 
 
-def _keeps_memory() -> bool:
-    """Return whether the CPU allocator never returns memory, as that of oneDNN does."""
+def _allocator_keeps_memory() -> bool:
+    """Return whether the allocator on the CPU is oneDNN's, which never returns memory."""
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "1" and platform.machine() == "x86_64"
 
 
-def _allocator(device: Device) -> str:
+def _allocator_setting(device: Device) -> str:
+    """Return how memory of the device is allocated, as protocols name it."""
     if device is Device.CPU:
-        kept = "kept" if _keeps_memory() else "given-back"
-        return f"{process.allocator()}-{kept}"
+        kept = "kept" if _allocator_keeps_memory() else "given-back"
+        return f"{process.allocator_setting()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
     return "grown" if growth else "preallocated"

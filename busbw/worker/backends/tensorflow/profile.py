@@ -1,4 +1,4 @@
-"""Recordings of TensorFlow's profiler, read by the protobuf classes in TensorFlow's wheel."""
+"""Reads recordings of TensorFlow's profiler, with the protobuf classes in TensorFlow's wheel."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from ..base import TimedCollective
 from ..hlo import module as hlo
-from ..recordings import ProfileEvent, node_runs, timed_collectives, timed_instructions
+from ..recordings import ProfileEvent, tensorflow_node_runs, timed_collectives, timed_instructions
 
 
-def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
-    """Read the collectives from the recordings below a folder.
+def read_collectives(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
+    """Return the collectives in the recordings below `folder`.
 
-    `timed` has the nodes of this process in the order of its devices. TensorFlow does not show the
-    program of a TPU, so there the instructions are read from the recording.
+    `timed` has the nodes of the graph that reduce, in the order of the devices of this process.
+    TensorFlow does not show the program of a TPU. On a TPU the instructions are read from the
+    recording, in which the name of an event is the instruction's whole text.
     """
-    events = [event for path in folder.rglob("*.xplane.pb") for event in _events(path)]
+    events = [event for path in folder.rglob("*.xplane.pb") for event in _read_events(path)]
     texts = {event.name for event in events if " = " in event.name}
-    module = hlo.read("\n".join(["recorded {", *texts, "}"]))
+    module = hlo.read_module("\n".join(["recorded {", *texts, "}"]))
     runs = [
         event._replace(name=node, stats={"device_ordinal": list(timed).index(node)})
-        for event in node_runs(events)
+        for event in tensorflow_node_runs(events)
         if (node := event.name.rpartition(":")[0]) in timed
     ]
     return [
@@ -35,7 +36,8 @@ def read(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
     ]
 
 
-def _events(path: Path) -> Iterator[ProfileEvent]:
+def _read_events(path: Path) -> Iterator[ProfileEvent]:
+    """Yield the events of a recording, from all lines of all its planes."""
     for plane in xplane_pb2.XSpace.FromString(path.read_bytes()).planes:
         names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
         for line in plane.lines:
@@ -46,10 +48,13 @@ def _events(path: Path) -> Iterator[ProfileEvent]:
                     name=plane.event_metadata[event.metadata_id].name,
                     start_ps=line.timestamp_ns * 1000 + event.offset_ps,
                     duration_ps=event.duration_ps,
-                    stats={names[stat.metadata_id]: _value(stat, names) for stat in event.stats},
+                    stats={
+                        names[stat.metadata_id]: _stat_value(stat, names) for stat in event.stats
+                    },
                 )
 
 
-def _value(stat: Any, names: Mapping[int, str]) -> Any:
+def _stat_value(stat: Any, names: Mapping[int, str]) -> Any:
+    """Return the value of a stat, which is a name in `names` if the stat refers to a name."""
     kind = stat.WhichOneof("value")
     return names[stat.ref_value] if kind == "ref_value" else getattr(stat, kind)

@@ -1,8 +1,8 @@
-"""The program of a collective on the replicas of a `tf.distribute` strategy.
+"""The program of a case in TensorFlow: an all-reduce on the replicas of a `tf.distribute` strategy.
 
-It is traced once and then called. Its loop is around `strategy.run`, inside one `tf.function`. In
-place the result of an iteration is the input of the next one. Out of place all iterations have the
-same input.
+The program is a `tf.function`, which is traced once and then called. Its loop calls `strategy.run`.
+In place the result of an iteration is the input of the next iteration. Out of place all iterations
+have the same input.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from busbw.model.words import Clock, Placement
 
 from ..base import unavailable, wrong_world
 from ..chain import Chain
-from ..values import Values, memory_at, tiled
+from ..values import ExactValues, array_at, repeat_period
 from . import proof
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """Make the strategy of that name over devices of one process."""
+    """Return a `tf.distribute` strategy over `devices` of this process.
+
+    `name` says how it does the all-reduce, such as ``nccl``. For ``ring`` and ``collective_nccl``
+    the strategy chooses its own operation.
+    """
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         return tf.distribute.TPUStrategy(resolver)
@@ -38,18 +42,19 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 @final
 class TensorflowProgram(Chain):
-    """The chain of a case on the replicas of `strategy`.
+    """The program of a case in TensorFlow, on the replicas of `strategy`.
 
-    A call moves its arguments to their devices only if an iteration needs them, which takes as long
-    as half an iteration (observed). So the shortest chain is one of a single iteration.
+    `values_of` makes the starting values and the exact results from a case and a dtype. The
+    shortest chain has an iteration, because an empty call lacks a cost: it does not move its
+    arguments to their devices, which takes as long as half an iteration (observed).
     """
 
-    step = 1
-    shortest = 1
+    iterations_per_turn = 1
+    shortest_chain = 1
     _call: Any
 
     def __init__(
-        self, case: Case, strategy: Any, values_of: Callable[[Case, Any], Values] = Values
+        self, case: Case, strategy: Any, values_of: Callable[[Case, Any], ExactValues] = ExactValues
     ) -> None:
         replicas = int(strategy.num_replicas_in_sync)
         if replicas != case.ranks:
@@ -57,134 +62,155 @@ class TensorflowProgram(Chain):
         self._dtype = tf.dtypes.as_dtype(case.dtype)
         values = values_of(case, self._dtype.as_numpy_dtype)
         super().__init__(case, values)
-        self.most_iterations = _most_iterations(case, values.most_rounds())
+        self.max_iterations = _max_iterations(case, values.max_exact_iterations())
         self._strategy = strategy
         self._devices: list[str] = list(strategy.extended.worker_devices)
-        # Each of several processes has ranks of its own, in the order of the processes.
+        # In a group, the first process has the first ranks, the second process the following ranks.
         local_ranks, resolver = len(self._devices), strategy.cluster_resolver
         self._first = local_ranks * resolver.task_id if local_ranks < case.ranks else 0
         self._is_host = all("CPU" in name for name in self._devices)
         self._gpus = [name for name in self._devices if "GPU" in name]
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
-        self.initialize()
+        self.initialize_values()
         begun_s = time.perf_counter()
-        chain = _once if case.clock is Clock.DISPATCH else _loop
+        chain = _all_reduce_once if case.clock is Clock.DISPATCH else _all_reduce_in_loop
         traced = tf.function(
             lambda values, turns: chain(case, strategy, values, turns), autograph=False
         )
         self._call = traced.get_concrete_function(self.inputs, tf.constant(1))
-        executed = proof.executed_graphs(lambda: self.run(0))
+        executed = proof.record_executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
         self.proof = proof.prove(case, executed, self._call.graph, local_ranks)
-        self.timed = proof.reducing_nodes(executed)
+        self.timed_instructions = proof.reducing_nodes(executed)
 
-    def release(self) -> None:
+    def release_memory(self) -> None:
         self.inputs = self.result = self._call = None
 
     def device_peak_bytes(self) -> int | None:
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
-    def _write(self, draw: int) -> None:
-        """Write the starting values in place if a device's memory is the host's."""
+    def _write_draw(self, draw: int) -> None:
+        """Write starting values into the present inputs or, on accelerators, into new inputs.
+
+        `draw` is the number of the draw.
+        """
         if self.inputs is None or not self._is_host:
             self.inputs = None
-            self.inputs = self._distribute(lambda rank: self._starting_values(rank, draw))
+            self.inputs = self._put_on_devices(lambda rank: self._starting_values(rank, draw))
             return
-        # A device of the CPU uses the memory only during a call.
-        arrays = (value._numpy() for value in self._local(self.inputs))
-        buffers = (memory_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
-        self.values.write(draw, dict(enumerate(buffers, start=self._first)))
+        # A virtual device uses its memory only during a call, so the host may write to it now.
+        arrays = (value._numpy() for value in self._local_values(self.inputs))
+        buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
+        self.values.write_ranks(draw, dict(enumerate(buffers, start=self._first)))
 
     def _starting_values(self, rank: int, draw: int) -> Any:
+        """Return the starting values of a rank in a draw, as a tensor of the whole payload."""
         count = self._case.payload_bytes // self._dtype.size
-        (period,) = self.values.start(rank, draw)
-        stretch = tf.constant(tiled(period, count))
+        (period,) = self.values.starting_values(rank, draw)
+        stretch = tf.constant(repeat_period(period, count))
         values = tf.tile(stretch, [-(-count // stretch.shape[0])])
         return values if values.shape[0] == count else values[:count]
 
-    def _distribute(self, values_of: Callable[[int], Any]) -> Any:
-        def on_replica(context: Any) -> Any:
+    def _put_on_devices(self, values_of: Callable[[int], Any]) -> Any:
+        """Make the values of each rank on its device with `values_of`; return the values of all."""
+
+        def make_on_device(context: Any) -> Any:
             rank = context.replica_id_in_sync_group
             with tf.device(self._devices[rank - self._first]):
                 return values_of(rank)
 
-        values = self._strategy.experimental_distribute_values_from_function(on_replica)
-        self._wait(values)
-        # With a single replica the result is no group of values, so the argument must be none.
-        return values if len(self._devices) > 1 else self._local(values)[0]
+        values = self._strategy.experimental_distribute_values_from_function(make_on_device)
+        self._wait_for_values(values)
+        # With a single replica the program returns a tensor, not a group of tensors. Its argument
+        # must have the same type.
+        return values if len(self._devices) > 1 else self._local_values(values)[0]
 
-    def _run(self, iterations: int) -> tuple[Any, Any]:
-        """Call the program with the starting values.
+    def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
+        """Call the program with the starting values, and wait for the result.
 
-        A result is on another device, and would need another graph.
+        A result cannot be the input of the next call, because it is on another device, for which
+        TensorFlow would need another graph. Returns the number of turns, and the result.
         """
         counted, result = self._call(self.inputs, tf.constant(iterations))
-        self._wait(result)
+        self._wait_for_values(result)
         return counted, result
 
     def results_by_rank(self) -> dict[int, Any]:
-        """Return the results of this process by rank, without a copy on the CPU."""
+        """Return the result of each rank of this process, by rank. On the CPU nothing is copied."""
         return {
             rank: value._numpy() if "CPU" in value.backing_device else value
-            for rank, value in enumerate(self._local(self.result), start=self._first)
+            for rank, value in enumerate(self._local_values(self.result), start=self._first)
         }
 
-    def _local(self, values: Any) -> list[Any]:
+    def _local_values(self, values: Any) -> list[Any]:
+        """Return the tensor of each rank of this process."""
         return list(self._strategy.experimental_local_results(values))
 
-    def _wait(self, values: Any) -> None:
-        """Wait until every rank's values exist. `_numpy` waits and copies nothing on the CPU."""
-        for value in self._local(values):
+    def _wait_for_values(self, values: Any) -> None:
+        """Wait until the values of each rank of this process exist.
+
+        On the CPU `_numpy` waits without copying. On other devices an element is copied.
+        """
+        for value in self._local_values(values):
             if "CPU" in value.backing_device:
                 value._numpy()
             else:
                 value[:1].numpy()
 
 
-def _most_iterations(case: Case, rounds: int) -> int:
+def _max_iterations(case: Case, max_exact: int) -> int:
+    """Return the largest number of iterations of a call; `max_exact` iterations are exact.
+
+    It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no chain that is
+    longer than the shortest chain is exact.
+    """
     if case.clock is Clock.DISPATCH:
         return 1
-    if rounds <= TensorflowProgram.shortest:
+    if max_exact <= TensorflowProgram.shortest_chain:
         raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
-    return rounds
+    return max_exact
 
 
-def _loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
-    """Repeat the all-reduce on all ranks; return how many turns ran, and the result.
+def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+    """Repeat the all-reduce on all ranks, `turns` times.
 
-    TensorFlow allows no all-reduce in a loop inside the replica function.
+    The loop is around `strategy.run`, because TensorFlow allows no all-reduce in a loop inside the
+    function that a replica runs. Returns the number of turns that ran, and the result.
     """
     in_place = case.placement == Placement.IN_PLACE.value
 
-    def body(result: Any) -> Any:
+    def run_iteration(result: Any) -> Any:
         return strategy.run(_all_reduce, args=(result if in_place else values,))
 
     counted, result = tf.while_loop(
         lambda turn, _: turn < turns,
-        lambda turn, result: (turn + 1, body(result)),
+        lambda turn, result: (turn + 1, run_iteration(result)),
         (tf.constant(0), values),
         parallel_iterations=1,
     )
     return counted, result
 
 
-def _once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+def _all_reduce_once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+    """Do a single all-reduce without a loop; return 1, the number of turns, and the result."""
     return tf.constant(1), strategy.run(_all_reduce, args=(values,))
 
 
 def _all_reduce(values: Any) -> Any:
+    """Return the sum of the values of all replicas. Each replica runs this function."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
 
 
-def host_bytes(case: Case) -> int:
-    """Return the host memory of all ranks, as measured at 16M to 1024M on 2, 4 and 8 ranks.
+def needed_host_bytes(case: Case) -> int:
+    """Return the bytes of host memory that all ranks of a case take together at the peak.
 
-    A ring has the chain's input, the last result and the next one, less the part that is not
-    allocated yet at the peak. The other algorithms have the inputs, and a few sums that all ranks
-    share.
+    The formula was found from peaks that were measured for payloads from 16M to 1024M on 2, 4 and 8
+    ranks. A ring needs buffers for the input of the chain, the previous result and the next result,
+    less a part that is not allocated yet at the peak. Other algorithms need buffers for the inputs,
+    and for a few sums that all ranks share.
     """
     if case.strategy == "ring":
         has_input = case.placement == Placement.OUT_OF_PLACE.value

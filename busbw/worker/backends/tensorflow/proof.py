@@ -1,8 +1,9 @@
-"""Prove from TensorFlow's graphs that the strategy's own reduction runs.
+"""Proves from TensorFlow's graphs that a program runs the reduction of its strategy.
 
-The executed graph, as optimized and divided by device, is recorded during the first call of the
-program. It has no shapes, so the number of bytes is read from the traced graph. The program of a
-TPU is compiled by the TPU's compiler, so for TPUs only the traced graph is checked.
+The executed graphs, one for each device, are what TensorFlow makes of the program after its
+optimizations. They are recorded during the first call. They have no shapes, so sizes are read from
+the traced graph, which TensorFlow made before it optimized. The program of a TPU is compiled by the
+TPU's compiler, so for TPUs only the traced graph is checked.
 """
 
 from __future__ import annotations
@@ -28,34 +29,42 @@ _NCCL = "NcclAllReduce"
 
 
 @dataclass(frozen=True)
-class _Algorithm:
-    """The operation that the graph must hold, for each rank or at least once, and its hint."""
+class _ExpectedReduction:
+    """What the graph must contain for a strategy: the operation that reduces.
+
+    `op` is the name of the operation. `is_on_each_rank`: there must be such an
+    operation for each rank; otherwise at least one. `hint` is the expected attribute
+    `communication_hint` of the operation, empty if the operation has no such attribute.
+    """
 
     op: str
     is_on_each_rank: bool
     hint: str = ""
 
 
-_ALGORITHMS = {
-    "ring": _Algorithm(op=_COLLECTIVE, is_on_each_rank=True, hint="ring"),
-    "collective_nccl": _Algorithm(op=_COLLECTIVE, is_on_each_rank=True, hint="nccl"),
-    "nccl": _Algorithm(op=_NCCL, is_on_each_rank=True),
-    "reduction_to_one_device": _Algorithm(op=_ADDITION, is_on_each_rank=False),
-    "hierarchical_copy": _Algorithm(op=_ADDITION, is_on_each_rank=False),
-    "tpu": _Algorithm(op=_TPU, is_on_each_rank=False),
+_EXPECTED_REDUCTIONS = {
+    "ring": _ExpectedReduction(op=_COLLECTIVE, is_on_each_rank=True, hint="ring"),
+    "collective_nccl": _ExpectedReduction(op=_COLLECTIVE, is_on_each_rank=True, hint="nccl"),
+    "nccl": _ExpectedReduction(op=_NCCL, is_on_each_rank=True),
+    "reduction_to_one_device": _ExpectedReduction(op=_ADDITION, is_on_each_rank=False),
+    "hierarchical_copy": _ExpectedReduction(op=_ADDITION, is_on_each_rank=False),
+    "tpu": _ExpectedReduction(op=_TPU, is_on_each_rank=False),
 }
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
 
 
-def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
-    """Call a program for the first time, and return the graphs that TensorFlow executed."""
+def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
+    """Call a program for the first time, and return the graphs that TensorFlow executed.
+
+    `first_call` makes the call.
+    """
     from tensorflow.python.eager import context
 
     eager = context.context()
     eager.enable_run_metadata()
     try:
-        # The first export has graphs that TensorFlow made earlier.
+        # This export only removes the graphs that TensorFlow executed earlier.
         eager.export_run_metadata()
         first_call()
         return list(eager.export_run_metadata().partition_graphs)
@@ -66,24 +75,25 @@ def executed_graphs(first_call: Callable[[], None]) -> list[Any]:
 def prove(
     case: Case, executed: Sequence[Any], traced: Any, local_ranks: int | None = None
 ) -> Proof:
-    """Return what the graphs of this process hold.
+    """Prove the program of a case from its graphs, and return the Proof.
 
     Args:
         case: the case.
-        executed: the executed graphs of this process.
+        executed: the executed graphs of this process, empty if TensorFlow recorded none.
         traced: the traced graph.
-        local_ranks: the number of ranks in this process, None for all.
+        local_ranks: the number of ranks in this process, None if all ranks are in this process.
 
     Raises:
-        MeasuringError: NOT_A_COLLECTIVE or WRONG_WORLD with the difference.
+        MeasuringError: NOT_A_COLLECTIVE if the graphs do not have the expected reductions, and
+            WRONG_WORLD if the reductions are on a wrong number of devices.
 
     """
     local_ranks = case.ranks if local_ranks is None else local_ranks
     is_traced_only = case.strategy == "tpu" or not executed
     graphs = [traced.as_graph_def()] if is_traced_only else executed
-    nodes, reductions = _reductions(graphs)
-    _check_kinds(case, reductions, local_ranks)
-    _check_bytes(case, traced)
+    nodes, reductions = _nodes_and_reductions(graphs)
+    _check_operations(case, reductions, local_ranks)
+    _check_payload_bytes(case, traced)
     if not is_traced_only:
         outside = [node.name for node in reductions if not node.name.startswith(_LOOP)]
         if outside and case.clock is not Clock.DISPATCH:
@@ -100,15 +110,22 @@ def prove(
 
 
 def reducing_nodes(executed: Sequence[Any]) -> dict[str, str]:
-    """Return the names of the reducing nodes of executed graphs, in the order of their devices."""
-    _, nodes = _reductions(executed)
+    """Return the names of the nodes that reduce in the graphs, in the order of their devices.
+
+    A name is both key and value, because a node both begins and ends its collective.
+    """
+    _, nodes = _nodes_and_reductions(executed)
     # Device 2 comes before device 10 because its name is shorter.
     nodes.sort(key=lambda node: (len(node.device), node.device))
     return {node.name: node.name for node in nodes}
 
 
-def _check_kinds(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
-    algorithm = _ALGORITHMS[case.strategy]
+def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
+    """Raise MeasuringError if nodes have a wrong operation, number, hint or size of elements.
+
+    `reductions` are the nodes that reduce.
+    """
+    algorithm = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
     hints = {node.attr["communication_hint"].s.decode() for node in reductions}
     count = local_ranks if algorithm.is_on_each_rank else max(1, kinds.get(algorithm.op, 0))
@@ -123,9 +140,12 @@ def _check_kinds(case: Case, reductions: Sequence[Any], local_ranks: int) -> Non
     )
 
 
-def _check_bytes(case: Case, traced: Any) -> None:
-    """Check the bytes of each reduction in the traced graph; the optimizer changes no shape."""
-    _, reductions = _reductions([traced.as_graph_def(add_shapes=True)])
+def _check_payload_bytes(case: Case, traced: Any) -> None:
+    """Raise MeasuringError if a reduction in the traced graph has a wrong size.
+
+    The executed graph has the same sizes, because the optimizer changes no shape.
+    """
+    _, reductions = _nodes_and_reductions([traced.as_graph_def(add_shapes=True)])
     for node in reductions:
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)
@@ -136,13 +156,18 @@ def _check_bytes(case: Case, traced: Any) -> None:
 
 
 def _element_bytes(node: Any) -> int:
+    """Return the size in bytes of an element that the node reduces."""
     return int(tf.dtypes.as_dtype(node.attr["T"].type).size)
 
 
 def _check_groups(
     case: Case, reductions: Sequence[Any], nodes: Sequence[Any], local_ranks: int
 ) -> None:
-    if not _ALGORITHMS[case.strategy].is_on_each_rank:
+    """Raise MeasuringError if reductions are on a wrong number of devices, or over wrong groups.
+
+    `reductions` are the nodes that reduce, and `nodes` are all nodes of the graphs.
+    """
+    if not _EXPECTED_REDUCTIONS[case.strategy].is_on_each_rank:
         return
     devices = {node.device for node in reductions}
     if len(devices) != local_ranks:
@@ -154,7 +179,11 @@ def _check_groups(
 
 
 def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int]]:
-    """Yield the name and the number of ranks of each reduction that has a constant for it."""
+    """Yield the name of each reduction, and the number of ranks in its group.
+
+    `nodes` are all nodes of the graphs. A reduction is left out if the number of ranks is not a
+    constant in the graphs.
+    """
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for node in reductions:
         size = constants.get(node.input[1]) if node.op == _COLLECTIVE else None
@@ -162,8 +191,8 @@ def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tu
             yield node.name, int(tf.make_ndarray(size.attr["value"].tensor))
 
 
-def _reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return all nodes of some graphs, and those that reduce."""
+def _nodes_and_reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return all nodes of the graphs, and second the nodes that reduce."""
     nodes = []
     for graph in graphs:
         nodes += graph.node

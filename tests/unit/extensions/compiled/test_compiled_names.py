@@ -96,7 +96,7 @@ def test_each_collective_of_a_program_has_a_begin_and_an_end(
     programs: tuple[Program, ...],
 ) -> None:
     for program in programs:
-        module = hlo.read(program.text)
+        module = hlo.read_module(program.text)
         lines = {line.name: line for part in module.computations.values() for line in part}
         timed = timed_instructions(module)
         assert len(timed) == len(module.collectives()), program

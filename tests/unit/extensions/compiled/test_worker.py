@@ -59,7 +59,7 @@ def compiled(
     try:
         return worker.compiled(compiler, case, to, cache)
     except MeasuringError as error:
-        return error.failure(LAUNCH)
+        return error.to_failure(LAUNCH)
 
 
 def test_a_cached_program_is_not_compiled_again(tmp_path: Path) -> None:

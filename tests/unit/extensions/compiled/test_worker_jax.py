@@ -221,7 +221,7 @@ def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
         assert result.available_bytes == GPUS["h100"].memory_bytes
 
 
-TWICE = "forms.versions.varying(jax.lax.psum(jax.lax.psum(values, axes), axes), axes)"
+TWICE = "forms.versions.type_as_varying(jax.lax.psum(jax.lax.psum(values, axes), axes), axes)"
 
 
 @pytest.mark.exhaustive

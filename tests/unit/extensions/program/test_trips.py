@@ -77,7 +77,7 @@ ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
 
 
 def _trips(text: str) -> int | None:
-    module = hlo.read(text)
+    module = hlo.read_module(text)
     (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
     return Trips(module).count(module.entry, loop)
 

@@ -23,7 +23,7 @@ from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.values import memory_at
+from busbw.worker.backends.values import array_at
 from busbw.worker.measure import MeasureSession
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
@@ -32,9 +32,9 @@ Planted = tuple[int, "int | None", "int | None"]
 
 
 def _memories_of(chain: Any) -> Memories:
-    shards = chain._shards(chain.result)
+    shards = chain._shards_by_rank(chain.result)
     return {
-        rank: memory_at(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
+        rank: array_at(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
         for rank, shard in shards.items()
     }
 

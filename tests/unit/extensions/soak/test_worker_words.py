@@ -35,9 +35,9 @@ def test_a_sum_of_whole_numbers_is_the_same_in_every_order(
     words = _words(collective, dtype, ranks=ranks)
     chance = random.Random(0)
     for number in range(4):
-        starts = [words.start(rank, number) for rank in range(ranks)]
+        starts = [words.starting_values(rank, number) for rank in range(ranks)]
         assert all(np.isfinite(start).all() for start in starts)
-        expected = [words.after(rank, number, 1)[0] for rank in range(ranks)]
+        expected = [words.values_after(rank, number, 1)[0] for rank in range(ranks)]
         for _ in range(10):
             chance.shuffle(starts)
             added = starts[0].copy()
@@ -50,7 +50,7 @@ def test_a_sum_of_whole_numbers_is_the_same_in_every_order(
 
 def test_sums_come_from_the_smallest_normal_numbers_to_the_largest() -> None:
     words = _words("all_reduce", ranks=8)
-    largest = [float(np.abs(words.after(0, number, 1)).max()) for number in range(4)]
+    largest = [float(np.abs(words.values_after(0, number, 1)).max()) for number in range(4)]
     assert largest[0] < 1e-30
     assert largest[3] > 1e30
     assert largest == sorted(largest)
@@ -58,21 +58,21 @@ def test_sums_come_from_the_smallest_normal_numbers_to_the_largest() -> None:
 
 def test_integers_take_all_their_bits_and_wrap_as_devices_do() -> None:
     words = _words("all_reduce", "int32")
-    starts = [words.start(rank, 0)[0].astype(np.int64) for rank in range(4)]
+    starts = [words.starting_values(rank, 0)[0].astype(np.int64) for rank in range(4)]
     assert all(abs(int(start.max())) > 2**30 for start in starts)
     wrapped = (sum(starts) + 2**31) % 2**32 - 2**31
-    assert np.array_equal(words.after(2, 0, 1)[0], wrapped)
+    assert np.array_equal(words.values_after(2, 0, 1)[0], wrapped)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_a_maximum_is_one_of_the_words_that_were_put_in(dtype: str) -> None:
     words = _words("all_reduce", dtype, "max")
-    starts = np.stack([words.start(rank, 1)[0] for rank in range(4)])
-    assert np.array_equal(words.after(3, 1, 1)[0], starts.max(axis=0))
+    starts = np.stack([words.starting_values(rank, 1)[0] for rank in range(4)])
+    assert np.array_equal(words.values_after(3, 1, 1)[0], starts.max(axis=0))
 
 
 def test_moves_take_all_the_bits_of_a_fraction() -> None:
-    starts = _words("permute", ranks=8).start(0, 0)
+    starts = _words("permute", ranks=8).starting_values(0, 0)
     fractions = (np.frexp(starts)[0] * 2**24).astype(np.int64)
     assert all(((fractions >> bit) & 1).any() for bit in range(23))
 
@@ -85,21 +85,21 @@ def test_each_rank_gets_what_the_collective_brings_it() -> None:
     }
     for name, expected in brought.items():
         words = _words(name)
-        starts = [words.start(rank, 3) for rank in range(4)]
+        starts = [words.starting_values(rank, 3) for rank in range(4)]
         for rank in range(4):
-            got, exact = words.after(rank, 3, 1), np.stack(expected(starts, rank))
+            got, exact = words.values_after(rank, 3, 1), np.stack(expected(starts, rank))
             assert np.array_equal(got.view(np.uint32), exact.view(np.uint32)), name
 
 
 def test_groups_along_an_axis_have_words_of_their_own() -> None:
     words = _words("all_gather", ranks=4, mesh="2x2", axes="y")
-    assert not np.array_equal(words.after(0, 0, 1), words.after(2, 0, 1))
-    assert np.array_equal(words.after(0, 0, 1), words.after(1, 0, 1))
+    assert not np.array_equal(words.values_after(0, 0, 1), words.values_after(2, 0, 1))
+    assert np.array_equal(words.values_after(0, 0, 1), words.values_after(1, 0, 1))
 
 
 def test_a_wrong_word_is_named_with_its_bits_and_how_far_it_goes() -> None:
     words = _words("permute", payload_bytes=65536)
-    right = {rank: np.resize(words.after(rank, 0, 1)[0], 16384) for rank in range(4)}
+    right = {rank: np.resize(words.values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
     assert words.find_mismatch(0, 9, right) is None
     right[2][[100, 16000]] *= -1
     mismatch = words.find_mismatch(0, 9, right)
@@ -110,8 +110,8 @@ def test_a_wrong_word_is_named_with_its_bits_and_how_far_it_goes() -> None:
 
 def test_minus_zero_is_another_word_than_zero() -> None:
     words = _words("permute", "float16", payload_bytes=65536)
-    number = next(n for n in range(words.draws) if (words.after(0, n, 1) == 0).any())
-    got = np.resize(words.after(0, number, 1)[0], 32768)
+    number = next(n for n in range(words.draw_count) if (words.values_after(0, n, 1) == 0).any())
+    got = np.resize(words.values_after(0, number, 1)[0], 32768)
     got[got == 0] = -0.0
     mismatch = words.find_mismatch(number, 1, {0: got})
     assert mismatch is not None
@@ -120,4 +120,4 @@ def test_minus_zero_is_another_word_than_zero() -> None:
 
 def test_a_sum_over_more_ranks_than_there_are_bits_is_not_soaked() -> None:
     with pytest.raises(MeasuringError, match="float16 holds no exact sum over 4096 ranks"):
-        _words("all_reduce", "float16", ranks=4096).most_rounds()
+        _words("all_reduce", "float16", ranks=4096).max_exact_iterations()

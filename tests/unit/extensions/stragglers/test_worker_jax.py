@@ -75,7 +75,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 @contextlib.contextmanager
 def recording(folder):
     with versions.recording(folder, Device.CPU):
-        yield partial(profile.read, folder)
+        yield partial(profile.read_collectives, folder)
 
 devices = jax.devices("cpu")
 times = (worker_jax.time_chips(devices, 5), worker_jax.time_links(devices, 5, 4096, recording))

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from busbw.driver.local import free_ports
 from busbw.model.cluster import Cluster, ClusterMember, members_of
-from busbw.worker.backends.fake.exchange import Exchange
+from busbw.worker.backends.fake.exchange import FakeAllGather
 
 HOST = "127.0.0.1"
 
@@ -20,7 +20,7 @@ def _members(port: int, name: str) -> tuple[ClusterMember, ...]:
 
 
 def _exchange(member: ClusterMember, value: float) -> list[list[float]]:
-    return Exchange(member)([value])
+    return FakeAllGather(member)([value])
 
 
 def test_of_two_groups_with_the_same_port_each_hears_its_own() -> None:

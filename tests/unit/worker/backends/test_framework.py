@@ -18,17 +18,17 @@ from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
 from busbw.worker.backends.chain import Chain
 from busbw.worker.backends.framework import FrameworkBackend
-from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory
-from busbw.worker.backends.values import Values
+from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
+from busbw.worker.backends.values import ExactValues
 from tests.helpers import build
 
 
-class Three(Values):
+class Three(ExactValues):
     """Three draws, of which each result must be the number of rounds behind its own."""
 
-    draws = 3
+    draw_count = 3
 
-    def check_all(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+    def check_ranks(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         assert results == {0: 100 * number + iterations}
         return len(results)
 
@@ -36,22 +36,22 @@ class Three(Values):
 class Counter(Chain):
     """Counts turns of two rounds; skips as many as it is told to."""
 
-    step = 2
-    most_iterations = 8
+    iterations_per_turn = 2
+    max_iterations = 8
     skipped = 0
 
     def __init__(self) -> None:
         super().__init__(build.case(), Three(build.case(), np.dtype(np.float32)))
         self.initialized: list[int] = []
 
-    def release(self) -> None:
+    def release_memory(self) -> None:
         self.result = None
 
-    def _write(self, draw: int) -> None:
+    def _write_draw(self, draw: int) -> None:
         assert self.result is None
         self.initialized.append(draw)
 
-    def _run(self, iterations: int) -> tuple[Any, Any]:
+    def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
         assert self.result is None
         return iterations // 2 - self.skipped, 100 * self.initialized[-1] + iterations
 
@@ -62,20 +62,22 @@ class Counter(Chain):
 def test_draws_alternate_and_each_result_is_compared_with_its_own_draw() -> None:
     chain = Counter()
     for _ in range(4):
-        chain.initialize()
+        chain.initialize_values()
         chain.run(2)
         chain.run(6)
-        assert chain.check(6) == 1
+        assert chain.check_result(6) == 1
     assert chain.initialized == [0, 1, 2, 0]
 
 
 def test_a_missing_step_is_a_wrong_result_that_names_rounds() -> None:
     chain = Counter()
     chain.skipped = 1
-    chain.initialize()
+    chain.initialize_values()
     chain.run(6)
-    with pytest.raises(MeasuringError, match=r"^the program ran 4 rounds, expected 6$") as raised:
-        chain.check(6)
+    with pytest.raises(
+        MeasuringError, match=r"^the program ran 4 iterations, expected 6$"
+    ) as raised:
+        chain.check_result(6)
     assert raised.value.kind is FailureKind.WRONG_RESULT
 
 
@@ -87,8 +89,8 @@ class Small(FrameworkBackend):
     """A CPU and nothing else."""
 
     name = "small"
-    missing_errors = (Refused,)
-    errors = (OSError, MemoryError)
+    missing_device_errors = (Refused,)
+    program_errors = (OSError, MemoryError)
     framework_path = "here"
 
     def __init__(self, device: Device | None) -> None:
@@ -96,22 +98,22 @@ class Small(FrameworkBackend):
         self.released = 0
         self.versions = {"small": "1"}
 
-    def record(self, folder: Path) -> AbstractContextManager[Reader]:
+    def record_profile(self, folder: Path) -> AbstractContextManager[Reader]:
         raise NotImplementedError
 
-    def _device_set(self, device: Device) -> DeviceSet:
+    def _find_devices(self, device: Device) -> DeviceSet:
         if device is not Device.CPU:
             raise Refused(f"no {device.value} here\nand so on")
         return build.device_set(device)
 
-    def _host_bytes(self, case: Case) -> int:
+    def _needed_host_bytes(self, case: Case) -> int:
         return case.payload_bytes
 
-    def _program(self, case: Case, injection: Injection | None) -> Chain:
+    def _make_program(self, case: Case, injection: Injection | None) -> Chain:
         backend = self
 
         class ReleasedCounter(Counter):
-            def release(self) -> None:
+            def release_memory(self) -> None:
                 backend.released += 1
 
         return ReleasedCounter()
@@ -135,7 +137,7 @@ def test_running_out_of_memory_is_a_measuring_error_and_the_program_is_released(
     error: Exception,
 ) -> None:
     backend = Small(Device.CPU)
-    with pytest.raises(MeasuringError) as raised, backend.prepare(build.case()):
+    with pytest.raises(MeasuringError) as raised, backend.prepare_program(build.case()):
         raise error
     assert raised.value.kind is FailureKind.OUT_OF_MEMORY
     assert backend.released == 1
@@ -144,7 +146,7 @@ def test_running_out_of_memory_is_a_measuring_error_and_the_program_is_released(
 def test_other_errors_are_not_translated() -> None:
     assert not is_out_of_memory(ValueError("INVALID_ARGUMENT: shapes differ"))
     backend = Small(Device.CPU)
-    with pytest.raises(OSError, match="broken"), backend.prepare(build.case()):
+    with pytest.raises(OSError, match="broken"), backend.prepare_program(build.case()):
         raise OSError("broken")
     assert backend.released == 1
 
@@ -190,7 +192,7 @@ GIB = 2**30
 def test_figures_are_read_from_the_framework_s_own_words(
     words: str, needed_bytes: int | None, available_bytes: int | None
 ) -> None:
-    error = out_of_memory(RuntimeError(words))
+    error = out_of_memory_error(RuntimeError(words))
     assert is_out_of_memory(RuntimeError(words))
     assert error.kind is FailureKind.OUT_OF_MEMORY
     assert (needed_bytes, available_bytes) == (error.needed_bytes, error.available_bytes)

@@ -79,7 +79,7 @@ def test_on_a_cpu_the_device_is_noted_at_the_instruction() -> None:
 
 
 def test_a_collective_is_timed_by_its_own_instruction_or_by_those_that_call_it() -> None:
-    module = hlo.read("""\
+    module = hlo.read_module("""\
 %aside (p: f32[4]) -> f32[4] {
   ROOT %all-reduce.1 = f32[4]{0} all-reduce(%p), to_apply=%add
 }

@@ -13,7 +13,7 @@ from busbw.model.case import Case
 from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.values import Values
+from busbw.worker.backends.values import ExactValues
 from tests.helpers import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,22 +28,22 @@ def _case(**changes: Any) -> Case:
     return build.case(payload_bytes=4 * COUNT, **changes)
 
 
-def _values(dtype: str = "float32", **changes: Any) -> Values:
+def _values(dtype: str = "float32", **changes: Any) -> ExactValues:
     reduces = COLLECTIVES[changes.get("collective", "all_reduce")].reduce_ops
     case = _case(dtype=dtype, **{"reduce_op": "sum" if reduces else "none", **changes})
-    return Values(case, np.dtype(dtype))
+    return ExactValues(case, np.dtype(dtype))
 
 
-def _right(values: Values, rank: int, number: int = 0, rounds: int = 1) -> Array:
+def _right(values: ExactValues, rank: int, number: int = 0, rounds: int = 1) -> Array:
     """Return the complete right result of a rank."""
-    blocks = values.after(rank, number, rounds)
+    blocks = values.values_after(rank, number, rounds)
     length = COUNT // len(blocks)
     return np.concatenate([np.resize(block, length) for block in blocks])
 
 
-def _refused(values: Values, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
+def _refused(values: ExactValues, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
     with pytest.raises(MeasuringError) as caught:
-        values.check(rank, number, rounds, got)
+        values.check_rank(rank, number, rounds, got)
     assert caught.value.kind is FailureKind.WRONG_RESULT
     return str(caught.value)
 
@@ -60,18 +60,18 @@ def _sum_as_tree(values: list[Array]) -> Array:
 @pytest.mark.parametrize("ranks", RANKS)
 def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, ranks: int) -> None:
     values = _values(dtype, ranks=ranks)
-    rounds = values.most_rounds()
-    held = [values.start(rank, 1) for rank in range(ranks)]
+    rounds = values.max_exact_iterations()
+    held = [values.starting_values(rank, 1) for rank in range(ranks)]
     for _ in range(rounds):
         held = [_sum_as_tree(held)] * ranks
-    expected = values.after(0, 1, rounds)
+    expected = values.values_after(0, 1, rounds)
     assert held[0].dtype == expected.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(held[0], expected)
 
 
 def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
     with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
-        Values(_case(dtype="bfloat16", ranks=257), np.float32).most_rounds()
+        ExactValues(_case(dtype="bfloat16", ranks=257), np.float32).max_exact_iterations()
     assert e.value.kind is FailureKind.UNAVAILABLE
 
 
@@ -80,7 +80,7 @@ def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
 def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: str) -> None:
     values = _values(dtype, collective=collective)
     draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
-    begun, ended = values.start(3, 2), values.after(3, 2, 1)
+    begun, ended = values.starting_values(3, 2), values.values_after(3, 2, 1)
     assert begun.dtype == ended.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].start(draw, 3)))
     np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].after(draw, 3, 1)))
@@ -89,7 +89,9 @@ def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: s
 @pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])
 def test_out_of_place_any_number_of_rounds_is_one(placement: str, rounds: int) -> None:
     values = _values(placement=placement)
-    np.testing.assert_array_equal(values.after(0, 0, 5), 4.0**rounds / 4 * values.after(0, 0, 1))
+    np.testing.assert_array_equal(
+        values.values_after(0, 0, 5), 4.0**rounds / 4 * values.values_after(0, 0, 1)
+    )
 
 
 def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw() -> None:
@@ -97,21 +99,27 @@ def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw
     alone = _values(ranks=4)
     for rank in range(8):
         group, position = divmod(rank, 4)
-        np.testing.assert_array_equal(values.start(rank, 1), alone.start(position, 1 + group))
+        np.testing.assert_array_equal(
+            values.starting_values(rank, 1), alone.starting_values(position, 1 + group)
+        )
     across = _values(ranks=8, mesh="2x4", axes="x")
     pair = _values(ranks=2)
     for rank in range(8):
         position, group = divmod(rank, 4)
-        np.testing.assert_array_equal(across.after(rank, 0, 1), pair.after(position, group, 1))
+        np.testing.assert_array_equal(
+            across.values_after(rank, 0, 1), pair.values_after(position, group, 1)
+        )
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_a_right_result_is_counted_in_full(collective: str) -> None:
     values = _values(collective=collective)
-    parts = len(values.after(2, 0, 1))
+    parts = len(values.values_after(2, 0, 1))
     size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
-    got = np.concatenate([np.resize(block, size // parts) for block in values.after(2, 0, 1)])
-    assert values.check(2, 0, 1, got) == got.size
+    got = np.concatenate(
+        [np.resize(block, size // parts) for block in values.values_after(2, 0, 1)]
+    )
+    assert values.check_rank(2, 0, 1, got) == got.size
 
 
 @pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
@@ -134,7 +142,7 @@ def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_b
         wrong = _right(values, 1)
         wrong[place] += 1
         assert _refused(values, 1, wrong).startswith(f"rank 1, element {place}: ")
-    assert values.check(1, 0, 1, _right(values, 1)) == COUNT
+    assert values.check_rank(1, 0, 1, _right(values, 1)) == COUNT
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -144,7 +152,7 @@ def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
 ) -> None:
     values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
-    got = np.resize(values.after(0, 0, 1)[0], count + change)
+    got = np.resize(values.values_after(0, 0, 1)[0], count + change)
     message = _refused(values, 0, got)
     assert message == f"rank 0 holds {count + change} elements, expected {count}"
 
@@ -159,9 +167,9 @@ def test_every_rank_s_memory_is_written_to_its_last_element(
     values = _values(collective=collective)
     size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
     buffers = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
-    values.write(2, buffers)
+    values.write_ranks(2, buffers)
     for rank, memory in buffers.items():
-        blocks = values.start(rank, 2)
+        blocks = values.starting_values(rank, 2)
         whole = [np.resize(block, size // len(blocks)) for block in blocks]
         np.testing.assert_array_equal(memory, np.concatenate(whole))
 
@@ -173,9 +181,9 @@ def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
     monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
-    assert values.check_all(0, 1, results) == 4 * COUNT
+    assert values.check_ranks(0, 1, results) == 4 * COUNT
     for rank in range(4):
         wrong = results[rank].copy()
         wrong[9] += 1
         with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
-            values.check_all(0, 1, {**results, rank: wrong})
+            values.check_ranks(0, 1, {**results, rank: wrong})

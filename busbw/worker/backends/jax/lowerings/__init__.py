@@ -1,8 +1,10 @@
-"""The collectives in JAX, one file each, found by the name of the collective.
+"""The collectives in JAX. Each is in a module with the collective's name.
 
-Each file has a function ``lower(case, axes, values)``. It returns the result of a rank for its
-`values`, along the mesh's `axes`, with the type of values that differ between ranks: the loop needs
-the type of its argument.
+Each module has a function ``lower(case, axes, values)``. It takes the `values` of a rank, and
+returns the result of the rank after a collective along the `axes` of the mesh. JAX distinguishes
+values that differ between ranks from values that are equal. The result has the type of values that
+differ, as the argument has, because the result of an iteration is the argument of the next
+iteration.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from ...base import unavailable
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
-    """Return the result of the case's collective.
+    """Return the result of a rank after the collective of `case`.
 
-    Raises MeasuringError UNAVAILABLE if there is no file for it.
+    `axes` are the axes of the mesh along which the collective runs, and `values` the input of the
+    rank. Raises MeasuringError UNAVAILABLE if there is no module for the collective.
     """
     if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
         raise unavailable(f"JAX has no {case.collective} here")

@@ -12,6 +12,9 @@ from .. import versions
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Return the reduced values, without the type of values that are equal on all ranks."""
+    """Return the sum, maximum or minimum of the values of all ranks along `axes`.
+
+    The result has the type of values that differ between ranks.
+    """
     reduce = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}[case.reduce_op]
-    return versions.varying(reduce(values, axes), axes)
+    return versions.type_as_varying(reduce(values, axes), axes)

@@ -10,4 +10,5 @@ from busbw.model.case import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+    """Return the blocks that the ranks along `axes` send to this rank, one after the other."""
     return jax.lax.all_to_all(values, axes, 0, 0, tiled=True)

@@ -1,4 +1,4 @@
-"""Permute in JAX: `ppermute`, by the collective's own pairs."""
+"""Permute in JAX: `ppermute`, with the pairs that the module of the collective defines."""
 
 from __future__ import annotations
 
@@ -11,5 +11,6 @@ from busbw.model.case import Case
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+    """Return the values of the rank that sends to this rank."""
     pairs = COLLECTIVES[case.collective].pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)

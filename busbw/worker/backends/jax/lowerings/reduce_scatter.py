@@ -13,9 +13,10 @@ _ROW = 128
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Scatter whole rows of the payload if it has whole rows.
+    """Return this rank's block of the sum of the values of all ranks along `axes`.
 
-    For a flat array XLA for TPUs makes an all-reduce and a slice.
+    If the payload has whole rows of registers for each rank, rows are scattered. For a flat array
+    XLA for TPUs would compile an all-reduce and a slice instead.
     """
     has_whole_rows = values.size % (case.group_size * _ROW) == 0
     rows = values.reshape(-1, _ROW) if has_whole_rows else values

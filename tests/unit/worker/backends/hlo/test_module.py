@@ -33,7 +33,7 @@ def _line(shape: str, op: str, groups: str = "{{0,1}}") -> str:
 
 
 def _only(line: str) -> hlo.Instruction:
-    module = hlo.read("%one (p: f32[1]) -> f32[1] {\n" + line + "\n}\n")
+    module = hlo.read_module("%one (p: f32[1]) -> f32[1] {\n" + line + "\n}\n")
     (one,) = module.computations["one"]
     return one
 
@@ -44,20 +44,20 @@ def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
 
 def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
-    module = hlo.read(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
+    module = hlo.read_module(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
     assert module.loop_bodies() == (BODY,)
-    assert hlo.read(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
-    assert hlo.read(programs.SINGLE).loop_bodies() == ()
+    assert hlo.read_module(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
+    assert hlo.read_module(programs.SINGLE).loop_bodies() == ()
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
 def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
     turned_round: bool,
 ) -> None:
-    module = hlo.read(programs.cpu(FIRST, SECOND, turned_round=turned_round))
+    module = hlo.read_module(programs.cpu(FIRST, SECOND, turned_round=turned_round))
     assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
-    assert len(_ops(module.reached(BODY), "all-reduce")) == 2
-    assert _ops(module.reached(module.entry), "all-reduce") == []
+    assert len(_ops(module.reachable_instructions(BODY), "all-reduce")) == 2
+    assert _ops(module.reachable_instructions(module.entry), "all-reduce") == []
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,18 @@ def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
     ],
 )
 def test_a_branch_and_an_inner_loop_may_never_run_and_are_not_reached(line: str) -> None:
-    module = hlo.read(programs.cpu(line, computations=CALLED))
-    assert _ops(module.reached(BODY), "all-reduce") == []
+    module = hlo.read_module(programs.cpu(line, computations=CALLED))
+    assert _ops(module.reachable_instructions(BODY), "all-reduce") == []
     assert len(module.collectives()) == 1
 
 
 def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -> None:
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
-    module = hlo.read(programs.cpu(line, computations=CALLED))
-    assert _ops(module.reached(BODY, fused=False), "all-reduce", "fusion") == ["fusion", "fusion"]
+    module = hlo.read_module(programs.cpu(line, computations=CALLED))
+    assert _ops(module.reachable_instructions(BODY, fused=False), "all-reduce", "fusion") == [
+        "fusion",
+        "fusion",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_a_name_an_operand_or_an_end_is_no_collective(line: str) -> None:
 
 
 def test_a_tuple_of_many_arrays_is_read_to_its_end() -> None:
-    module = hlo.read(programs.TPU_REDUCE_SCATTER)
+    module = hlo.read_module(programs.TPU_REDUCE_SCATTER)
     parameter = module.computations["wide.region_0.0_spmd.sunk"][0]
     assert (parameter.op, parameter.array_bytes) == ("parameter", (4096, 1024))
 
@@ -180,8 +183,8 @@ def all_reduce(config: object = None, operand: str = "own") -> str:
 def published(*configs: object) -> dict[str, str]:
     """What is read of collectives with these configurations."""
     lines = "\n".join("  " + all_reduce(config) for config in configs)
-    module = hlo.read(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
-    return hlo.algorithm_of(module.collectives())
+    module = hlo.read_module(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
+    return hlo.published_algorithm(module.collectives())
 
 
 def test_an_algorithm_is_read_with_colors_and_phases() -> None:
@@ -221,8 +224,8 @@ def test_what_is_not_published_is_not_made_up(config: object) -> None:
     assert published(config) == {}
     # Nor is what was cut off.
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
-    module = hlo.read(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
-    assert hlo.algorithm_of(module.collectives()) == {}
+    module = hlo.read_module(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
+    assert hlo.published_algorithm(module.collectives()) == {}
 
 
 STARTED = """\
@@ -269,17 +272,17 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    found = proof.prove_loop(text, proof.expect(CASE, 1, device=Device.TPU))
-    assert found.starts
-    assert found.around == ()
-    assert hlo.algorithm_of(found.collectives)["offload"] == "SparseCore"
+    found = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
+    assert found.is_asynchronous
+    assert found.payload_writers == ()
+    assert hlo.published_algorithm(found.collectives)["offload"] == "SparseCore"
 
 
 @STARTS
 def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        proof.prove_loop(text, proof.expect(CASE, 1, device=Device.TPU))
+        proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
 
 
 @pytest.mark.parametrize(

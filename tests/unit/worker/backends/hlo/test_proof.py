@@ -39,14 +39,22 @@ use_global_device_ids=true, to_apply=%region_1.0
 """
 
 
-def _proof(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> Proof:
-    expected = ExpectedLoop(case=build.case(**changes), per_round=per_round, strict=strict)
+def _proof(
+    text: str, collectives_per_turn: int = 2, *, forbids_copies: bool = True, **changes: Any
+) -> Proof:
+    expected = ExpectedLoop(
+        case=build.case(**changes),
+        collectives_per_turn=collectives_per_turn,
+        forbids_copies=forbids_copies,
+    )
     return proof.prove(text, expected)
 
 
-def _refused(text: str, per_round: int = 2, *, strict: bool = True, **changes: Any) -> str:
+def _refused(
+    text: str, collectives_per_turn: int = 2, *, forbids_copies: bool = True, **changes: Any
+) -> str:
     with pytest.raises(MeasuringError) as caught:
-        _proof(text, per_round, strict=strict, **changes)
+        _proof(text, collectives_per_turn, forbids_copies=forbids_copies, **changes)
     assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
     return str(caught.value)
 
@@ -75,7 +83,7 @@ def test_a_gpu_s_start_that_lists_its_operands_is_proved() -> None:
 
 
 def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
-    proof = _proof(programs.TPU_PERMUTE, 1, strict=False, **PERMUTE)
+    proof = _proof(programs.TPU_PERMUTE, 1, forbids_copies=False, **PERMUTE)
     assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
     message = _refused(programs.TPU_PERMUTE, 1, **PERMUTE)
     assert "the payload is copied between collectives: %copy.9" in message
@@ -89,7 +97,7 @@ def test_a_tpu_s_all_gather_is_proved_and_what_a_call_copies_once_is_counted() -
 
 def test_an_all_to_all_of_a_tuple_of_blocks_is_the_payload_and_its_copies_count() -> None:
     changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
-    proof = _proof(programs.CPU_ALL_TO_ALL, 1, strict=False, **changes)
+    proof = _proof(programs.CPU_ALL_TO_ALL, 1, forbids_copies=False, **changes)
     assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
     # One of the slices that it is cut into, and the concatenation.
     assert proof.payload_copies == 2
@@ -100,7 +108,7 @@ def test_a_reduce_scatter_that_xla_makes_an_all_reduce_is_none() -> None:
         programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
     )
     assert message.startswith(
-        "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each round of the loop, "
+        "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each turn of the loop, "
         "XLA compiled {'all-reduce': 1}, 0 of them there, such as %all-reduce.2 = f32[1024]"
     )
 
@@ -119,7 +127,7 @@ def test_a_loop_is_no_single_call_and_a_single_call_no_loop() -> None:
 def test_a_program_without_the_collective_is_none() -> None:
     message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
     assert message == (
-        "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each round of the loop, "
+        "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
         "XLA compiled none, 0 of them there"
     )
 
@@ -165,14 +173,14 @@ def test_another_number_kind_or_place_of_collectives_is_refused(
     ],
 )
 def test_a_collective_in_a_computation_that_each_round_calls_is_proved(line: str) -> None:
-    proof = _proof(programs.cpu(FIRST, line, computations=CALLED), strict=False)
+    proof = _proof(programs.cpu(FIRST, line, computations=CALLED), forbids_copies=False)
     assert proof.collectives == {"all-reduce": 2}
 
 
 @pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
 def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) -> None:
     line = SECOND.replace("f32[1024]", shape)
-    message = _refused(programs.cpu(FIRST, line), strict=False)
+    message = _refused(programs.cpu(FIRST, line), forbids_copies=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
     # Nor may a payload of half the width be summed in full.
     message = _refused(programs.CPU_CHAIN, **BFLOAT16)
@@ -184,7 +192,7 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
     """Return the error that a CPU's program of two all-reduces raises."""
     case = build.case(**changes)
     with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, proof.expect(case, 2, device=Device.CPU))
+        proof.prove(text, proof.expected_loop(case, 2, device=Device.CPU))
     return caught.value
 
 
@@ -217,7 +225,7 @@ def test_a_wide_payload_in_another_width_is_not_taken_for_one_that_was_widened()
 def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() -> None:
     many = ", ".join(["f32[8]"] * 500)
     line = SECOND.replace("f32[1024]{0}", f"({many})")
-    sentence, below = _refused(programs.cpu(FIRST, line), strict=False).splitlines()
+    sentence, below = _refused(programs.cpu(FIRST, line), forbids_copies=False).splitlines()
     assert "expected 2 all-reduce of 4096 bytes" in sentence and sentence.endswith("(...):")
     assert below.startswith("%psum_invariant.13 = (f32[8], ")
     assert max(len(sentence), len(below)) <= 300
@@ -244,7 +252,7 @@ def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() ->
 def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
     line = SECOND.replace("{{0,1,2,3}}", groups)
     message = _refused(programs.cpu(FIRST, line))
-    assert "over 4 ranks in each round of the loop in groups {0,1,2,3}, XLA compiled" in message
+    assert "over 4 ranks in each turn of the loop in groups {0,1,2,3}, XLA compiled" in message
     assert f"replica_groups={groups.removesuffix('x')}" in message
 
 
@@ -311,14 +319,14 @@ def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(
 def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, right: bool) -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
     if right:
-        assert _proof(text, 1, strict=False, **PERMUTE).groups == ((0, 1, 2, 3),)
+        assert _proof(text, 1, forbids_copies=False, **PERMUTE).groups == ((0, 1, 2, 3),)
     else:
-        assert f"source_target_pairs={pairs}" in _refused(text, 1, strict=False, **PERMUTE)
+        assert f"source_target_pairs={pairs}" in _refused(text, 1, forbids_copies=False, **PERMUTE)
 
 
 def test_a_permute_along_an_axis_goes_round_within_each_group() -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
-    proved = _proof(text, 1, strict=False, mesh="2x2", axes="y", **PERMUTE)
+    proved = _proof(text, 1, forbids_copies=False, mesh="2x2", axes="y", **PERMUTE)
     assert proved.groups == ((0, 1), (2, 3))
 
 
@@ -354,7 +362,7 @@ FUSED = """\
 def test_an_operation_on_the_payload_in_the_loop_is_refused(line: str, computations: str) -> None:
     text = programs.cpu(FIRST, line, SECOND, computations=computations)
     assert "the payload is copied between collectives: " in _refused(text)
-    assert _proof(text, strict=False).payload_copies == 1
+    assert _proof(text, forbids_copies=False).payload_copies == 1
 
 
 def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> None:
@@ -394,7 +402,7 @@ def test_a_block_of_a_payload_of_blocks_is_worth_counting() -> None:
     smaller = "%copy.1 = f32[255]{0} copy(%get-tuple-element.64)"
     for line, copies in ((block, 1), (smaller, 0)):
         text = programs.TPU_ALL_GATHER.replace("  %bitcast.6", f"  {line}\n  %bitcast.6")
-        assert _proof(text, 1, strict=False, **GATHER).payload_copies == copies
+        assert _proof(text, 1, forbids_copies=False, **GATHER).payload_copies == copies
 
 
 def test_a_collective_s_own_sum_and_its_end_are_no_copies() -> None:
@@ -410,7 +418,7 @@ INPUT = started(operand="copy.6", is_sync=True)
 
 
 def _prove_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
-    return proof.prove_loop(text, proof.expect(build.case(**changes), 1, device=device))
+    return proof.prove_loop(text, proof.expected_loop(build.case(**changes), 1, device=device))
 
 
 def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
@@ -421,13 +429,13 @@ def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> s
 
 
 def _algorithm(loop: ProvedLoop) -> dict[str, str]:
-    return hlo.algorithm_of(loop.collectives)
+    return hlo.published_algorithm(loop.collectives)
 
 
 def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:
     loop = _prove_on(programs.GPU_IN_PLACE)
     assert [instruction.op for instruction in loop.collectives] == ["all-reduce-start"]
-    assert (loop.around, loop.around_loop) == ((), ())
+    assert (loop.payload_writers, loop.payload_writers_per_call) == ((), ())
 
 
 def test_kernels_libraries_and_modes_are_published_and_a_field_at_its_default_says_nothing() -> (
@@ -453,12 +461,14 @@ def test_a_configuration_of_another_form_says_nothing() -> None:
     ("text", "starts"), [(programs.GPU_IN_PLACE, True), (programs.GPU_WAITED_FOR, False)]
 )
 def test_what_is_waited_for_at_once_is_not_started_apart(text: str, starts: bool) -> None:
-    assert _prove_on(text).starts is starts
+    assert _prove_on(text).is_asynchronous is starts
 
 
 def test_only_out_of_place_on_gpus_a_copy_of_the_input_belongs_to_the_collective() -> None:
     text = programs.GPU_OUT_OF_PLACE
-    assert [instruction.op for instruction in _prove_on(text, **OUT_OF_PLACE).around] == ["copy"]
+    assert [instruction.op for instruction in _prove_on(text, **OUT_OF_PLACE).payload_writers] == [
+        "copy"
+    ]
     assert "%copy.6 = f32[1024]{0} copy(" in _refused_of_gpu(text)
     for device in (Device.CPU, Device.TPU):
         assert "%copy.6 = " in _refused_of_gpu(text, device, **OUT_OF_PLACE)
@@ -493,7 +503,13 @@ def test_out_of_place_no_other_copy_of_the_payload_belongs_to_the_collective(
 
 def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
     loop = _prove_on(programs.GPU_OWN_BUFFERS)
-    assert (loop.around, [instruction.op for instruction in loop.around_loop]) == ((), ["copy"])
+    assert (
+        loop.payload_writers,
+        [instruction.op for instruction in loop.payload_writers_per_call],
+    ) == (
+        (),
+        ["copy"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -510,7 +526,11 @@ def test_the_other_collectives_are_proved_through_their_starts(
 ) -> None:
     loop = _prove_on(text, **changes)
     assert len(loop.collectives) == 1
-    assert (loop.around, loop.around_loop, loop.starts) == ((), (), False)
+    assert (loop.payload_writers, loop.payload_writers_per_call, loop.is_asynchronous) == (
+        (),
+        (),
+        False,
+    )
 
 
 @pytest.mark.parametrize(

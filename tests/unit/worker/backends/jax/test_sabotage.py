@@ -33,8 +33,8 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
 """
 
 THE_OTHER_AXIS = """
-right = program.form_of
-put(program, "form_of", lambda case, axes, rounds, **options: right(
+right = program.choose_form
+put(program, "choose_form", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
 """
 
@@ -49,37 +49,37 @@ MAXIMUM_FOR_SUM = """
 import jax
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.lowerings import all_reduce
-put(all_reduce, "lower", lambda case, axes, values: versions.varying(
+put(all_reduce, "lower", lambda case, axes, values: versions.type_as_varying(
     jax.lax.pmax(values, axes), axes))
 """
 
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
 from busbw.worker.backends.jax import collective as forms
-right = forms._ping_pong
-put(forms, "_ping_pong", lambda one, number, first, second: (one(first), second)
+right = forms._run_between_buffers
+put(forms, "_run_between_buffers", lambda one, number, first, second: (one(first), second)
     if {apart} and number == 3 else right(one, number, first, second))
 """
 
 ONE_OF_FOUR_LEFT_OUT = """
 from busbw.worker.backends.jax import collective as forms
-right = forms._ping_pong
-put(forms, "_ping_pong", lambda one, number, first, second: (first, second)
+right = forms._run_between_buffers
+put(forms, "_run_between_buffers", lambda one, number, first, second: (first, second)
     if number == 3 else right(one, number, first, second))
 """
 
 TOO_FEW_TURNS = """
 right = door.JaxProgram.run
 def run(self, iterations):
-    right(self, max(0, iterations - self.step))
+    right(self, max(0, iterations - self.iterations_per_turn))
 put(door.JaxProgram, "run", run)
 """
 
 TOO_FEW_TURNS_UNSEEN = """
 right = door.JaxProgram.run
 def run(self, iterations):
-    right(self, max(0, iterations - self.step))
-    self._counted = iterations // self.step
+    right(self, max(0, iterations - self.iterations_per_turn))
+    self._counted_turns = iterations // self.iterations_per_turn
 put(door.JaxProgram, "run", run)
 """
 
@@ -117,7 +117,8 @@ put(door.JaxProgram, "run", run)
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
 put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
-    _counted=iterations // self.step, result=self.inputs[self._form.result]))
+    _counted_turns=iterations // self.iterations_per_turn,
+    result=self.inputs[self._form.result_index]))
 """
 
 HALF_THE_DEVICES = """
@@ -137,12 +138,12 @@ put(door.JaxProgram, "run", run)
 
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
-right = forms.chain
-def chain(body, loop_counts, *buffers, step, is_delayed):
-    for number in range(step):
+right = forms.run_chain
+def chain(body, loop_counts, *buffers, iterations_per_turn, is_delayed):
+    for number in range(iterations_per_turn):
         buffers = body(number, *buffers)
     return right(lambda number, *buffers: buffers, loop_counts, *buffers)
-put(forms, "chain", chain)
+put(forms, "run_chain", chain)
 """
 
 IN_A_BRANCH = """
@@ -154,8 +155,8 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
 """
 
 ONE_BUFFER_ON_THE_CPU = """
-right = program.form_of
-put(program, "form_of", lambda case, axes, rounds, **options: right(
+right = program.choose_form
+put(program, "choose_form", lambda case, axes, rounds, **options: right(
     case, axes, rounds, **{**options, "is_virtual": False}))
 """
 
@@ -229,7 +230,7 @@ REFUSED = {
     FailureKind.WRONG_RESULT: {
         # Its place is named.
         "maximum for sum": "rank 0, element 0: ",
-        "too few turns": "rounds, expected ",
+        "too few turns": "iterations, expected ",
         "too few turns unseen": "rank 0, element 0: ",
         "stale": "rank 0, element ",
         "stale maximum": "rank 0, element ",

@@ -69,12 +69,12 @@ def test_an_older_shard_map_checks_no_replication(
 
 def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> None:
     current = load(lax=SimpleNamespace(pcast=called, pvary=None), shard_map=called)
-    assert current.varying(1, AXES) == (1, AXES, {"to": "varying"})
+    assert current.type_as_varying(1, AXES) == (1, AXES, {"to": "varying"})
     between = load(lax=SimpleNamespace(pvary=called), shard_map=called)
-    assert between.varying(1, AXES) == (1, AXES, {})
+    assert between.type_as_varying(1, AXES) == (1, AXES, {})
     # One that has the function, but whose shard_map does not know the type.
-    assert load(lax=SimpleNamespace(pvary=called)).varying(1, AXES) == 1
-    assert load(lax=SimpleNamespace()).varying(1, AXES) == 1
+    assert load(lax=SimpleNamespace(pvary=called)).type_as_varying(1, AXES) == 1
+    assert load(lax=SimpleNamespace()).type_as_varying(1, AXES) == 1
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> N
 def test_compiled_programs_are_kept_from_jax_0_6_1_on(load: Load, version: str, kept: bool) -> None:
     options: dict[str, Any] = {}
     config = SimpleNamespace(update=options.__setitem__)
-    load(__version__=version, config=config).keep_programs("/folder")
+    load(__version__=version, config=config).use_compilation_cache("/folder")
     assert (options.get("jax_compilation_cache_dir") == "/folder") is kept
     # However quickly they are compiled, and however small they are.
     least = {name: options[name] for name in options if "_min_" in name}
@@ -188,21 +188,21 @@ def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Lo
         options.update(locals())
 
     joining = _joining(load, initialize)
-    joining.join(_member(3), 4)
+    joining.join_group(_member(3), 4)
     assert options["coordinator_address"] == "10.0.0.0:4000"
     assert (options["num_processes"], options["process_id"]) == (4, 3)
     # The second process of its host, after that one's first four GPUs.
     assert options["local_device_ids"] == [4, 5, 6, 7]
     assert options["cluster_detection_method"] == "deactivate"
     assert options["coordinator_bind_address"] is None
-    joining.join(_member(0), 4)
+    joining.join_group(_member(0), 4)
     assert options["local_device_ids"] == [0, 1, 2, 3]
     assert options["coordinator_bind_address"] == "10.0.0.0:4000"
     # Where no number of ranks is asked for, a process takes all devices of its host.
-    joining.join(_member(1), None)
+    joining.join_group(_member(1), None)
     assert options["local_device_ids"] is None
     # It sees only the one that it shares.
-    joining.join(replace(_member(3), shared_devices=1), 1)
+    joining.join_group(replace(_member(3), shared_devices=1), 1)
     assert options["local_device_ids"] == [0]
 
 
@@ -211,7 +211,7 @@ def test_gloo_listens_on_the_address_of_its_process(
 ) -> None:
     made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
     monkeypatch.setitem(sys.modules, "jaxlib._jax", made)
-    _joining(load, lambda **options: None).join(_member(3), 4)
+    _joining(load, lambda **options: None).join_group(_member(3), 4)
     assert made.make_gloo_tcp_collectives(distributed_client="client") == (
         {"distributed_client": "client", "hostname": "10.0.0.3"},
     )
@@ -222,4 +222,4 @@ def test_a_process_that_finds_no_group_raises_unavailable(load: Load) -> None:
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nand more")
 
     with pytest.raises(MeasuringError, match=r"process 1 does not join its group: DEAD.* came$"):
-        _joining(load, initialize).join(_member(1), 1)
+        _joining(load, initialize).join_group(_member(1), 1)

@@ -45,15 +45,15 @@ ONE_TOO_FEW_UNSEEN = """
 right = program.TensorflowProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - 1))
-    self._counted = iterations
+    self._counted_turns = iterations
 put(program.TensorflowProgram, "run", run)
 """
 
 # Every round reads the values that the first one read.
 NOT_CHAINED = """
 from dataclasses import replace
-right = program._loop
-put(program, "_loop", lambda case, *given: right(
+right = program._all_reduce_in_loop
+put(program, "_all_reduce_in_loop", lambda case, *given: right(
     replace(case, placement="out_of_place"), *given))
 """
 
@@ -70,19 +70,19 @@ put(program.TensorflowProgram, "run", run)
 
 OFF_BY_ONE_BIT = """
 import tensorflow as tf
-right = program.TensorflowProgram.check
+right = program.TensorflowProgram.check_result
 def check(self, iterations):
-    found = self._local(self.result)
+    found = self._local_values(self.result)
     with tf.device(found[2].backing_device):
         wrong = found[2].numpy().copy()
         wrong[700] *= 1 + 2**-23
         found[2] = tf.constant(wrong)
-    self._local = lambda values: found
+    self._local_values = lambda values: found
     try:
         return right(self, iterations)
     finally:
-        del self._local
-put(program.TensorflowProgram, "check", check)
+        del self._local_values
+put(program.TensorflowProgram, "check_result", check)
 """
 
 HALF_THE_DEVICES = """
@@ -98,7 +98,7 @@ def loop(case, strategy, values, turns):
     return tf.while_loop(
         lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
     )
-put(program, "_loop", loop)
+put(program, "_all_reduce_in_loop", loop)
 """
 
 ANOTHER_ALGORITHM = """
@@ -161,8 +161,8 @@ REFUSED = {
     },
     FailureKind.WRONG_RESULT: {
         # Its place is named.
-        "one too few": "the program ran 0 rounds, expected 1",
-        "one too few out of place": "the program ran 0 rounds, expected 1",
+        "one too few": "the program ran 0 iterations, expected 1",
+        "one too few out of place": "the program ran 0 iterations, expected 1",
         "one too few unseen": "rank 0, element 0: ",
         "not chained": "rank 0, element 0: ",
         "stale": "rank 0, element ",
