@@ -24,7 +24,7 @@ def stored(folder: Folder) -> dict[str, list[float] | str]:
 
 
 @pytest.mark.exhaustive
-def test_without_update_baselines_nothing_is_written(folder: Folder) -> None:
+def test_a_session_without_update_baselines_writes_and_changes_no_baseline(folder: Folder) -> None:
     folder.run(exit_code=0)
     assert not (folder.path / "baselines").exists()
     folder.with_baselines()
@@ -34,7 +34,7 @@ def test_without_update_baselines_nothing_is_written(folder: Folder) -> None:
     assert folder.baseline_file.read_bytes() == before
 
 
-def test_a_loss_beyond_the_budget_is_not_written_and_fails_and_says_what_would_accept_it(
+def test_an_update_refuses_a_loss_beyond_the_budget_and_names_the_option_that_accepts_it(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -50,7 +50,9 @@ def test_a_loss_beyond_the_budget_is_not_written_and_fails_and_says_what_would_a
 
 
 @pytest.mark.exhaustive
-def test_twenty_small_losses_end_at_the_budget(folder: Folder) -> None:
+def test_twenty_updates_with_small_losses_raise_a_baseline_by_at_most_the_budget(
+    folder: Folder,
+) -> None:
     folder.script(**TPU)
     folder.with_baselines()
     codes = []
@@ -86,7 +88,9 @@ def test_update_baselines_improved_writes_only_improved_cases(folder: Folder) ->
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
 
-def test_times_can_be_accepted_twice_on_a_day_and_compared_with_a_history(folder: Folder) -> None:
+def test_a_session_with_a_history_passes_after_times_were_accepted_twice_on_one_day(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--history=history")
     for slower in (0.2, 0.21):
@@ -96,7 +100,9 @@ def test_times_can_be_accepted_twice_on_a_day_and_compared_with_a_history(folder
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_new_leaves_stored_times_and_judges_by_them(folder: Folder) -> None:
+def test_update_baselines_new_keeps_stored_times_and_judges_cases_by_these_times(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
     before = stored(folder)["1M"]
@@ -108,14 +114,16 @@ def test_update_baselines_new_leaves_stored_times_and_judges_by_them(folder: Fol
     assert sorted(after) == ["1M", "2M"]
 
 
-def test_a_failed_case_is_never_written_and_the_others_are(folder: Folder) -> None:
+def test_update_baselines_writes_all_cases_but_the_failed_case(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
     assert sorted(stored(folder)) == ["1K", "4K"]
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> None:
+def test_update_baselines_stores_that_a_case_was_out_of_memory_in_all_launches(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.updated()
     assert stored(folder) == {"1M": "oom"}
@@ -123,7 +131,9 @@ def test_out_of_memory_in_all_launches_is_written_as_such(folder: Folder) -> Non
 
 
 @pytest.mark.exhaustive
-def test_baselines_can_be_accepted_where_they_are_required(folder: Folder) -> None:
+def test_update_baselines_accepts_a_first_baseline_in_ci_where_baselines_are_required(
+    folder: Folder,
+) -> None:
     folder.environment.setenv("CI", "1")
     folder.with_baselines("--launches=2")
     times = stored(folder)["1M"]
@@ -143,7 +153,9 @@ def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Fo
     assert "1K" in stored(folder)
 
 
-def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder: Folder) -> None:
+def test_baselines_that_cannot_be_written_are_an_error_and_the_verdicts_are_still_shown(
+    folder: Folder,
+) -> None:
     folder.fill_disk()
     ran = folder.run("--update-baselines", "--junitxml=", exit_code=1)
     (last,) = (
@@ -155,7 +167,7 @@ def test_baselines_that_cannot_be_written_are_an_error_after_the_summary(folder:
     assert not folder.baseline_files
 
 
-def test_a_loss_beyond_the_budget_is_accepted_with_exit_0_pinned_and_recorded(
+def test_accept_regression_stores_a_loss_beyond_the_budget_with_its_reason_and_exits_with_0(
     folder: Folder,
 ) -> None:
     folder.slower(3)
@@ -184,7 +196,7 @@ def _sessions(folder: Folder) -> dict[str, int]:
 
 
 @pytest.mark.exhaustive
-def test_a_reason_accepts_a_session_that_is_slower_as_a_whole(folder: Folder) -> None:
+def test_accept_regression_accepts_a_session_in_which_all_cases_are_slower(folder: Folder) -> None:
     folder.slower(1.05, *SEVEN[:1], script=ALL_SLOWER)
     assert "SLOWER: " in folder.run(*SEVEN, exit_code=1).text
     ran = folder.updated(*SEVEN[:1], "--accept-regression=a new route")
@@ -195,7 +207,7 @@ def test_a_reason_accepts_a_session_that_is_slower_as_a_whole(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> None:
+def test_accept_regression_accepts_a_regressed_case_and_no_noisy_case(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*SEVEN[:1])
     slower = [{"payload_bytes": 4096, "slower": 3}, {"payload_bytes": 65536, "slower": 1.4}]
@@ -209,7 +221,7 @@ def test_a_reason_accepts_what_regressed_and_no_neighbour(folder: Folder) -> Non
     assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)
 
 
-def test_a_loss_fails_in_every_session_of_an_hour_until_it_is_repaired(folder: Folder) -> None:
+def test_a_regressed_case_fails_in_every_session_until_its_time_is_repaired(folder: Folder) -> None:
     (folder.path / "history").mkdir()
     options = ("--payloads=1K,2K", "--history=history")
     folder.script(**SLOW)
@@ -222,7 +234,7 @@ def test_a_loss_fails_in_every_session_of_an_hour_until_it_is_repaired(folder: F
 
 
 @pytest.mark.exhaustive
-def test_a_repaired_loss_is_named_and_does_not_fail(folder: Folder) -> None:
+def test_a_session_names_a_repaired_loss_and_does_not_fail(folder: Folder) -> None:
     folder.script(**ALL_SLOWER)
     folder.with_baselines(*SEVEN[:1])
     nightly.stored_before(folder, {40: 1.0})
@@ -241,7 +253,7 @@ def payloads(folder: Folder) -> list[str]:
 
 
 @pytest.mark.exhaustive
-def test_prune_baselines_removes_cases_that_were_not_requested_and_shows_them(
+def test_prune_baselines_removes_and_lists_the_cases_that_were_not_requested(
     folder: Folder,
 ) -> None:
     folder.with_baselines("--payloads=1K:4K")
@@ -266,5 +278,5 @@ def test_a_session_without_a_verdict_removes_no_baseline_and_says_why(folder: Fo
     assert payloads(folder) == ["1K", "2K"]
 
 
-def test_prune_baselines_takes_no_value(folder: Folder) -> None:
+def test_a_value_for_the_option_prune_baselines_is_a_usage_error(folder: Folder) -> None:
     folder.run("--prune-baselines=all", exit_code=4)

@@ -60,7 +60,7 @@ WHERE = {
 
 
 @pytest.mark.parametrize("case", sweep(WHERE))
-def test_nonsense_in_a_baseline_file_is_a_usage_error_that_says_where(
+def test_an_invalid_baseline_file_is_a_usage_error_that_names_the_invalid_place(
     folder: Folder, case: str
 ) -> None:
     path = edited(folder, case)
@@ -85,7 +85,9 @@ def edited(folder: Folder, case: str) -> Path:
     return path
 
 
-def test_two_sessions_that_store_baselines_at_once_lose_none(folder: Folder) -> None:
+def test_two_sessions_that_store_baselines_at_the_same_time_lose_no_baseline(
+    folder: Folder,
+) -> None:
     sessions = [
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
     ]
@@ -112,7 +114,7 @@ def publish(folder: Folder, *entries: dict[str, object]) -> None:
     path.write_text(json.dumps(document))
 
 
-def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) -> None:
+def test_published_figures_are_shown_and_fail_no_case(folder: Folder) -> None:
     publish(
         folder,
         {"payload": "1M", "algbw_gb_per_s": 9999.0},
@@ -129,7 +131,7 @@ def test_published_figures_are_shown_and_never_a_reason_to_fail(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_shipped_figures_are_shown_where_the_folder_of_baselines_has_none(
+def test_published_figures_of_the_package_are_shown_for_payloads_without_figures_in_the_folder(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})
@@ -139,7 +141,7 @@ def test_shipped_figures_are_shown_where_the_folder_of_baselines_has_none(
     assert "marsggbo/TPU_All_reduce" in ran.case("2M")["published"]["source"]
 
 
-def test_published_figures_are_not_touched_by_an_update_and_are_no_baseline(
+def test_published_figures_stay_unchanged_by_an_update_and_do_not_count_as_a_baseline(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})
@@ -168,7 +170,7 @@ os.replace = _killed
 
 
 @pytest.mark.exhaustive
-def test_the_file_of_a_killed_writer_is_removed_with_the_next_write_and_no_other_file_is(
+def test_an_update_removes_the_unfinished_files_of_a_killed_session_and_no_other_file(
     folder: Folder,
 ) -> None:
     conftest = folder.path / "conftest.py"

@@ -10,7 +10,9 @@ from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 
-def test_baselines_are_read_and_written_in_the_named_folder(folder: Folder) -> None:
+def test_baselines_are_read_and_written_in_the_folder_that_the_option_baselines_names(
+    folder: Folder,
+) -> None:
     ran = folder.updated("--baselines=elsewhere")
     assert not folder.baseline_files
     (path,) = (folder.path / "elsewhere").rglob("*.json")
@@ -20,7 +22,7 @@ def test_baselines_are_read_and_written_in_the_named_folder(folder: Folder) -> N
     assert f"busbw baselines: {path.parent.relative_to(folder.path)}\n" in ran.text
 
 
-def test_the_folder_of_baselines_is_relative_to_the_root_directory(folder: Folder) -> None:
+def test_the_default_folder_of_baselines_is_in_the_root_directory_of_pytest(folder: Folder) -> None:
     folder.with_baselines()
     folder.environment.chdir(folder.path / "perf")
     options = (".", "--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
@@ -28,7 +30,7 @@ def test_the_folder_of_baselines_is_relative_to_the_root_directory(folder: Folde
     assert ran.outcomes == {"1M": "PASS"}
 
 
-def test_the_default_folder_of_baselines_may_be_missing_and_is_not_made(
+def test_a_session_without_the_default_folder_of_baselines_does_not_make_the_folder(
     folder: Folder,
 ) -> None:
     ran = folder.run(exit_code=0)
@@ -67,7 +69,7 @@ WRONG = {
 
 @pytest.mark.parametrize("also", sweep([[], ["--update-baselines"]]))
 @pytest.mark.parametrize("name", sweep(WRONG))
-def test_baselines_that_are_no_folder_are_a_usage_error_before_measuring(
+def test_a_value_of_baselines_that_is_no_folder_is_a_usage_error_before_measuring(
     folder: Folder, name: str, also: list[str]
 ) -> None:
     (folder.path / "file").write_text("kept")
@@ -80,7 +82,7 @@ def test_baselines_that_are_no_folder_are_a_usage_error_before_measuring(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", sweep(["--update-baselines", "--prune-baselines"]))
-def test_a_read_only_folder_of_baselines_is_a_usage_error_where_it_is_to_be_written(
+def test_a_read_only_folder_of_baselines_is_a_usage_error_for_options_that_write_baselines(
     folder: Folder, option: str
 ) -> None:
     folder.with_baselines("--baselines=theirs")
@@ -94,7 +96,9 @@ def test_a_read_only_folder_of_baselines_is_a_usage_error_where_it_is_to_be_writ
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", sweep(["folder", "file"]))
-def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, kind: str) -> None:
+def test_update_baselines_with_a_read_only_file_is_a_usage_error_before_measuring(
+    folder: Folder, kind: str
+) -> None:
     folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
@@ -107,7 +111,7 @@ def test_a_read_only_baseline_is_a_usage_error_before_measuring(folder: Folder, 
 
 
 @pytest.mark.parametrize("kind", sweep(["folder", "file", "no folder"]))
-def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
+def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_does_not_count_as_missing(
     folder: Folder, kind: str
 ) -> None:
     folder.with_baselines()
@@ -125,7 +129,7 @@ def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_not_missing(
     path.parent.chmod(0o700)
 
 
-def test_require_baselines_fails_a_case_without_a_baseline_and_no_other(
+def test_require_baselines_fails_only_cases_without_a_baseline(
     folder: Folder,
 ) -> None:
     ran = folder.run("--require-baselines", exit_code=1)
@@ -137,7 +141,7 @@ def test_require_baselines_fails_a_case_without_a_baseline_and_no_other(
 
 
 @pytest.mark.parametrize(("value", "exit_code"), sweep([("1", 1), ("", 0), ("true", 1)], in_gate=2))
-def test_ci_in_the_environment_requires_baselines(
+def test_the_environment_variable_ci_requires_baselines_unless_it_is_empty(
     folder: Folder, value: str, exit_code: int
 ) -> None:
     folder.environment.setenv("CI", value)
@@ -149,7 +153,7 @@ def test_ci_in_the_environment_requires_baselines(
     ("setting", "ci", "exit_code"),
     sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
 )
-def test_the_ini_setting_of_require_baselines_overrides_ci(
+def test_the_ini_setting_of_require_baselines_overrides_the_environment_variable_ci(
     folder: Folder, setting: str, ci: str, exit_code: int
 ) -> None:
     folder.ini({"busbw_require_baselines": setting})
@@ -164,7 +168,7 @@ def test_the_option_require_baselines_overrides_the_ini_setting(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_another_protocol_is_no_baseline_where_one_is_required(folder: Folder) -> None:
+def test_require_baselines_fails_a_case_whose_baseline_has_another_protocol(folder: Folder) -> None:
     folder.with_baselines()
     folder.script(protocol="another")
     ran = folder.run("--require-baselines", exit_code=1)
@@ -172,7 +176,9 @@ def test_another_protocol_is_no_baseline_where_one_is_required(folder: Folder) -
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_without_a_baseline_fails_where_one_is_required(folder: Folder) -> None:
+def test_require_baselines_fails_a_case_that_is_out_of_memory_without_a_baseline(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.run("--require-baselines", exit_code=1)
     assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}

@@ -17,7 +17,7 @@ def rows(folder: Folder) -> list[dict[str, Any]]:
     return benchmarks
 
 
-def test_the_json_of_pytest_benchmark_has_every_sample_as_measured_and_no_objects(
+def test_the_json_of_pytest_benchmark_has_every_sample_and_the_figures_of_each_case(
     folder: Folder,
 ) -> None:
     json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"
@@ -47,7 +47,7 @@ def test_the_json_of_pytest_benchmark_has_every_sample_as_measured_and_no_object
 
 
 @pytest.mark.exhaustive
-def test_the_table_of_pytest_benchmark_has_the_cases_with_samples_and_no_others(
+def test_the_table_of_pytest_benchmark_has_only_the_cases_with_samples(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "out_of_memory"}])

@@ -43,7 +43,7 @@ def test_the_share_of_the_ceiling_is_in_the_table_in_junit_and_in_the_results(
     "kind",
     sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]),
 )
-def test_a_rate_that_no_link_of_the_chip_allows_fails_whatever_the_shape_of_the_slice(
+def test_a_case_faster_than_all_links_of_a_chip_allow_fails_for_any_shape_of_a_slice(
     folder: Folder, kind: str
 ) -> None:
     folder.script(
@@ -61,7 +61,7 @@ def test_a_rate_that_no_link_of_the_chip_allows_fails_whatever_the_shape_of_the_
     assert text.endswith("an error of measurement, not a record")
 
 
-def test_a_rate_above_the_ceiling_fails_and_is_no_number(folder: Folder) -> None:
+def test_a_case_above_the_ceiling_fails_and_gets_no_figures(folder: Folder) -> None:
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
     ran = folder.run(exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
@@ -77,7 +77,7 @@ def test_a_rate_above_the_ceiling_fails_and_is_no_number(folder: Folder) -> None
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("update", sweep(["all", "new", "improved"]))
-def test_a_rate_above_the_ceiling_is_never_stored(folder: Folder, update: str) -> None:
+def test_update_baselines_stores_no_rate_above_the_ceiling(folder: Folder, update: str) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
     folder.with_baselines("--payloads=1M")
     before = folder.baseline_file.read_bytes()
@@ -88,7 +88,9 @@ def test_a_rate_above_the_ceiling_is_never_stored(folder: Folder, update: str) -
 
 
 @pytest.mark.exhaustive
-def test_a_switch_that_adds_up_is_noted_and_passes(folder: Folder) -> None:
+def test_a_case_faster_than_its_links_passes_with_a_note_if_the_switch_can_add_up(
+    folder: Folder,
+) -> None:
     folder.script(**H100, gb_per_s=280)
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}

@@ -19,7 +19,9 @@ from tests.helpers.session_folder import WITHOUT_CACHE, Folder
         ),
     ],
 )
-def test_a_session_opens_no_connection(folder: Folder, framework: str) -> None:
+def test_a_session_without_options_for_other_hosts_opens_no_network_connection(
+    folder: Folder, framework: str
+) -> None:
     log = folder.path / "connections"
     options = ("perf", f"--frameworks={framework}", "--payloads=1K", "--launches=1", *WITHOUT_CACHE)
     traced = ("strace", "--follow-forks", "--seccomp-bpf", "--trace=connect", f"--output={log}")

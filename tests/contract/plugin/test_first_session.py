@@ -9,7 +9,9 @@ import pytest
 from tests.helpers.session_folder import Folder
 
 
-def test_a_first_session_is_no_pass_and_prints_the_command_that_records(folder: Folder) -> None:
+def test_a_session_without_baselines_prints_the_command_that_records_the_baselines(
+    folder: Folder,
+) -> None:
     ran = folder.run("--payloads=64K,1M", exit_code=0)
     lines = ran.text.splitlines()
     assert ran.document["session"]["outcomes"] == ["NOTHING_COMPARED"]
@@ -27,7 +29,7 @@ def test_a_first_session_is_no_pass_and_prints_the_command_that_records(folder: 
 
 
 @pytest.mark.exhaustive
-def test_the_letters_that_occur_are_explained_once(folder: Folder) -> None:
+def test_a_session_explains_the_letters_of_its_progress_line_once(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
     ran = folder.run("--payloads=64K,1M", exit_code=1)
     begin = "letters in the progress line: "

@@ -9,7 +9,7 @@ from tests.helpers.session_folder import WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
 
 
-def test_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
+def test_payloads_of_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
     ran = folder.run("--payloads=1M,1K:4K,1536", exit_code=0)
     assert list(ran.outcomes) == ["1K", "1536", "2K", "4K", "1M"]
 
@@ -49,14 +49,16 @@ def test_a_case_has_samples_of_as_many_launches_as_are_requested(folder: Folder)
     assert "1 case measured in 4 launches each" in ran.text
 
 
-def test_three_launches_are_the_default(folder: Folder) -> None:
+def test_a_session_has_three_launches_by_default(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", "-p", "no:cacheprovider")
     ran = folder.pytest(*options, exit_code=0)
     assert len(ran.case("1K")["launches"]) == 3
 
 
 @pytest.mark.exhaustive
-def test_both_placements_are_two_cases_and_the_id_does_not_name_in_place(folder: Folder) -> None:
+def test_each_placement_is_a_separate_case_and_an_id_names_only_out_of_place(
+    folder: Folder,
+) -> None:
     ran = folder.updated("--placement=out_of_place,in_place")
     assert [(c["id"], c["case"]["placement"]) for c in ran.cases] == [
         ("fake-out_of_place-default-float32-1M", "out_of_place"),
@@ -65,7 +67,7 @@ def test_both_placements_are_two_cases_and_the_id_does_not_name_in_place(folder:
     assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
 
 
-def test_every_reduce_op_is_a_case_of_its_own_and_the_id_does_not_name_the_sum(
+def test_every_reduce_op_is_a_separate_case_and_the_id_of_a_sum_names_no_reduce_op(
     folder: Folder,
 ) -> None:
     ran = folder.updated("--reduce-ops=sum,max,min")
@@ -80,7 +82,9 @@ def test_every_reduce_op_is_a_case_of_its_own_and_the_id_does_not_name_the_sum(
     assert again.outcomes == {"1M": "PASS"}
 
 
-def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
+def test_a_case_of_the_default_strategy_records_the_true_name_of_the_strategy(
+    folder: Folder,
+) -> None:
     ran = folder.run("--strategies=default", exit_code=0)
     assert ran.case()["case"]["strategy"] == "fake"
     assert ran.case()["id"] == "fake-default-float32-1M"
@@ -89,7 +93,9 @@ def test_a_strategy_is_measured_under_its_true_name(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Folder) -> None:
+def test_a_strategy_that_is_requested_by_two_names_has_two_tests_of_a_single_measurement(
+    folder: Folder,
+) -> None:
     ran = folder.run("--strategies=default,fake", exit_code=0)
     cases = ran.cases
     assert [c["id"] for c in cases] == ["fake-default-float32-1M", "fake-fake-float32-1M"]
@@ -99,7 +105,9 @@ def test_two_names_of_one_strategy_are_two_tests_of_one_measurement(folder: Fold
 
 @pytest.mark.exhaustive
 @needs("tensorflow")
-def test_tensorflow_s_strategies_for_gpus_are_known_where_none_is_attached(folder: Folder) -> None:
+def test_the_gpu_strategies_of_tensorflow_are_collected_without_a_gpu_and_refused_on_a_cpu(
+    folder: Folder,
+) -> None:
     options = ("perf", "--frameworks=tensorflow", "--payloads=1M", *WITHOUT_CACHE)
     for strategy in ("nccl", "collective_nccl"):
         option = f"--strategies={strategy}"
@@ -136,7 +144,7 @@ def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder:
     )
 
 
-def test_a_framework_that_was_not_named_is_left_out_where_it_lacks_the_collective(
+def test_a_framework_that_no_option_names_is_left_out_if_it_lacks_the_collective(
     folder: Folder,
 ) -> None:
     for name in ("jax", "tensorflow"):
@@ -148,7 +156,7 @@ def test_a_framework_that_was_not_named_is_left_out_where_it_lacks_the_collectiv
 
 
 @pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
-def test_a_collective_along_an_axis_has_the_bus_factor_of_its_group(
+def test_a_collective_along_an_axis_has_the_bus_factor_of_the_ranks_along_the_axis(
     folder: Folder, axes: str, ratio: float
 ) -> None:
     case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
@@ -159,7 +167,7 @@ def test_a_collective_along_an_axis_has_the_bus_factor_of_its_group(
 
 
 @pytest.mark.exhaustive
-def test_each_axis_and_each_mesh_has_a_baseline_of_its_own(folder: Folder) -> None:
+def test_each_axis_and_each_mesh_has_a_separate_baseline(folder: Folder) -> None:
     for options in (("--axes=x",), ("--axes=y",), ()):
         folder.with_baselines("--mesh=2x2", *options)
     (path,) = folder.baseline_files
@@ -174,7 +182,7 @@ NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
-def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
+def test_a_case_along_hosts_or_along_devices_has_a_separate_id_and_bus_factor(
     folder: Folder, axes: str, size: int
 ) -> None:
     ran = folder.run(*NAMED, f"--axes={axes}", exit_code=0)
@@ -188,7 +196,9 @@ def test_the_axes_of_hosts_and_of_devices_have_curves_of_their_own(
 @pytest.mark.exhaustive
 @needs("jax")
 @pytest.mark.parametrize("axes", ["hosts", "devices"])
-def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> None:
+def test_jax_measures_a_case_along_hosts_and_a_case_along_devices(
+    folder: Folder, axes: str
+) -> None:
     options = ("--processes=2", "--mesh=hosts:2,devices:2", f"--axes={axes}", "--payloads=4K")
     case = folder.run("--frameworks=jax", *options, exit_code=0).case("4K")
     assert case["outcome"] == "NO_BASELINE"
@@ -196,7 +206,9 @@ def test_jax_runs_along_hosts_and_along_devices(folder: Folder, axes: str) -> No
 
 
 @pytest.mark.exhaustive
-def test_a_verbose_session_says_why_it_measures_on_no_other_device(folder: Folder) -> None:
+def test_a_verbose_session_on_a_cpu_says_why_it_measures_on_no_tpu_and_no_gpu(
+    folder: Folder,
+) -> None:
     ran = folder.run("-v", exit_code=0)
     for name in ("TPU", "GPU"):
         assert f"busbw device: no {name} to measure on (fake: not found)" in ran.text
@@ -228,7 +240,7 @@ def test_a_session_without_any_framework_is_a_usage_error(folder: Folder) -> Non
     assert "neither jax nor tensorflow is installed here" in ran.sentence
 
 
-def test_installed_frameworks_are_collected_by_default_and_none_is_imported(
+def test_installed_frameworks_are_collected_by_default_and_no_framework_is_imported(
     folder: Folder,
 ) -> None:
     (folder.path / "jax.py").write_text(STUB)
@@ -241,7 +253,7 @@ def test_installed_frameworks_are_collected_by_default_and_none_is_imported(
 
 # A worker imports what bears the name of one.
 @pytest.mark.framework
-def test_a_framework_that_does_not_start_is_a_usage_error(folder: Folder) -> None:
+def test_a_framework_whose_import_raises_an_exception_is_a_usage_error(folder: Folder) -> None:
     (folder.path / "jax.py").write_text(STUB)
     ran = folder.run("--frameworks=jax", exit_code=4)
     assert "AssertionError: pytest must not import a framework" in ran.sentence

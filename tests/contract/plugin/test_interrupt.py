@@ -59,7 +59,7 @@ def test_ctrl_c_ends_a_session_with_exit_code_2_a_summary_and_no_baseline(folder
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_during_the_probe_leaves_nothing(folder: Folder) -> None:
+def test_ctrl_c_during_the_probe_leaves_no_worker_and_no_file(folder: Folder) -> None:
     folder.script(probe="hang")
     session = folder.start()
     logs = folder.temporary.glob
@@ -71,7 +71,9 @@ def test_ctrl_c_during_the_probe_leaves_nothing(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_reaches_pytest_alone_and_not_the_worker(folder: Folder) -> None:
+def test_a_worker_has_a_separate_process_group_so_that_ctrl_c_reaches_only_pytest(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     (worker,) = processes(folder.temporary)
@@ -101,7 +103,9 @@ def test_a_killed_session_leaves_no_worker_and_a_folder_only_after_sigkill(
 
 
 @pytest.mark.exhaustive
-def test_five_keyboard_interrupts_at_once_leave_nothing(folder: Folder) -> None:
+def test_five_keyboard_interrupts_in_a_tenth_of_a_second_leave_no_worker_and_no_file(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = started(folder)
     for _ in range(5):
@@ -113,7 +117,7 @@ def test_five_keyboard_interrupts_at_once_leave_nothing(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_signal_that_is_ignored_ends_no_session(folder: Folder) -> None:
+def test_a_session_whose_parent_process_ignores_sighup_survives_sighup(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     command = (
         f"trap '' HUP; exec {shlex.join(folder.command(*FAKE, *WITHOUT_CACHE, '--launches=3'))}"
@@ -143,7 +147,7 @@ COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", 
         ]
     ),
 )
-def test_a_worker_that_was_stopped_at_its_start_ends_with_pytest(
+def test_a_worker_that_was_stopped_at_its_start_ends_when_pytest_is_killed(
     folder: Folder, launch: str, options: tuple[str, ...]
 ) -> None:
     stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
@@ -170,7 +174,7 @@ def test_a_program_that_a_worker_started_ends_with_the_worker(folder: Folder) ->
     assert not processes(folder.temporary)
 
 
-def test_the_session_after_a_killed_one_measures_and_removes_its_folder(
+def test_the_session_after_a_killed_session_measures_and_removes_the_folder_that_was_left(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -183,7 +187,7 @@ def test_the_session_after_a_killed_one_measures_and_removes_its_folder(
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
-def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
+def test_a_session_in_another_pid_namespace_leaves_the_folder_of_a_running_session_unchanged(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -200,7 +204,7 @@ def test_a_session_that_cannot_see_another_leaves_the_folder_of_that_one_alone(
     assert not folder.left_over()
 
 
-def test_a_worker_that_sigkill_ends_fails_its_case_alone(folder: Folder) -> None:
+def test_a_worker_that_sigkill_ends_fails_only_the_case_that_it_measured(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "payload_bytes": 2048, "then": "hang"}])
     session = folder.start("--launches=3", "--payloads=1K:4K")
     assert wait_until(lambda: launches_hanging(folder)), folder.output

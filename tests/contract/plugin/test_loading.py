@@ -22,7 +22,7 @@ def _loaded(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
     return set(line.partition("LOADED ")[2].split())
 
 
-def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
+def test_a_session_whose_tests_read_no_verdict_loads_neither_the_judge_nor_the_driver(
     pytester: pytest.Pytester,
 ) -> None:
     modules = _loaded(pytester, "def test_mine(tmp_path): pass")
@@ -42,7 +42,7 @@ def test_tests_that_read_no_verdict_load_neither_judge_nor_driver_nor_files(
     ],
     ids=["itself", "by a fixture"],
 )
-def test_a_session_without_baselines_loads_neither_pages_nor_hosts_nor_scipy(
+def test_a_session_without_baselines_loads_neither_the_page_module_nor_the_transport_nor_scipy(
     pytester: pytest.Pytester, test: str
 ) -> None:
     modules = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")

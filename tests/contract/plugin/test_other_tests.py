@@ -44,7 +44,7 @@ OF_OTHER = 6
 
 
 @pytest.fixture
-def beside(folder: Folder) -> Folder:
+def mixed_folder(folder: Folder) -> Folder:
     """A folder with tests of other things, too."""
     (folder.path / "tests").mkdir()
     (folder.path / "tests" / "test_other.py").write_text(OTHER)
@@ -57,46 +57,56 @@ def output_of(folder: Folder, *options: str) -> str:
     return re.sub(r"\d+\.\d+s|^rootdir: .*$", "", ran.text, flags=re.MULTILINE)
 
 
-def test_a_session_of_other_tests_is_as_it_is_without_the_plugin(beside: Folder) -> None:
-    with_plugin = output_of(beside)
+def test_a_session_of_tests_that_measure_nothing_prints_the_same_with_and_without_the_plugin(
+    mixed_folder: Folder,
+) -> None:
+    with_plugin = output_of(mixed_folder)
     assert f"{OF_OTHER} passed" in with_plugin
     assert "busbw" not in with_plugin and "session" not in with_plugin.split("collected")[1]
-    (beside.path / "conftest.py").write_text("")
-    assert output_of(beside, "-p", "no:busbw.plugin") == with_plugin
+    (mixed_folder.path / "conftest.py").write_text("")
+    assert output_of(mixed_folder, "-p", "no:busbw.plugin") == with_plugin
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "setting", [{"busbw_launches": "0"}, {"busbw_baselines": "nowhere"}, {"busbw_python": "none"}]
 )
-def test_a_wrong_ini_setting_is_a_usage_error_only_where_busbw_measures(
-    beside: Folder, setting: dict[str, str]
+def test_a_wrong_ini_setting_is_a_usage_error_only_in_a_session_that_measures(
+    mixed_folder: Folder, setting: dict[str, str]
 ) -> None:
-    beside.ini(setting)
-    assert "busbw" not in output_of(beside)
-    ran = beside.pytest("tests", "perf", exit_code=4, reports=False)
+    mixed_folder.ini(setting)
+    assert "busbw" not in output_of(mixed_folder)
+    ran = mixed_folder.pytest("tests", "perf", exit_code=4, reports=False)
     assert ran.sentence.startswith("ERROR: busbw: --")
 
 
-def test_a_wrong_option_is_a_usage_error_also_where_nothing_is_measured(beside: Folder) -> None:
-    ran = beside.pytest("tests", "--launches=0", exit_code=4, reports=False)
+def test_a_wrong_option_is_a_usage_error_even_in_a_session_that_measures_nothing(
+    mixed_folder: Folder,
+) -> None:
+    ran = mixed_folder.pytest("tests", "--launches=0", exit_code=4, reports=False)
     assert "argument --launches: expected a whole number from 1, got '0'" in ran.sentence
 
 
-def test_other_tests_and_tests_that_measure_run_in_one_session(beside: Folder) -> None:
-    ran = beside.run("tests", exit_code=0)
+def test_tests_that_measure_and_tests_that_measure_nothing_run_in_one_session(
+    mixed_folder: Folder,
+) -> None:
+    ran = mixed_folder.run("tests", exit_code=0)
     assert f"{OF_OTHER} passed, 1 without baseline" in ran.last_line
     assert "busbw: fake, 1 payload (" in ran.text
 
 
-def test_where_the_tests_that_measure_are_deselected_nothing_is_measured(beside: Folder) -> None:
-    ran = beside.run("tests", "-k", "test_nothing", exit_code=0)
+def test_a_session_in_which_all_tests_that_measure_are_deselected_measures_nothing(
+    mixed_folder: Folder,
+) -> None:
+    ran = mixed_folder.run("tests", "-k", "test_nothing", exit_code=0)
     assert "1 passed" in ran.last_line
     assert "busbw" not in ran.text.split("collected")[1]
 
 
 @pytest.mark.exhaustive
-def test_a_fixture_that_overrides_busbw_verdict_can_read_it(folder: Folder) -> None:
+def test_a_fixture_that_overrides_busbw_verdict_can_return_the_original_verdict(
+    folder: Folder,
+) -> None:
     ours = "busbw_verdict"
     changed = f"import pytest\n\n@pytest.fixture\ndef {ours}({ours}):\n    return {ours}\n"
     (folder.path / "perf" / "conftest.py").write_text(changed)

@@ -10,7 +10,7 @@ from tests.helpers.sweep import sweep
 PASSES = [1, 2, 3]
 
 
-def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
+def test_a_case_that_takes_the_time_of_its_baseline_passes(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
@@ -18,7 +18,9 @@ def test_a_case_like_its_baseline_passes(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Folder) -> None:
+def test_a_case_three_times_slower_than_its_baseline_regresses_and_no_other_case_fails(
+    folder: Folder,
+) -> None:
     folder.regressed("--payloads=1K,1M,2M", "--launches=2")
     ran = folder.run("--payloads=1K,1M,2M", "--launches=2", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "2M": "PASS"}
@@ -29,7 +31,7 @@ def test_one_line_three_times_faster_by_hand_fails_exactly_that_case(folder: Fol
     assert ran.junit is not None and not list(ran.junit.iter("error"))
 
 
-def test_a_regression_carries_its_numbers_in_junit_and_results(folder: Folder) -> None:
+def test_a_regression_has_the_same_figures_in_junit_and_in_the_results(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run("-v", exit_code=1)
     properties = ran.properties()
@@ -70,7 +72,9 @@ def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: 
 
 
 @pytest.mark.exhaustive
-def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: Folder) -> None:
+def test_a_case_of_another_protocol_than_its_baseline_is_incomparable_until_an_update(
+    folder: Folder,
+) -> None:
     folder.script(protocol="of last year")
     folder.with_baselines()
     folder.script(protocol="of today")
@@ -84,14 +88,16 @@ def test_another_protocol_is_incomparable_until_the_update_replaces_it(folder: F
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
+def test_a_case_that_is_out_of_memory_in_some_launches_fails(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "out_of_memory"}])
     ran = folder.run("--launches=3", exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
     assert "out of memory in 1 of 3 launches" in ran.text
 
 
-def test_out_of_memory_in_all_launches_without_a_baseline_is_said(folder: Folder) -> None:
+def test_a_case_that_is_out_of_memory_in_all_launches_has_the_outcome_out_of_memory(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.run("--launches=2", exit_code=1)
     assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}
@@ -100,7 +106,9 @@ def test_out_of_memory_in_all_launches_without_a_baseline_is_said(folder: Folder
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 
-def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) -> None:
+def test_a_wrong_result_or_a_program_without_the_collective_fails_only_its_case(
+    folder: Folder,
+) -> None:
     sizes = ((2**10, "wrong_result"), (2**11, "not_a_collective"), (2**12, "unavailable"))
     folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in sizes])
     ran = folder.run("--payloads=1K:8K", exit_code=1)
@@ -116,7 +124,7 @@ def test_a_wrong_result_and_no_collective_fail_their_cases_only(folder: Folder) 
     assert "3 failed, 1 without baseline" in ran.last_line
 
 
-def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
+def test_a_case_whose_dtype_is_compiled_as_another_dtype_is_skipped_with_the_reason(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"payload_bytes": 2**10, "then": "other_dtype"}])
@@ -129,7 +137,7 @@ def test_a_dtype_that_was_compiled_as_another_one_is_skipped_with_the_reason(
 
 
 @pytest.mark.exhaustive
-def test_a_dtype_that_has_a_baseline_and_is_compiled_as_another_one_now_has_failed(
+def test_a_case_with_a_baseline_whose_dtype_is_compiled_as_another_dtype_fails(
     folder: Folder,
 ) -> None:
     folder.with_baselines("--payloads=1K")
@@ -158,7 +166,7 @@ def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder: Folder) -> None:
+def test_a_worker_that_hangs_after_its_replies_loses_no_result_and_is_noted(folder: Folder) -> None:
     folder.script(cases=[{"then": "reply_then_hang"}])
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
@@ -166,7 +174,7 @@ def test_a_worker_that_hangs_after_its_replies_loses_nothing_and_is_noted(folder
 
 
 @pytest.mark.exhaustive
-def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
+def test_the_progress_line_has_a_letter_for_the_outcome_of_each_case(folder: Folder) -> None:
     folder.regressed("--payloads=1M")
     oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
     folder.script(**SLOW, cases=oom)
@@ -186,7 +194,7 @@ def test_the_letters_stand_for_the_outcomes(folder: Folder) -> None:
         ]
     ),
 )
-def test_a_world_other_than_that_of_the_probe_fails_and_gives_no_number(
+def test_a_worker_that_finds_other_devices_than_the_probe_fails_its_case_and_gives_no_time(
     folder: Folder, world: dict[str, object], message: str
 ) -> None:
     folder.script(world=world)

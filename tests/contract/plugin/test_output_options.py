@@ -22,14 +22,14 @@ from tests.helpers.session_folder import (
 from tests.helpers.sweep import sweep
 
 
-def test_the_results_keep_to_their_published_schema(folder: Folder) -> None:
+def test_the_results_file_conforms_to_the_published_schema(folder: Folder) -> None:
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     ran = folder.run("--payloads=1K,2K", exit_code=1)
     jsonschema.validate(ran.results, schema)
 
 
-def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
+def test_a_session_appends_a_line_for_each_case_to_the_history(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(HISTORY, "--payloads=1K,2K", "--launches=2", exit_code=0)
     lines = folder.history_lines
@@ -46,7 +46,9 @@ def test_a_session_appends_a_line_for_each_case(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_history_has_the_verdicts_of_sessions_in_their_order(folder: Folder) -> None:
+def test_the_history_has_the_verdicts_of_all_sessions_in_the_order_of_the_sessions(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.environment.setenv("BUSBW_HISTORY", "history")
     folder.run("--update-baselines", exit_code=0)
@@ -61,7 +63,7 @@ def test_the_history_has_the_verdicts_of_sessions_in_their_order(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_the_history_records_that_a_session_was_made_slower_on_purpose(folder: Folder) -> None:
+def test_the_history_records_the_injected_delay_of_a_session(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.run(HISTORY, "--inject=delay:50%@1M", exit_code=0)
     (line,) = folder.history_lines
@@ -69,7 +71,7 @@ def test_the_history_records_that_a_session_was_made_slower_on_purpose(folder: F
 
 
 @pytest.mark.exhaustive
-def test_sessions_since_the_acceptance_give_the_expected_time(folder: Folder) -> None:
+def test_sessions_in_the_history_since_the_acceptance_set_the_expected_time(folder: Folder) -> None:
     """Faster for two weeks: who is as slow as the baseline again has lost that."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
@@ -97,7 +99,7 @@ def test_sessions_since_the_acceptance_give_the_expected_time(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_sessions_before_the_acceptance_or_of_another_machine_do_not_count(
+def test_sessions_before_the_acceptance_or_of_another_machine_do_not_set_the_expected_time(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
@@ -113,7 +115,7 @@ def test_sessions_before_the_acceptance_or_of_another_machine_do_not_count(
 
 
 @pytest.mark.exhaustive
-def test_times_of_slower_cases_and_of_injected_delays_do_not_become_the_expected_time(
+def test_times_of_regressed_cases_and_of_injected_delays_do_not_set_the_expected_time(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
@@ -138,7 +140,7 @@ def _drifted(folder: Folder) -> None:
     folder.script(**TPU, cases=[{"slower": 1.03}])
 
 
-def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
+def test_a_drift_fails_the_session_and_names_its_first_day_and_the_version_that_changed(
     folder: Folder,
 ) -> None:
     _drifted(folder)
@@ -157,7 +159,9 @@ def test_a_drift_fails_the_session_and_names_the_night_and_what_changed_then(
 
 
 @pytest.mark.exhaustive
-def test_an_acknowledged_drift_is_the_level_from_that_day_on(folder: Folder) -> None:
+def test_an_acknowledged_drift_becomes_the_level_and_an_acknowledgement_needs_a_reason(
+    folder: Folder,
+) -> None:
     _drifted(folder)
     file = folder.path / "baselines" / "acknowledged.toml"
     file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
@@ -169,7 +173,7 @@ def test_an_acknowledged_drift_is_the_level_from_that_day_on(folder: Folder) -> 
 
 
 @pytest.mark.exhaustive
-def test_an_update_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> None:
+def test_update_baselines_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> None:
     _drifted(folder)
     ran = folder.updated(SEVEN, HISTORY)
     assert "PASS: 7 cases measured" in ran.text
@@ -200,7 +204,7 @@ def test_a_folder_that_cannot_hold_a_history_is_a_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_a_history_that_cannot_be_written_any_more_is_an_error_after_the_verdicts(
+def test_a_history_on_a_full_disk_is_an_error_and_the_file_stays_unchanged(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -213,7 +217,7 @@ def test_a_history_that_cannot_be_written_any_more_is_an_error_after_the_verdict
     assert path.read_bytes() == before
 
 
-def test_a_torn_line_of_the_history_is_refused_before_anything_is_measured(folder: Folder) -> None:
+def test_an_incomplete_line_of_the_history_is_a_usage_error(folder: Folder) -> None:
     folder.with_baselines(HISTORY)
     path = folder.history_file
     torn = path.read_bytes() + b'{"version":1, "sess'

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder
 
 
-def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None:
+def test_a_csv_file_of_results_has_a_row_with_the_figures_of_each_case(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--results=night.csv", "--payloads=1K,2K,4K", exit_code=1)
     rows = list(csv.DictReader((folder.path / "night.csv").read_text().splitlines()))
@@ -28,7 +28,7 @@ def test_a_csv_has_a_row_for_each_case_with_every_figure(folder: Folder) -> None
 
 
 @pytest.mark.exhaustive
-def test_results_on_standard_output_are_alone_there(folder: Folder) -> None:
+def test_results_on_standard_output_are_the_only_text_on_standard_output(folder: Folder) -> None:
     folder.script(**SLOW)
     command = folder.command(*FAKE, *WITHOUT_CACHE, "--results=-", "--payloads=1K", "-rA")
     done = subprocess.run(command, cwd=folder.path, check=False, capture_output=True, text=True)
@@ -72,7 +72,9 @@ def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None
 
 
 @pytest.mark.exhaustive
-def test_metrics_replace_only_metrics_and_need_their_library(folder: Folder) -> None:
+def test_the_option_metrics_refuses_a_file_of_another_kind_and_a_missing_library(
+    folder: Folder,
+) -> None:
     (folder.path / "a.prom").write_text("my own")
     ran = folder.run("--metrics=a.prom", exit_code=4)
     assert "--metrics: " in ran.sentence and "earlier metrics of busbw" in ran.sentence

@@ -30,7 +30,7 @@ def test_fixtures_named_verdict_and_compiled_change_no_verdict(folder: Folder, n
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
-def test_a_fixture_in_place_of_busbw_verdict_is_not_green(folder: Folder) -> None:
+def test_a_session_with_a_fixture_in_place_of_busbw_verdict_fails(folder: Folder) -> None:
     folder.with_baselines()
     _conftest(folder, SHADOW.format(name="busbw_verdict"))
     ran = folder.run(exit_code=1)
@@ -38,7 +38,7 @@ def test_a_fixture_in_place_of_busbw_verdict_is_not_green(folder: Folder) -> Non
 
 
 @pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
-def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
+def test_a_regression_fails_a_session_in_which_a_hook_keeps_the_tests_from_running(
     folder: Folder, conftest: str
 ) -> None:
     folder.slower(5)
@@ -48,7 +48,7 @@ def test_the_exit_code_follows_the_verdict_whoever_runs_the_tests(
 
 
 @pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
-def test_a_session_whose_verdicts_no_test_reads_is_not_green(folder: Folder, conftest: str) -> None:
+def test_a_session_in_which_no_test_reads_the_verdicts_fails(folder: Folder, conftest: str) -> None:
     folder.with_baselines()
     _conftest(folder, conftest)
     assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
@@ -136,7 +136,7 @@ def pytest_unconfigure(config):
     sweep([REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD], in_gate=2),
     ids=["replaced", "deselected", "as-if-asked", "keyword"],
 )
-def test_a_test_in_place_of_a_test_that_measures_is_not_green(
+def test_a_session_in_which_a_hook_replaces_the_tests_that_measure_fails(
     folder: Folder, conftest: str
 ) -> None:
     folder.with_baselines()
@@ -146,7 +146,7 @@ def test_a_test_in_place_of_a_test_that_measures_is_not_green(
     assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
 
 
-def test_a_case_that_a_hook_removes_beside_others_is_not_green(folder: Folder) -> None:
+def test_a_session_in_which_a_hook_removes_a_case_has_no_verdict(folder: Folder) -> None:
     folder.with_baselines()
     _conftest(folder, REMOVED)
     ran = folder.run("--payloads=1M,2M", exit_code=1)
@@ -156,14 +156,16 @@ def test_a_case_that_a_hook_removes_beside_others_is_not_green(folder: Folder) -
 @pytest.mark.parametrize(
     "conftest", sweep([GREEN, EXIT, UNCONFIGURE]), ids=["set", "exit", "unconfigure"]
 )
-def test_no_hook_turns_the_exit_code_into_a_green_one(folder: Folder, conftest: str) -> None:
+def test_a_regression_fails_a_session_in_which_a_hook_sets_the_exit_code_to_0(
+    folder: Folder, conftest: str
+) -> None:
     folder.slower(5)
     _conftest(folder, conftest)
     assert "ERROR: busbw: " in folder.run(exit_code=1).text
 
 
 @pytest.mark.parametrize("option", sweep(["--collect-only", "--fixtures-per-test"]))
-def test_a_session_that_only_lists_tests_is_green(folder: Folder, option: str) -> None:
+def test_a_session_that_only_lists_tests_has_exit_code_0(folder: Folder, option: str) -> None:
     folder.run(option, exit_code=0)
 
 
@@ -224,7 +226,9 @@ def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
 
 
 @pytest.mark.exhaustive
-def test_a_session_whose_hook_raises_is_not_fine(folder: Folder) -> None:
+def test_a_session_whose_hook_raises_an_exception_has_exit_code_3_and_says_no_pass(
+    folder: Folder,
+) -> None:
     _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")
     ran = folder.run(exit_code=3)
     assert "INTERNALERROR" in ran.text and "PASS" not in ran.text

@@ -15,7 +15,9 @@ from tests.helpers.workers import can_unshare, wait_until
 TWO = ("--processes=2", "--ranks-per-process=2")
 
 
-def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folder) -> None:
+def test_two_processes_measure_a_case_together_and_the_layout_in_the_results_has_two_processes(
+    folder: Folder,
+) -> None:
     ran = folder.run(*TWO, exit_code=0)
     assert "4 ranks, 1 host, 2 processes" in ran.text
     case = ran.case()
@@ -23,7 +25,7 @@ def test_processes_measure_together_and_have_a_layout_of_their_own(folder: Folde
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
-def test_a_process_that_dies_fails_its_case_alone(folder: Folder) -> None:
+def test_a_process_that_is_killed_fails_only_the_case_that_it_measured(folder: Folder) -> None:
     killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
     folder.script(processes={"1": killed})
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
@@ -32,7 +34,7 @@ def test_a_process_that_dies_fails_its_case_alone(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_process_whose_results_are_wrong_fails_the_case_for_all(folder: Folder) -> None:
+def test_a_wrong_result_of_a_single_process_fails_its_case(folder: Folder) -> None:
     script = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
     folder.script(processes={"1": script})
     ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
@@ -41,7 +43,7 @@ def test_a_process_whose_results_are_wrong_fails_the_case_for_all(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_a_process_that_hangs_fails_its_case_within_the_timeout(folder: Folder) -> None:
+def test_a_process_that_hangs_fails_only_the_case_that_it_measured(folder: Folder) -> None:
     folder.script(processes={"0": {"cases": [{"payload_bytes": 1024, "then": "hang"}]}})
     ran = folder.run(*TWO, "--payloads=1K,2K", "--case-timeout=3", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
@@ -54,7 +56,7 @@ def test_a_case_in_which_all_processes_run_out_of_memory_is_out_of_memory(folder
     assert ran.outcomes == {"1K": "OUT_OF_MEMORY", "2K": "NO_BASELINE"}
 
 
-def test_processes_of_other_versions_are_incomparable_before_anything_is_measured(
+def test_processes_with_different_versions_of_a_framework_are_incomparable_before_measuring(
     folder: Folder,
 ) -> None:
     folder.script(processes={"1": {"versions": {"fake": "2"}}})
@@ -96,7 +98,7 @@ def measuring(folder: Folder) -> subprocess.Popen[bytes]:
     return session
 
 
-def test_a_session_waits_as_long_as_requested_for_another_and_names_it(
+def test_a_session_waits_as_long_as_requested_for_another_session_and_names_its_pid(
     folder: Folder, tmp_path: Path
 ) -> None:
     first = measuring(folder)
@@ -113,7 +115,7 @@ def test_a_session_waits_as_long_as_requested_for_another_and_names_it(
     assert "1 case measured in 1 launch each" in folder.output
 
 
-def test_a_session_leaves_no_lock(folder: Folder) -> None:
+def test_a_session_leaves_no_lock_file(folder: Folder) -> None:
     for _ in range(2):
         folder.updated("--device-wait=0.1")
         assert not folder.left_over()
@@ -121,7 +123,9 @@ def test_a_session_leaves_no_lock(folder: Folder) -> None:
 
 
 @needs("jax")
-def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
+def test_a_session_on_a_single_host_of_a_tpu_slice_is_a_usage_error_without_hosts(
+    folder: Folder,
+) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
     options = ("perf", "--frameworks=jax", "--device=tpu", "--payloads=1K")
     sentence = folder.pytest(*options, exit_code=4).sentence
@@ -131,7 +135,7 @@ def test_one_host_of_a_slice_alone_is_a_usage_error(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @needs("jax")
-def test_a_host_whose_variables_say_that_it_is_alone_is_not_asked_for_the_others(
+def test_process_bounds_of_a_single_host_prevent_the_usage_error_about_a_tpu_slice(
     folder: Folder,
 ) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "a,b,c,d")
@@ -144,7 +148,7 @@ def test_a_host_whose_variables_say_that_it_is_alone_is_not_asked_for_the_others
 @pytest.mark.parametrize(
     "framework", [pytest.param(name, marks=needs(name)) for name in ("jax", "tensorflow")]
 )
-def test_the_proxy_of_a_user_does_not_separate_the_processes(
+def test_processes_connect_to_each_other_although_the_environment_names_a_proxy(
     folder: Folder, framework: str
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy"):
@@ -157,7 +161,9 @@ def test_the_proxy_of_a_user_does_not_separate_the_processes(
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not can_unshare("--net"), reason="no network namespace can be made")
-def test_processes_without_a_loopback_are_refused_with_a_sentence(folder: Folder) -> None:
+def test_two_processes_in_a_network_namespace_without_loopback_are_a_usage_error(
+    folder: Folder,
+) -> None:
     command = ["unshare", "--net", *folder.command(*FAKE, *WITHOUT_CACHE, *TWO)]
     done = folder.pytester.run(*command)
     assert done.ret == 4

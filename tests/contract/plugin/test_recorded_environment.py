@@ -38,7 +38,9 @@ def written(folder: Folder, ran: Ran) -> str:
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 
 
-def test_values_are_recorded_by_prefix_without_secrets_and_home_directories(full: Folder) -> None:
+def test_a_session_records_environment_variables_without_secrets_and_home_directories(
+    full: Folder,
+) -> None:
     ran = full.updated()
     assert "/home/somebody" not in written(full, ran)
     assert "people/me" not in written(full, ran)
@@ -59,7 +61,7 @@ def test_values_are_recorded_by_prefix_without_secrets_and_home_directories(full
 
 
 @pytest.mark.exhaustive
-def test_values_recorded_with_compiled_programs_have_no_secrets_and_home_directories(
+def test_a_compiling_session_records_flags_without_secrets_and_home_directories(
     full: Folder,
 ) -> None:
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
@@ -72,7 +74,7 @@ def test_values_recorded_with_compiled_programs_have_no_secrets_and_home_directo
 
 
 @pytest.mark.exhaustive
-def test_a_newly_set_flag_is_named_by_the_header_and_the_last_lines(
+def test_the_header_and_the_last_lines_of_a_session_name_a_newly_set_flag(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

@@ -18,7 +18,7 @@ TWO = ("--payloads=1K,1M", "--launches=2")
 
 
 @pytest.mark.exhaustive
-def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> None:
+def test_five_sessions_that_compare_a_stack_with_itself_pass(folder: Folder) -> None:
     for _ in range(5):
         ran = folder.run(AGAINST, *TWO, exit_code=0)
         assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
@@ -31,7 +31,7 @@ def test_the_same_stack_five_times_in_a_row_gives_no_alarm(folder: Folder) -> No
 
 
 @pytest.mark.exhaustive
-def test_with_a_reference_both_stacks_are_shown_and_no_baseline_is_read_or_written(
+def test_a_session_with_against_reports_both_stacks_and_neither_reads_nor_writes_a_baseline(
     folder: Folder,
 ) -> None:
     folder.regressed()
@@ -48,20 +48,22 @@ def test_with_a_reference_both_stacks_are_shown_and_no_baseline_is_read_or_writt
     assert folder.baseline_file.read_bytes() == before
 
 
-def test_six_launches_of_each_stack_are_the_default(folder: Folder) -> None:
+def test_a_session_with_against_has_six_launches_of_each_stack_by_default(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", *WITHOUT_CACHE, AGAINST)
     ran = folder.pytest(*options, "--collect-only", exit_code=0)
     assert "float32, 6 launches of each side" in ran.text
 
 
 @pytest.mark.exhaustive
-def test_one_launch_of_each_stack_is_too_few_and_more_are_added(folder: Folder) -> None:
+def test_a_session_with_against_adds_a_second_launch_to_a_single_launch_of_each_stack(
+    folder: Folder,
+) -> None:
     ran = folder.run(AGAINST, exit_code=0)
     assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
     assert len(ran.case()["launches"]) == 2
 
 
-def test_two_interpreters_that_load_the_same_files_are_one_stack_and_refused(
+def test_two_interpreters_that_load_the_same_framework_are_refused_as_two_stacks(
     folder: Folder,
 ) -> None:
     ours, theirs = (standing_in.interpreter(folder, name) for name in ("ours", "theirs"))
@@ -82,7 +84,9 @@ def reference(**fields: object) -> str:
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
-def test_a_case_slower_than_the_reference_fails_after_additional_launches(folder: Folder) -> None:
+def test_a_case_slower_than_its_interleaved_reference_fails_after_additional_launches(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, "--payloads=1K,1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED"}
@@ -94,13 +98,13 @@ def test_a_case_slower_than_the_reference_fails_after_additional_launches(folder
 
 
 @pytest.mark.exhaustive
-def test_a_case_faster_than_the_reference_has_improved(folder: Folder) -> None:
+def test_a_case_faster_than_its_interleaved_reference_has_improved(folder: Folder) -> None:
     folder.script(**SLOW)
     ran = folder.run(reference(**SLOW, cases=[{"slower": 1.2}]), PAIRS, exit_code=0)
     assert ran.outcomes == {"1M": "IMPROVED"}
 
 
-def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> None:
+def test_a_killed_worker_of_the_reference_stack_fails_the_case_and_is_named(folder: Folder) -> None:
     ran = folder.run(reference(cases=[{"then": "kill"}]), PAIRS, exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
     (words,) = ran.failures
@@ -120,7 +124,7 @@ def test_a_reference_that_dies_fails_the_case_and_is_named(folder: Folder) -> No
         ]
     ),
 )
-def test_a_reference_that_would_measure_something_else_is_refused(
+def test_a_reference_stack_with_another_device_or_protocol_is_a_usage_error(
     folder: Folder, fields: dict[str, object], message: str
 ) -> None:
     ran = folder.run(reference(**fields), exit_code=4)
@@ -137,7 +141,7 @@ def candidate(**fields: object) -> str:
 
 
 @pytest.mark.exhaustive
-def test_a_variable_that_makes_a_case_slower_is_a_regression(
+def test_a_variable_of_try_env_that_makes_a_case_slower_is_a_regression(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -155,7 +159,7 @@ def test_a_variable_that_makes_a_case_slower_is_a_regression(
         ]
     ),
 )
-def test_a_variable_of_one_stack_is_in_the_title_the_results_the_page_and_the_history(
+def test_a_variable_of_only_one_stack_is_in_the_title_the_results_the_page_and_the_history(
     option: str, changed: str, folder: Folder
 ) -> None:
     folder.script(**SLOW)
@@ -169,7 +173,7 @@ def test_a_variable_of_one_stack_is_in_the_title_the_results_the_page_and_the_hi
     assert json.loads(path.read_text())["changed"] == changed
 
 
-def test_the_value_of_a_secret_variable_is_not_shown(folder: Folder) -> None:
+def test_the_value_of_a_secret_variable_of_a_stack_is_not_shown(folder: Folder) -> None:
     ran = folder.run(
         "--try-env=MY_TOKEN=hunter2", "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
@@ -191,7 +195,9 @@ def interpreter(folder: Folder, record: Path) -> Path:
     return wrapper
 
 
-def test_every_worker_runs_under_the_named_interpreter(folder: Folder) -> None:
+def test_every_worker_runs_under_the_interpreter_that_the_option_python_names(
+    folder: Folder,
+) -> None:
     record = folder.path / "record.txt"
     ran = folder.run(f"--python=fake={interpreter(folder, record)}", "--launches=2", exit_code=0)
     starts = record.read_text().splitlines()
@@ -200,7 +206,7 @@ def test_every_worker_runs_under_the_named_interpreter(folder: Folder) -> None:
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_an_interpreter_makes_a_framework_there_that_is_not_installed_here(
+def test_a_framework_that_only_the_interpreter_of_the_option_python_has_is_collected(
     folder: Folder,
 ) -> None:
     (folder.path / "blocked.py").write_text("import sys\nsys.modules['jax'] = None\n")
@@ -209,7 +215,7 @@ def test_an_interpreter_makes_a_framework_there_that_is_not_installed_here(
     assert "test_collective[jax-default-float32-1M]" in ran.text
 
 
-def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> None:
+def test_a_value_of_the_option_python_that_is_no_program_is_a_usage_error(folder: Folder) -> None:
     (folder.path / "text").write_text("no program")
     for python in ("/nowhere/python", str(folder.path / "text"), ""):
         ran = folder.run(f"--python=fake={python}", exit_code=4)
@@ -218,7 +224,7 @@ def test_an_interpreter_that_is_no_program_is_a_usage_error(folder: Folder) -> N
 
 # A worker imports what bears the name of one.
 @pytest.mark.framework
-def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest(
+def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest_supported_version(
     folder: Folder,
 ) -> None:
     (folder.path / "old").mkdir()
@@ -240,7 +246,7 @@ STANDS = (
 
 
 @pytest.mark.exhaustive
-def test_within_the_time_budget_a_suspicion_is_measured_again(folder: Folder) -> None:
+def test_a_case_that_seems_slower_is_measured_again_within_the_time_budget(folder: Folder) -> None:
     folder.regressed()
     ran = folder.run("--time-budget=60", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -250,7 +256,9 @@ def test_within_the_time_budget_a_suspicion_is_measured_again(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) -> None:
+def test_a_case_passes_if_additional_launches_are_not_slower_than_the_baseline(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
     folder.script(**SLOW, cases=[{"passes": [1], "slower": 3}])
@@ -259,7 +267,9 @@ def test_a_suspicion_that_fresh_launches_do_not_show_is_dropped(folder: Folder) 
     assert len(ran.case()["launches"]) == 4
 
 
-def test_after_the_time_budget_a_suspicion_is_no_regression_and_not_green(folder: Folder) -> None:
+def test_a_case_that_seems_slower_when_the_time_budget_is_spent_leaves_no_verdict(
+    folder: Folder,
+) -> None:
     folder.regressed()
     ran = folder.run(NONE, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}
@@ -269,7 +279,9 @@ def test_after_the_time_budget_a_suspicion_is_no_regression_and_not_green(folder
 
 
 @pytest.mark.exhaustive
-def test_an_unconfirmed_suspicion_between_interleaved_stacks_is_not_green(folder: Folder) -> None:
+def test_an_interleaved_case_that_seems_slower_when_the_time_budget_is_spent_leaves_no_verdict(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW, cases=[{"slower": 1.1}])
     ran = folder.run(reference(**SLOW), PAIRS, NONE, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}

@@ -52,7 +52,7 @@ def by_shell(folder: Folder, command: str, exit_code: int = 0) -> dict[str, Any]
         ]
     ),
 )
-def test_the_printed_command_repeats_a_session(
+def test_the_command_in_the_results_repeats_a_session(
     folder: Folder, options: tuple[str, ...], word: str
 ) -> None:
     code = int("--require-baselines" in options)
@@ -72,7 +72,9 @@ def test_the_printed_command_repeats_a_session(
 
 
 @pytest.mark.exhaustive
-def test_the_printed_command_repeats_a_soak_with_launches_in_the_ini_file(folder: Folder) -> None:
+def test_the_command_in_the_results_repeats_a_soak_with_launches_in_the_ini_file(
+    folder: Folder,
+) -> None:
     folder.ini({"busbw_launches": "2"})
     options = ("perf", "--frameworks=fake", "--payloads=1K", "--soak=5s", "-p", "no:cacheprovider")
     command = folder.pytest(*options, exit_code=0).document["command"]
@@ -81,7 +83,7 @@ def test_the_printed_command_repeats_a_soak_with_launches_in_the_ini_file(folder
 
 
 @pytest.mark.exhaustive
-def test_the_printed_command_repeats_a_compilation(folder: Folder) -> None:
+def test_the_command_in_the_results_repeats_a_compiling_session(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", *COMPILED, "-p", "no:cacheprovider")
     first = folder.pytest(*options, exit_code=0).document
     command = first["command"]
@@ -90,7 +92,7 @@ def test_the_printed_command_repeats_a_compilation(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_printed_command_sets_the_variables_of_the_session_and_writes_no_files_again(
+def test_the_command_in_the_results_sets_the_variables_of_the_session_and_writes_no_file(
     folder: Folder,
 ) -> None:
     folder.environment.setenv("XLA_FLAGS", '--xla_a=$x "b"')
@@ -108,7 +110,9 @@ def test_the_printed_command_sets_the_variables_of_the_session_and_writes_no_fil
 
 
 @pytest.mark.exhaustive
-def test_the_commands_of_busbw_init_measure_what_its_workflow_measures(folder: Folder) -> None:
+def test_the_commands_that_busbw_init_writes_measure_the_framework_of_its_option(
+    folder: Folder,
+) -> None:
     (folder.path / "conftest.py").unlink()
     busbw = [sys.executable, "-m", "busbw", "init", "--framework=tensorflow", "."]
     subprocess.run(busbw, cwd=folder.path, capture_output=True, check=True)

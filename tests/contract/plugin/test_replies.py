@@ -43,9 +43,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", sweep(BAD))
-def test_an_invalid_reply_fails_its_case_and_the_others_are_measured(
-    folder: Folder, case: str
-) -> None:
+def test_an_invalid_reply_of_a_worker_fails_only_its_case(folder: Folder, case: str) -> None:
     raw, says = BAD[case]
     python = garbled(folder, "1.fake", "Run", raw)
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
@@ -58,7 +56,7 @@ def test_an_invalid_reply_fails_its_case_and_the_others_are_measured(
 
 
 @pytest.mark.exhaustive
-def test_a_worker_whose_first_line_is_invalid_fails_its_launch(folder: Folder) -> None:
+def test_a_worker_whose_first_line_is_invalid_fails_all_cases_of_its_launch(folder: Folder) -> None:
     python = garbled(folder, "1.fake", "NoneType", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
     assert set(ran.outcomes.values()) == {"FAILED"}
@@ -86,7 +84,7 @@ def test_a_worker_whose_first_line_is_invalid_fails_its_launch(folder: Folder) -
     ),
     ids=["a list", "a mesh that is a path", "no ranks", "a strategy that is a path"],
 )
-def test_an_invalid_reply_to_the_probe_is_a_usage_error_that_says_what_is_invalid(
+def test_an_invalid_reply_to_the_probe_is_a_usage_error_that_names_the_invalid_value(
     folder: Folder, raw: bytes, says: str
 ) -> None:
     python = garbled(folder, "probe", "Probe", raw)

@@ -37,7 +37,7 @@ TENSORFLOW = (
         ("tensorflow", f"{TENSORFLOW}right(self, op, values + 1)", "wrong result"),
     ],
 )
-def test_a_framework_that_sums_wrongly_or_not_at_all_fails(
+def test_a_framework_whose_all_reduce_sums_wrongly_or_does_not_sum_fails_its_case(
     folder: Folder, framework: str, code: str, reason: str
 ) -> None:
     if not real.is_there(framework):

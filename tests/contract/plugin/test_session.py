@@ -26,31 +26,33 @@ def test_collect_only_shows_the_item_of_the_session_last_and_starts_no_process(
     assert not list(folder.temporary.iterdir())
 
 
-def test_k_selects_the_measured_cases_and_keeps_the_item_of_the_session(folder: Folder) -> None:
+def test_the_option_k_selects_the_measured_cases_and_keeps_the_item_of_the_session(
+    folder: Folder,
+) -> None:
     ran = folder.run("-k", "2K", "-v", "--payloads=1K:4K", exit_code=0)
     assert ran.outcomes == {"2K": "NO_BASELINE"}
     assert "session NOTHING_COMPARED" in ran.text
     assert "2 deselected, 1 without baseline" in ran.last_line
 
 
-def test_k_that_leaves_nothing_is_not_green(folder: Folder) -> None:
+def test_a_session_in_which_the_option_k_selects_no_case_has_exit_code_5(folder: Folder) -> None:
     ran = folder.run("-k", "nothing", exit_code=5)
     assert ran.results is None
 
 
-def test_a_node_id_measures_that_case_alone(folder: Folder) -> None:
+def test_a_node_id_on_the_command_line_measures_only_its_case(folder: Folder) -> None:
     node = "perf/test_collectives.py::test_collective[fake-default-float32-2K]"
     options = ("--frameworks=fake", "--payloads=1K:4K", "-p", "no:cacheprovider")
     assert list(folder.pytest(node, *options, exit_code=0).outcomes) == ["2K"]
 
 
-def test_with_a_broken_test_file_nothing_is_measured(folder: Folder) -> None:
+def test_a_session_with_a_broken_test_file_measures_nothing(folder: Folder) -> None:
     (folder.path / "perf" / "test_broken.py").write_text("import nowhere\n")
     ran = folder.run(exit_code=2)
     assert "busbw device" not in ran.text
 
 
-def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folder) -> None:
+def test_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run("--benchmark-skip", exit_code=1)
     assert ran.outcomes == {"1M": "PASS"}
@@ -59,7 +61,9 @@ def test_benchmark_skip_is_not_green_and_the_verdicts_are_the_same(folder: Folde
 
 
 @pytest.mark.exhaustive
-def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> None:
+def test_a_session_without_pytest_benchmark_or_with_benchmark_disable_has_the_same_verdicts(
+    folder: Folder,
+) -> None:
     folder.regressed()
     for options in (["--benchmark-disable"], ["-p", "no:benchmark"]):
         ran = folder.run(*options, "--payloads=1M,2M", exit_code=1)
@@ -67,7 +71,7 @@ def test_benchmark_options_and_its_absence_change_no_verdict(folder: Folder) -> 
         assert "1 failed, 1 without baseline" in ran.last_line, options
 
 
-def test_under_xdist_nothing_is_collected_and_the_error_says_to_run_without_it(
+def test_a_session_under_xdist_measures_nothing_and_the_error_says_to_run_without_xdist(
     folder: Folder,
 ) -> None:
     ran = folder.run("-n", "2", "--payloads=1K,2K", exit_code=1)
@@ -78,7 +82,9 @@ def test_under_xdist_nothing_is_collected_and_the_error_says_to_run_without_it(
 
 
 @pytest.mark.exhaustive
-def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder) -> None:
+def test_the_option_x_stops_the_tests_at_the_first_failure_after_all_cases_were_measured(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = folder.run("-x", "--payloads=1K:4K", "--update-baselines", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE", "4K": "NO_BASELINE"}
@@ -86,7 +92,9 @@ def test_x_stops_at_the_first_failure_but_everything_was_measured(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: Folder) -> None:
+def test_the_option_lf_measures_only_failed_cases_again_and_keeps_the_item_of_the_session(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     options = (*FAKE, "--payloads=1K:4K")
     folder.pytest(*options, exit_code=1)
@@ -98,7 +106,7 @@ def test_lf_measures_the_failed_cases_again_and_keeps_the_sessions_item(folder: 
     assert "NO_VERDICT" in ran.text
 
 
-def test_other_tests_run_beside_and_their_failure_is_their_own(folder: Folder) -> None:
+def test_a_failed_test_that_measures_nothing_changes_no_outcome_of_a_case(folder: Folder) -> None:
     (folder.path / "perf" / "test_other.py").write_text("def test_other():\n    assert False\n")
     ran = folder.run(exit_code=1)
     assert "1 failed, 1 without baseline" in ran.last_line
@@ -119,7 +127,7 @@ def pytest_unconfigure():
 """
 
 
-def test_collecting_every_framework_imports_none(folder: Folder) -> None:
+def test_collecting_every_framework_imports_no_framework(folder: Folder) -> None:
     (folder.path / "watch.py").write_text(WATCH)
     for name in ("jax", "tensorflow"):
         (folder.path / f"{name}.py").write_text("raise AssertionError('imported')\n")

@@ -19,7 +19,7 @@ TWO = {**GPU, "ranks": 2}
 SHARED = "2 ranks, 1 host, 2 processes, on a shared device"
 
 
-def test_one_gpu_is_shared_by_two_processes_and_everything_says_so(folder: Folder) -> None:
+def test_a_gpu_that_two_processes_share_is_marked_as_shared_in_every_output(folder: Folder) -> None:
     # Above what the links of two such GPUs allow, and no error.
     folder.script(**{**ONE, "latency_s": 1e-7, "gb_per_s": 4000})
     ran = folder.run("--device=gpu", "--update-baselines", exit_code=0)
@@ -33,7 +33,9 @@ def test_one_gpu_is_shared_by_two_processes_and_everything_says_so(folder: Folde
 
 
 @pytest.mark.exhaustive
-def test_a_single_gpu_is_taken_before_the_cpu_where_no_device_is_named(folder: Folder) -> None:
+def test_a_session_without_the_option_device_prefers_a_single_gpu_to_the_cpu(
+    folder: Folder,
+) -> None:
     folder.script(**ONE)
     assert SHARED in folder.run(exit_code=0).text
     folder.script(**{**ONE, "device": "tpu"})
@@ -41,14 +43,14 @@ def test_a_single_gpu_is_taken_before_the_cpu_where_no_device_is_named(folder: F
 
 
 @pytest.mark.exhaustive
-def test_another_number_of_ranks_is_no_reason_to_share_by_itself(folder: Folder) -> None:
+def test_four_ranks_on_a_single_gpu_without_processes_are_a_usage_error(folder: Folder) -> None:
     folder.script(**ONE)
     ran = folder.run("--device=gpu", "--ranks=4", exit_code=4)
     assert "two are needed; without --ranks and --processes two processes share it" in ran.sentence
 
 
 @pytest.mark.exhaustive
-def test_times_with_and_without_sharing_are_not_compared_and_a_lost_gpu_is_named(
+def test_times_on_a_shared_gpu_are_incomparable_with_times_on_two_gpus(
     folder: Folder,
 ) -> None:
     folder.script(**TWO)

@@ -28,7 +28,7 @@ def failures(ran: Ran, payload: str = "1K") -> list[str]:
 
 
 @pytest.mark.parametrize("act", sweep(["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"]))
-def test_a_launch_that_is_cut_short_is_started_once_more_and_that_is_said(
+def test_a_launch_whose_worker_is_killed_at_its_start_is_started_once_more_with_a_note(
     folder: Folder, act: str
 ) -> None:
     ran = folder.run(hit(folder, "1.fake", 1, act), "--payloads=1K,4K", "--launches=2", exit_code=0)
@@ -39,7 +39,9 @@ def test_a_launch_that_is_cut_short_is_started_once_more_and_that_is_said(
     assert note.endswith(" while starting; it was started once more")
 
 
-def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -> None:
+def test_a_launch_whose_worker_is_killed_twice_at_its_start_fails_and_other_launches_measure(
+    folder: Folder,
+) -> None:
     ran = folder.run(hit(folder, "1.fake", 2), "--payloads=1K,4K", "--launches=2", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "4K": "FAILED"}
     assert failures(ran) == failures(ran, "4K") == ["1.fake.again"]
@@ -49,7 +51,9 @@ def test_a_launch_that_is_cut_short_twice_is_lost_and_no_other(folder: Folder) -
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
-def test_a_launch_of_either_stack_is_started_once_more(folder: Folder, side: str) -> None:
+def test_a_launch_of_the_candidate_or_of_the_reference_is_started_once_more(
+    folder: Folder, side: str
+) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
     ours, theirs = (sys.executable, python) if side == "reference" else (python, sys.executable)
     options = (f"--python=fake={ours}", f"--against=fake={theirs}")
@@ -59,7 +63,9 @@ def test_a_launch_of_either_stack_is_started_once_more(folder: Folder, side: str
 
 
 @pytest.mark.exhaustive
-def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder) -> None:
+def test_a_group_of_workers_is_started_once_more_if_a_worker_is_killed_at_its_start(
+    folder: Folder,
+) -> None:
     launch = "1.fake.worker1"
     ran = folder.run(hit(folder, launch, 1), "--processes=2", exit_code=0)
     assert f"note: launch {launch}: worker 1: {KILLED}; it was started once more" in ran.text
@@ -67,21 +73,23 @@ def test_a_group_of_which_one_is_cut_short_is_started_once_more(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_compiler_that_is_cut_short_as_it_begins_is_started_once_more(folder: Folder) -> None:
+def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
+    folder: Folder,
+) -> None:
     ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
     assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
     assert "= 2 without baseline in " in ran.text
 
 
 @pytest.mark.exhaustive
-def test_a_probe_that_is_cut_short_is_tried_once_more_and_that_is_said(folder: Folder) -> None:
+def test_a_probe_whose_worker_is_killed_is_started_once_more_with_a_note(folder: Folder) -> None:
     ran = folder.run(hit(folder, "probe", 1), exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     note = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
     assert f"{note}; it was started once more" in ran.text
 
 
-def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
+def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_error(
     folder: Folder,
 ) -> None:
     ran = folder.run(hit(folder, "probe", 2), exit_code=1)
@@ -91,7 +99,7 @@ def test_a_probe_that_is_cut_short_twice_fails_every_case_and_is_no_usage_error(
     assert len(ran.failures) == 1 and ran.session_failure
 
 
-def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_again(
+def test_an_interpreter_that_ends_with_an_error_is_a_usage_error_and_not_started_again(
     folder: Folder,
 ) -> None:
     ran = folder.run(hit(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
@@ -111,7 +119,7 @@ def test_an_interpreter_that_says_why_it_ends_is_a_usage_error_and_not_tried_aga
         ]
     ),
 )
-def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
+def test_a_failed_case_is_reported_with_the_fatal_line_of_the_log_of_its_worker(
     folder: Folder, name: str, reason: str
 ) -> None:
     log = Path(__file__).parents[2] / "unit" / "driver" / "logs" / f"{name}.txt"
@@ -124,7 +132,7 @@ def test_a_worker_that_dies_is_reported_with_the_fatal_line_of_its_log(
 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
-def test_a_conftest_that_has_started_jax_does_not_make_warnings_of_forks_errors(
+def test_a_conftest_that_has_started_jax_causes_no_error_by_a_warning_of_a_fork(
     folder: Folder,
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:

@@ -27,7 +27,7 @@ def _regressed(folder: Folder, *options: str) -> Ran:
 
 
 @pytest.mark.exhaustive
-def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest(
+def test_the_last_lines_are_the_regression_once_the_outcome_of_the_session_and_the_line_of_pytest(
     folder: Folder,
 ) -> None:
     text = _regressed(folder).text
@@ -41,7 +41,9 @@ def test_the_end_is_the_answer_which_says_a_failure_once_then_the_line_of_pytest
 
 
 @pytest.mark.exhaustive
-def test_failures_of_other_tests_are_shown_where_pytest_shows_them(folder: Folder) -> None:
+def test_failures_of_tests_that_measure_nothing_are_shown_in_the_sections_of_pytest(
+    folder: Folder,
+) -> None:
     (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
     text = _regressed(folder, "test_own.py").text
     failures = text.split("= FAILURES =")[1].split("= busbw =")[0]
@@ -51,7 +53,9 @@ def test_failures_of_other_tests_are_shown_where_pytest_shows_them(folder: Folde
     assert "2 failed, 1 passed" in text
 
 
-def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Folder) -> None:
+def test_a_test_that_fails_by_its_own_assertion_is_shown_although_its_case_did_not_fail(
+    folder: Folder,
+) -> None:
     path = folder.path / "perf" / "test_own.py"
     path.write_text("def test_own(busbw_verdict):\n    assert busbw_verdict.now is None\n")
     ran = folder.run("perf/test_own.py", exit_code=1)
@@ -59,7 +63,7 @@ def test_a_test_that_fails_by_itself_is_shown_though_its_case_passed(folder: Fol
 
 
 @pytest.mark.exhaustive
-def test_a_log_has_a_line_for_each_round(folder: Folder) -> None:
+def test_the_output_to_a_file_has_a_line_for_each_round(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
     rounds = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
     assert rounds == ["1", "2", "3"]
@@ -67,7 +71,7 @@ def test_a_log_has_a_line_for_each_round(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("columns", sweep([80, 100, 120]))
-def test_on_a_terminal_no_line_is_wider_than_it_and_progress_is_one_line(
+def test_no_line_is_wider_than_the_terminal_and_the_progress_of_rounds_is_a_single_line(
     folder: Folder, columns: int
 ) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])

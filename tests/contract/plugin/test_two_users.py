@@ -61,7 +61,7 @@ def start(shared: Path, user: int, *options: str, **script: object) -> subproces
     )
 
 
-def test_a_session_waits_for_that_of_another_user_and_names_it(shared: Path) -> None:
+def test_a_session_waits_for_the_session_of_another_user_and_names_its_pid(shared: Path) -> None:
     first = start(shared, USERS[0], cases=[{"then": "hang"}])
     assert wait_until(lambda: any(path.stat().st_size for path in shared.glob("*.lock")))
     second = start(shared, USERS[1], "--device-wait=0.3")

@@ -31,7 +31,9 @@ def said_at_the_end(ran: Ran) -> str:
     return error
 
 
-def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) -> None:
+def test_earlier_results_stay_unchanged_if_new_results_do_not_fit_on_the_disk(
+    folder: Folder,
+) -> None:
     file = folder.path / "mine.json"
     folder.run(f"--results={file}", exit_code=0)
     before = file.read_bytes()
@@ -58,7 +60,7 @@ def test_earlier_results_stay_whole_where_new_ones_do_not_fit(folder: Folder) ->
         in_gate=2,
     ),
 )
-def test_results_do_not_overwrite_a_file_that_holds_something_else(
+def test_the_option_results_does_not_overwrite_a_file_that_holds_no_results(
     folder: Folder, text: str
 ) -> None:
     file = folder.path / "mine.py"
@@ -69,7 +71,9 @@ def test_results_do_not_overwrite_a_file_that_holds_something_else(
 
 
 @pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
-def test_results_do_not_overwrite_a_baseline_by_whichever_name(folder: Folder, how: str) -> None:
+def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or_link(
+    folder: Folder, how: str
+) -> None:
     folder.with_baselines()
     (baseline,) = folder.baseline_files
     before, link = baseline.read_bytes(), folder.path / "link.json"
@@ -89,7 +93,9 @@ def test_results_do_not_overwrite_a_baseline_by_whichever_name(folder: Folder, h
 
 
 @pytest.mark.parametrize("is_linked", sweep([False, True]))
-def test_results_in_the_file_of_another_option_are_refused(folder: Folder, is_linked: bool) -> None:
+def test_the_option_results_refuses_the_file_of_another_option(
+    folder: Folder, is_linked: bool
+) -> None:
     both, link = folder.path / "report", folder.path / "link"
     link.symlink_to(both)
     other = link if is_linked else both
@@ -97,7 +103,7 @@ def test_results_in_the_file_of_another_option_are_refused(folder: Folder, is_li
 
 
 @pytest.mark.exhaustive
-def test_results_without_permission_to_write_are_refused(folder: Folder) -> None:
+def test_the_option_results_refuses_a_file_without_permission_to_write(folder: Folder) -> None:
     folder.without_root()
     file = folder.path / "mine.json"
     file.touch(mode=0o444)
@@ -124,7 +130,7 @@ def filled(folder: Folder) -> dict[Path, bytes]:
 
 
 @pytest.mark.exhaustive
-def test_a_baseline_that_does_not_fit_on_the_disk_stays_as_it_was_and_is_named(
+def test_a_baseline_file_that_does_not_fit_on_the_disk_stays_unchanged_and_is_named(
     folder: Folder,
 ) -> None:
     ((large, before),) = filled(folder).items()

@@ -22,7 +22,7 @@ WITHOUT_SETTING = (
 )
 
 
-def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> None:
+def test_the_help_lists_every_option_in_exactly_one_of_four_groups(folder: Folder) -> None:
     ran = folder.pytest("--help", "perf", exit_code=0)
     groups = [text.split("\n\n")[0] for text in ran.text.split("\nbusbw: ")[1:]]
     measured, compared, hosts, compiled = groups
@@ -56,7 +56,7 @@ def test_every_option_stands_in_help_in_one_of_four_groups(folder: Folder) -> No
         in_gate=2,
     ),
 )
-def test_nonsense_in_an_ini_setting_is_a_usage_error(
+def test_an_invalid_value_of_an_ini_setting_is_a_usage_error(
     folder: Folder, name: str, setting: str, message: str
 ) -> None:
     folder.ini({"busbw_frameworks": "fake", "busbw_payloads": "1K", f"busbw_{name}": setting})
@@ -64,7 +64,7 @@ def test_nonsense_in_an_ini_setting_is_a_usage_error(
     assert message in ran.sentence
 
 
-def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
+def test_ini_settings_have_the_effect_of_the_options_of_their_names(folder: Folder) -> None:
     settings = {
         "frameworks": "fake",
         "payloads": "2K",
@@ -85,12 +85,12 @@ def test_settings_have_the_effect_of_their_options(folder: Folder) -> None:
     assert list((folder.path / "sessions").rglob("*.jsonl"))
 
 
-def test_an_option_wins_over_its_setting(folder: Folder) -> None:
+def test_an_option_overrides_the_ini_setting_of_its_name(folder: Folder) -> None:
     folder.ini({"busbw_payloads": "4K", "busbw_launches": "nonsense"})
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_the_reference_has_every_option_and_setting_of_a_session(
+def test_the_reference_page_lists_every_option_and_setting_of_a_session(
     pytester: pytest.Pytester,
 ) -> None:
     parser = pytester.parseconfig("-p", "busbw.plugin")._parser
@@ -102,7 +102,7 @@ def test_the_reference_has_every_option_and_setting_of_a_session(
     assert set(re.findall(r"^- `(busbw_\w+)`$", page, re.M)) == settings
 
 
-def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
+def test_a_path_after_update_baselines_is_a_usage_error_and_runs_no_tests(
     folder: Folder,
 ) -> None:
     folder.ini({"testpaths": "theirs"})
@@ -124,7 +124,7 @@ def test_a_path_taken_for_the_value_of_update_baselines_runs_no_other_tests(
         in_gate=3,
     ),
 )
-def test_an_option_that_is_given_empty_is_a_usage_error(folder: Folder, name: str) -> None:
+def test_an_option_with_an_empty_value_is_a_usage_error(folder: Folder, name: str) -> None:
     """As ``--hosts=$UNSET`` is, which would measure no network."""
     ran = folder.run(f"--{name}=", exit_code=4, reports=False)
     assert f"argument --{name}: expected a value, got an empty text" in ran.sentence

@@ -76,7 +76,7 @@ def test_a_request_that_the_devices_cannot_fulfil_is_a_usage_error(
 
 
 @pytest.mark.parametrize(("option", "message"), sweep(OF_TENSORFLOW))
-def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importing_it(
+def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_a_framework_import(
     folder: Folder, option: str, message: str
 ) -> None:
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
@@ -99,7 +99,7 @@ def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_importi
         ]
     ),
 )
-def test_an_injection_that_cannot_be_timed_is_refused_before_devices_are_looked_for(
+def test_a_delay_that_a_framework_or_clock_cannot_have_is_refused_before_the_probe(
     folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
@@ -110,7 +110,7 @@ def test_an_injection_that_cannot_be_timed_is_refused_before_devices_are_looked_
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", ["--hosts", "--against"])
-def test_two_dashes_are_a_usage_error_and_no_value_of_an_option(
+def test_two_dashes_as_the_value_of_an_option_are_a_usage_error(
     folder: Folder, option: str
 ) -> None:
     """The argparse of Python 3.11 makes an empty list of them."""
@@ -128,7 +128,7 @@ def test_two_dashes_are_a_usage_error_and_no_value_of_an_option(
         ]
     ),
 )
-def test_an_invalid_choice_is_refused_with_the_valid_choices(
+def test_an_invalid_value_of_a_choice_is_refused_with_the_valid_values(
     folder: Folder, option: str, choices: tuple[str, ...]
 ) -> None:
     ran = folder.run(option, exit_code=4)

@@ -27,7 +27,9 @@ def optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
     return ran
 
 
-def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder) -> None:
+def test_a_regression_and_a_wrong_result_fail_under_python_with_assertions_disabled(
+    folder: Folder,
+) -> None:
     folder.regressed()
     folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
     ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
@@ -37,7 +39,9 @@ def test_without_assertions_a_regression_and_a_wrong_result_fail(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Folder) -> None:
+def test_a_program_that_lost_its_collective_fails_under_python_with_assertions_disabled(
+    folder: Folder,
+) -> None:
     folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
@@ -45,7 +49,7 @@ def test_without_assertions_a_program_that_lost_its_collective_fails(folder: Fol
     assert "1 failed" in ran.last_line
 
 
-def test_a_mark_xfail_hides_no_regression(folder: Folder) -> None:
+def test_the_mark_xfail_hides_no_regression(folder: Folder) -> None:
     folder.regressed()
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark="xfail(strict=False)"))
     ran = folder.run("-p", "every_test", exit_code=1)
@@ -55,7 +59,7 @@ def test_a_mark_xfail_hides_no_regression(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
+def test_a_test_that_skips_itself_does_not_hide_a_regression(folder: Folder) -> None:
     folder.regressed()
     test = "import pytest\n\n\ndef test_collective(busbw_verdict):\n    pytest.skip('busy')\n"
     (folder.path / "perf" / "test_collectives.py").write_text(test)
@@ -66,7 +70,7 @@ def test_a_test_that_skips_itself_hides_no_regression(folder: Folder) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
-def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
+def test_a_session_whose_tests_are_skipped_before_they_read_a_verdict_has_no_verdict(
     folder: Folder, mark: str
 ) -> None:
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))
@@ -75,7 +79,9 @@ def test_a_test_that_reads_no_verdict_leaves_the_session_without_one(
     assert not folder.baseline_files
 
 
-def test_an_option_that_runs_no_test_is_not_green_and_writes_nothing(folder: Folder) -> None:
+def test_the_option_setup_plan_leaves_a_session_without_a_verdict_and_writes_no_baseline(
+    folder: Folder,
+) -> None:
     ran = folder.run("--setup-plan", "--update-baselines", exit_code=1)
     assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
     assert not folder.baseline_files

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.plugin.test_one_word import assert_shown_everywhere
+from tests.contract.plugin.test_session_outcome import assert_shown_everywhere
 from tests.helpers.session_folder import SLOW, Folder, Ran
 from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, venv, wheel

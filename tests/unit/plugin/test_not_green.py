@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.plugin.test_not_green import assert_not_green
+from tests.contract.plugin.test_session_without_verdict import assert_no_verdict
 from tests.helpers.session_folder import Folder
 
 SHORT = """\
@@ -24,7 +24,7 @@ def test_a_session_with_fewer_launches_than_requested_has_no_verdict(folder: Fol
     options = ("--frameworks=fake", "-p", "short", "--launches=3")
     name = "fake.all_reduce.fake.float32.1M"
     message = f"NO_VERDICT: 1 case with fewer than 3 launches; the first is {name}"
-    ran = assert_not_green(folder, *options, message=message)
+    ran = assert_no_verdict(folder, *options, message=message)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
@@ -65,7 +65,7 @@ def test_a_session_whose_every_case_is_refused_for_memory_in_use_has_no_verdict(
     folder.with_baselines()
     (folder.path / "busy.py").write_text(MEMORY_IN_USE)
     message = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"
-    ran = assert_not_green(folder, "--frameworks=fake", "-p", "busy", message=message)
+    ran = assert_no_verdict(folder, "--frameworks=fake", "-p", "busy", message=message)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
     ran = folder.run("-p", "busy", "--require-baselines", exit_code=1)
     assert "1 failed" in ran.last_line

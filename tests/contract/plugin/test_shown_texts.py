@@ -54,7 +54,7 @@ def texts(folder: Folder, ran: Ran) -> dict[str, str]:
     ),
     ids=["version", "device"],
 )
-def test_versions_and_devices_of_a_worker_move_no_terminal(
+def test_control_characters_in_versions_and_devices_of_a_worker_are_escaped(
     folder: Folder, script: Mapping[str, object], exit_code: int
 ) -> None:
     folder.script(**SLOW, **script)
@@ -66,7 +66,7 @@ def test_versions_and_devices_of_a_worker_move_no_terminal(
 TOKEN, SHORT = "hunter2-hunter2", "short77"
 
 
-def test_the_log_of_a_worker_is_escaped_and_masked_alike_wherever_it_is_shown(
+def test_the_log_of_a_worker_is_escaped_and_its_secrets_are_masked_in_every_output(
     folder: Folder,
 ) -> None:
     folder.environment.setenv("MY_API_TOKEN", TOKEN)
@@ -88,7 +88,7 @@ THREE = ("--payloads=64K,128K,256K", "--launches=3")
 
 
 @pytest.mark.exhaustive
-def test_a_loss_seen_again_within_its_limit_is_noisy_and_named_with_the_way_out(
+def test_a_confirmed_loss_within_the_limit_is_noisy_and_the_output_names_against_baseline(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -112,7 +112,9 @@ def _summary(folder: Folder, *options: str) -> list[str]:
     ).stdout.splitlines()
 
 
-def test_the_summary_names_changes_and_the_command_that_repeats_the_session(folder: Folder) -> None:
+def test_the_summary_lists_regressions_and_the_command_that_repeats_the_session(
+    folder: Folder,
+) -> None:
     folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
     folder.scale_baseline(3, "2M")
     folder.run("--payloads=1K,1M,2M,4M", "--launches=2", exit_code=1)
@@ -126,7 +128,7 @@ def test_the_summary_names_changes_and_the_command_that_repeats_the_session(fold
 
 
 @pytest.mark.exhaustive
-def test_a_changed_level_is_in_the_summary_with_its_session_and_what_changed_then(
+def test_the_summary_lists_a_changed_level_with_its_first_day_and_the_changed_version(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

@@ -14,7 +14,9 @@ from tests.helpers.sweep import sweep
 PAIRS = (AGAINST, "--launches=2")
 
 
-def test_a_delay_of_one_payload_fails_that_payload_alone_and_is_recorded(folder: Folder) -> None:
+def test_an_injected_delay_of_one_payload_fails_only_its_case_and_is_in_the_results(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "1M": "REGRESSED", "4M": "PASS"}
@@ -25,7 +27,9 @@ def test_a_delay_of_one_payload_fails_that_payload_alone_and_is_recorded(folder:
 
 
 @pytest.mark.exhaustive
-def test_the_measured_delay_is_reported_beside_the_requested_delay(folder: Folder) -> None:
+def test_a_session_with_an_injected_delay_reports_the_requested_and_the_measured_delay(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW, injected_more=2.0)
     ran = folder.run(*PAIRS, "--payloads=1K,1M,4M", "--inject=delay:10%@1M+4M", exit_code=1)
     assert "busbw injected: delay:10%@1M+4M; the times are not real" in ran.text
@@ -39,7 +43,7 @@ def test_the_measured_delay_is_reported_beside_the_requested_delay(folder: Folde
     assert not any("injected" in text for text in ran.case("1K")["notes"])
 
 
-def test_a_case_that_the_delay_did_not_slow_down_has_failed(folder: Folder) -> None:
+def test_a_case_fails_if_the_injected_delay_did_not_slow_it_down(folder: Folder) -> None:
     folder.script(**SLOW, injected_more=0.0)
     ran = folder.run("--payloads=1K,1M", "--inject=delay:30%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "NO_BASELINE", "1M": "FAILED"}
@@ -49,7 +53,7 @@ def test_a_case_that_the_delay_did_not_slow_down_has_failed(folder: Folder) -> N
 
 
 @pytest.mark.exhaustive
-def test_a_case_that_only_the_reference_has_memory_for_fails_and_is_named(folder: Folder) -> None:
+def test_a_case_that_fits_in_memory_only_with_the_reference_stack_fails(folder: Folder) -> None:
     ran = folder.run(*PAIRS, "--payloads=1K,16M", "--inject=memory:96M", exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
     (words,) = ran.failures
@@ -58,7 +62,7 @@ def test_a_case_that_only_the_reference_has_memory_for_fails_and_is_named(folder
 
 
 @pytest.mark.parametrize("limit", sweep(["25%", "1.25x"]))
-def test_a_case_beyond_fail_above_has_regressed(folder: Folder, limit: str) -> None:
+def test_a_case_whose_ratio_is_above_fail_above_has_regressed(folder: Folder, limit: str) -> None:
     folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     ran = folder.run(f"--fail-above={limit}", exit_code=1)
@@ -66,14 +70,18 @@ def test_a_case_beyond_fail_above_has_regressed(folder: Folder, limit: str) -> N
     assert "(limit 1.250 x)" in ran.case()["text"]
 
 
-def test_a_case_within_fail_above_passes_whatever_the_rule_says(folder: Folder) -> None:
+def test_a_case_whose_ratio_is_below_fail_above_passes_although_it_is_above_the_default_limit(
+    folder: Folder,
+) -> None:
     folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
     assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
 
 
 @pytest.mark.exhaustive
-def test_fail_above_is_never_too_wide_to_judge_by(folder: Folder) -> None:
+def test_a_loss_just_below_fail_above_is_noisy_and_a_loss_far_below_fail_above_passes(
+    folder: Folder,
+) -> None:
     folder.slower(1.5, script=TPU)
     assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
     assert folder.run("--fail-above=2.5x", exit_code=0).outcomes == {"1M": "PASS"}
@@ -81,7 +89,7 @@ def test_fail_above_is_never_too_wide_to_judge_by(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_ini_setting_of_fail_above_is_the_limit_too(folder: Folder) -> None:
+def test_the_ini_setting_of_fail_above_sets_the_limit_like_the_option(folder: Folder) -> None:
     folder.slower(1.3)
     ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -96,7 +104,7 @@ SIZES = "--payloads=1K,16M"
 LIMIT = "--memory-limit=96M"
 
 
-def test_a_case_beyond_the_memory_limit_is_predicted_with_needed_and_available_bytes(
+def test_a_case_beyond_the_memory_limit_is_out_of_memory_with_needed_and_available_bytes(
     folder: Folder,
 ) -> None:
     ran = folder.run(SIZES, LIMIT, exit_code=0)
@@ -110,7 +118,7 @@ def test_a_case_beyond_the_memory_limit_is_predicted_with_needed_and_available_b
 
 
 @pytest.mark.exhaustive
-def test_stored_out_of_memory_is_expected_under_the_same_memory_limit_only(
+def test_a_stored_out_of_memory_is_expected_only_under_the_same_memory_limit(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -128,7 +136,9 @@ def test_stored_out_of_memory_is_expected_under_the_same_memory_limit_only(
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_stored_beside_a_time_hides_no_regression(folder: Folder) -> None:
+def test_an_out_of_memory_that_is_stored_in_addition_to_a_time_hides_no_regression(
+    folder: Folder,
+) -> None:
     """Neither that it got slower, nor that it does not fit in the machine's own memory."""
     folder.script(**SLOW)
     folder.with_baselines(SIZES)
@@ -144,7 +154,7 @@ def test_out_of_memory_stored_beside_a_time_hides_no_regression(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_limit_that_a_worker_exceeds_by_itself_is_a_usage_error_with_what_it_takes(
+def test_a_memory_limit_below_the_memory_of_an_idle_worker_is_a_usage_error_with_its_memory(
     folder: Folder,
 ) -> None:
     ran = folder.run("--memory-limit=1M", exit_code=4)
@@ -166,7 +176,7 @@ def test_a_memory_limit_for_a_device_does_not_limit_the_host(folder: Folder) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_session_of_cases_that_are_all_expected_to_run_out_of_memory_is_fine(
+def test_a_session_passes_if_all_its_cases_run_out_of_memory_as_expected(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -186,7 +196,7 @@ def test_a_case_that_fits_under_the_memory_limit_again_has_improved(folder: Fold
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_fails_where_the_baseline_has_a_time(folder: Folder) -> None:
+def test_a_case_that_is_out_of_memory_fails_if_its_baseline_has_a_time(folder: Folder) -> None:
     folder.with_baselines(SIZES)
     ran = folder.run(SIZES, LIMIT, exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
@@ -197,7 +207,7 @@ def test_out_of_memory_fails_where_the_baseline_has_a_time(folder: Folder) -> No
 
 
 @pytest.mark.exhaustive
-def test_larger_payloads_are_still_tried_after_one_that_a_framework_refused(
+def test_larger_payloads_are_measured_after_a_payload_that_was_out_of_memory(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "out_of_memory"}])
@@ -221,7 +231,7 @@ SCRIPT = {
     ("clock", "time_s"),
     sweep([("host", 1e-3), ("dispatch", 1.5e-3), ("device", 0.5e-3)], in_gate=2),
 )
-def test_times_are_read_from_the_clock_that_was_named(
+def test_times_are_read_from_the_clock_that_the_option_clock_names(
     folder: Folder, clock: str, time_s: float
 ) -> None:
     folder.script(**SCRIPT)
@@ -235,7 +245,7 @@ def test_times_are_read_from_the_clock_that_was_named(
 
 
 @pytest.mark.exhaustive
-def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_beside_it(
+def test_the_device_clock_gives_a_time_of_every_rank_in_addition_to_a_time_of_the_host_clock(
     folder: Folder,
 ) -> None:
     folder.script(**SCRIPT)
@@ -245,7 +255,9 @@ def test_by_the_device_s_clock_every_rank_has_a_time_and_the_host_s_stands_besid
     assert launch["dispatch_s"] == pytest.approx(5e-4, rel=0.2)
 
 
-def test_by_default_the_first_clock_of_the_device_is_read(folder: Folder) -> None:
+def test_a_session_without_the_option_clock_uses_the_first_clock_of_the_device(
+    folder: Folder,
+) -> None:
     folder.script(**{**SCRIPT, "clocks": ["device", "host"]})
     case = folder.run(exit_code=0).case()
     assert (case["id"], case["case"]["protocol"]) == ("fake-default-float32-1M", "device/fake")
@@ -260,7 +272,7 @@ def test_times_of_two_clocks_are_never_compared(folder: Folder) -> None:
     assert "measured with protocol dispatch/fake" in ran.text
 
 
-def test_events_that_the_profiler_lost_fail_the_case_and_no_other_clock_stands_in(
+def test_events_that_the_profiler_lost_fail_the_case_without_a_fallback_to_another_clock(
     folder: Folder,
 ) -> None:
     folder.script(**SCRIPT, events_lost=1)

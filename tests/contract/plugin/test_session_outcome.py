@@ -73,7 +73,7 @@ def _drift_and_without(folder: Folder) -> Ran:
         ]
     ),
 )
-def test_every_outcome_of_a_session_is_shown_everywhere_and_the_first_comes_first(
+def test_terminal_junit_results_history_and_summary_name_the_outcomes_of_a_session_in_one_order(
     folder: Folder, night: Callable[[Folder], Ran], words: list[str]
 ) -> None:
     folder.script(**TPU)

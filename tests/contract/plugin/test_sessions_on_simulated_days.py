@@ -95,7 +95,7 @@ def _faster(size: int) -> float:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
+def test_a_bandwidth_loss_regresses_exactly_the_large_payloads_and_faster_sessions_pass(
     folder: Folder, seed: int
 ) -> None:
     nights = Nights(folder, seed)
@@ -113,7 +113,7 @@ def test_a_lost_bandwidth_is_named_and_what_gets_faster_makes_no_night_red(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", sweep(range(8)))
-def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
+def test_a_loss_of_a_tenth_in_one_payload_is_the_only_regression_of_the_second_session(
     folder: Folder, seed: int
 ) -> None:
     nights = Nights(folder, seed)
@@ -125,7 +125,7 @@ def test_after_one_session_a_tenth_in_one_size_is_seen_and_nothing_else(
 
 
 @pytest.mark.exhaustive
-def test_a_loss_is_red_every_night_until_it_is_repaired(folder: Folder) -> None:
+def test_a_loss_fails_every_daily_session_until_it_is_repaired(folder: Folder) -> None:
     nights = Nights(folder, 5)
     nights.night(lambda _: 1.0, "--update-baselines")
     assert [nights.night(lambda _: 1.0)["exit_code"] for _ in range(3)] == [0] * 3

@@ -15,7 +15,7 @@ from tests.helpers.sweep import sweep
 BOTH = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
 
 
-def assert_not_green(folder: Folder, *options: str, message: str) -> Ran:
+def assert_no_verdict(folder: Folder, *options: str, message: str) -> Ran:
     """The session fails with these words, and the update that it was asked for is refused."""
     before = {path: path.read_bytes() for path in folder.baseline_files}
     ran = folder.pytest(*BOTH, "--update-baselines", *options, exit_code=1)
@@ -36,7 +36,7 @@ def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
     message = (
         "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
     )
-    ran = assert_not_green(folder, "--frameworks=fake", "--launches=8", message=message)
+    ran = assert_no_verdict(folder, "--frameworks=fake", "--launches=8", message=message)
     assert ran.outcomes == {"1M": "NOISY"}
     assert "the expected time cannot be ruled out" in ran.text
 
@@ -49,13 +49,13 @@ def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_req
     folder.with_baselines()
     folder.script(**SLOW, clocks=["host"])
     message = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
-    ran = assert_not_green(folder, "--frameworks=fake", message=message)
+    ran = assert_no_verdict(folder, "--frameworks=fake", message=message)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}
     assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "INCOMPARABLE"}
 
 
 @pytest.mark.exhaustive
-def test_a_session_with_another_default_strategy_has_no_verdict_unless_it_is_requested(
+def test_a_session_whose_default_strategy_changed_has_no_verdict_unless_an_option_names_it(
     folder: Folder,
 ) -> None:
     folder.with_baselines()
@@ -64,7 +64,7 @@ def test_a_session_with_another_default_strategy_has_no_verdict_unless_it_is_req
     path.with_name("fake.all_reduce.ring.json").write_text(text)
     path.unlink()
     message = "NO_VERDICT: fake: the default is fake now, the baseline is of ring"
-    ran = assert_not_green(folder, "--frameworks=fake", message=message)
+    ran = assert_no_verdict(folder, "--frameworks=fake", message=message)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     assert folder.run("--strategies=fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
@@ -80,7 +80,7 @@ def test_a_session_without_the_device_of_a_framework_that_has_baselines_has_no_v
     assert len(folder.baseline_files) == 2
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
     message = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
-    ran = assert_not_green(folder, *both, message=message)
+    ran = assert_no_verdict(folder, *both, message=message)
     outcomes = [case["outcome"] for case in ran.cases]
     assert sorted(outcomes) == ["PASS", "SKIPPED"]
 
@@ -107,7 +107,7 @@ def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) 
 
 
 @pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
-def test_a_machine_at_another_speed_within_the_limit_of_shared_changes_fails_no_session(
+def test_a_change_of_all_cases_within_the_limit_of_shared_changes_fails_no_session(
     folder: Folder, factor: float
 ) -> None:
     folder.slower(factor, SEVEN)
@@ -143,7 +143,7 @@ def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
     message = (
         "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not installed here"
     )
-    ran = assert_not_green(folder, *without_tensorflow, message=message)
+    ran = assert_no_verdict(folder, *without_tensorflow, message=message)
     outcomes = ran.ids
     assert outcomes == {
         "jax-default-float32-1M": "PASS",
@@ -153,7 +153,7 @@ def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
 
 
 @pytest.mark.exhaustive
-def test_a_framework_that_the_options_leave_out_may_be_missing(
+def test_a_framework_that_the_options_leave_out_may_be_missing_although_it_has_baselines(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
     command = (*BOTH, *without_tensorflow)
@@ -174,7 +174,7 @@ def test_a_session_in_which_no_case_fits_in_memory_has_no_verdict(
     assert "NO_VERDICT: no case gave a time: 1 OUT_OF_MEMORY" in ran.text
 
 
-def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
+def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")
     folder.script(
@@ -192,7 +192,7 @@ def test_no_session_with_a_failed_case_is_called_fine(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_fewer_ranks_than_yesterday_are_reported_and_fail_where_baselines_are_required(
+def test_a_missing_rank_is_reported_and_fails_the_session_if_baselines_are_required(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
