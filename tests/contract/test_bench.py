@@ -22,14 +22,14 @@ def _bench(*arguments: str) -> list[str]:
 
 @pytest.mark.exhaustive
 @needs("jax")
-def test_fidelity_compares_each_payload_with_a_loop_written_by_hand() -> None:
+def test_the_fidelity_benchmark_compares_each_payload_with_a_loop_written_by_hand() -> None:
     lines = _bench("fidelity", "--processes=1", "--payloads=64K", "--frameworks=jax")
     assert [lines[0], lines[4]] == [f"### jax, {ranks} ranks, 1 processes" for ranks in (2, 4)]
     assert re.match(r"\| 64K \| [0-9.]+ \| [0-9.]+ \(", lines[3])
     assert len(lines) == 8
 
 
-def test_error_rates_prints_rows_of_simulated_sessions() -> None:
+def test_the_error_rates_benchmark_prints_a_row_of_simulated_sessions() -> None:
     heads, _, row = _bench("error_rates", "rates", "--only=unchanged, 3 cases", "--devices=8")
     assert heads == "| regime | shares in % (95 %) | wanted, % |"
     assert row.startswith("| unchanged, 3 cases: red | mean ")

@@ -29,7 +29,9 @@ MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history"
         *(pytest.param([name], id=name, marks=pytest.mark.exhaustive) for name in NAMES),
     ],
 )
-def test_without_extensions_the_rest_works(tmp_path: Path, deleted: list[str]) -> None:
+def test_a_copy_without_any_or_all_extensions_measures_and_compares(
+    tmp_path: Path, deleted: list[str]
+) -> None:
     _copy(tmp_path)
     for name in deleted:
         shutil.rmtree(tmp_path / "busbw" / "extensions" / name)
@@ -40,7 +42,9 @@ def test_without_extensions_the_rest_works(tmp_path: Path, deleted: list[str]) -
 
 
 @pytest.mark.sessions
-def test_an_extension_with_an_option_a_column_and_a_line_is_a_folder_alone(tmp_path: Path) -> None:
+def test_a_single_folder_adds_an_extension_with_an_option_a_column_and_a_note(
+    tmp_path: Path,
+) -> None:
     _copy(tmp_path)
     shutil.copytree(ROOT / "examples" / "load", tmp_path / "busbw" / "extensions" / "load")
     text = _run(tmp_path, *PYTEST, "--launches=1", "--show-load")

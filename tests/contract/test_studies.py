@@ -68,27 +68,27 @@ def _study(*arguments: str) -> list[str]:
     return lines
 
 
-def test_help_lists_each_study() -> None:
+def test_the_help_of_studies_lists_each_study() -> None:
     done = _run("-m", "studies", "--help")
     assert done.returncode == 0
     assert [name for name in NAMES if f"\n    {name}" not in done.stdout] == []
 
 
-def test_an_unknown_study_is_a_usage_error_that_lists_the_known_ones() -> None:
+def test_an_unknown_study_is_a_usage_error_that_lists_the_known_studies() -> None:
     done = _run("-m", "studies", "none")
     assert done.returncode == 2
     assert [name for name in NAMES if name not in done.stderr] == []
 
 
 @pytest.mark.exhaustive
-def test_a_study_whose_session_fails_says_why() -> None:
+def test_a_study_whose_session_fails_prints_the_error_of_the_session() -> None:
     done = _run("-m", "studies", "tpu_v2", "--payloads=5X")
     assert done.returncode == 1
     assert "ended with exit code 4" in done.stderr
     assert "--payloads: " in done.stderr
 
 
-def test_a_table_is_aligned_to_the_right_but_for_its_first_column() -> None:
+def test_a_table_of_a_study_is_aligned_to_the_right_except_for_its_first_column() -> None:
     assert table_lines(("case", "s"), [["a", "1"], ["b", "2"]]) == [
         "| case | s |",
         "| --- | ---: |",
@@ -97,12 +97,12 @@ def test_a_table_is_aligned_to_the_right_but_for_its_first_column() -> None:
     ]
 
 
-def test_published_rates_are_those_of_the_source() -> None:
+def test_the_published_rates_of_studies_equal_the_rates_of_the_source() -> None:
     rates = published_rates(128)
     assert (rates["1K"], rates["512M"], rates["1024M"]) == ("0.02275", "45.25", "OOM")
 
 
-def test_payloads_are_multiples_of_a_row_of_weights() -> None:
+def test_the_payloads_of_a_study_are_multiples_of_a_row_of_weights() -> None:
     assert parse_payloads("1M,64K") == [64 * 1024, 1024**2]
     for text in ("1K", "64", "0K", ""):
         with pytest.raises(Exception, match="expected"):
@@ -117,7 +117,9 @@ def test_payloads_are_multiples_of_a_row_of_weights() -> None:
     ],
 )
 @pytest.mark.usefixtures("mark")
-def test_a_group_ends_with_its_members(members: str, code: int, output: str) -> None:
+def test_a_group_of_processes_of_a_study_ends_when_its_members_end_or_a_member_fails(
+    members: str, code: int, output: str
+) -> None:
     program = f"import time; from studies.processes import *; print(run_group([{members}]))"
     done = _run("-c", program)
     assert done.returncode == code
@@ -126,7 +128,7 @@ def test_a_group_ends_with_its_members(members: str, code: int, output: str) -> 
 
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
-def test_all_reduce_in_training_reads_it_from_the_recording() -> None:
+def test_the_study_all_reduce_in_training_reports_the_ratio_of_its_two_measured_rates() -> None:
     lines = _study("all_reduce_in_training", "--frameworks=jax", "--payloads=64K", "--launches=1")
     size, published, inside, alone, ratio = (cell.strip() for cell in lines[-1].split("|")[1:-1])
     assert (size, published) == ("64K", "8.082")
@@ -146,14 +148,14 @@ def test_all_reduce_in_training_reads_it_from_the_recording() -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_each_study_runs(arguments: list[str], output: str) -> None:
+def test_each_study_runs_and_prints_its_rows(arguments: list[str], output: str) -> None:
     assert [line for line in _study(*arguments) if output in line] != []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
-def test_tpu_v2_runs_out_of_memory_where_the_source_did() -> None:
+def test_the_study_tpu_v2_is_out_of_memory_at_the_payload_at_which_the_source_was() -> None:
     pytest.importorskip("libtpu")
     lines = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")
     fits, refused = lines[-2:]
@@ -165,7 +167,7 @@ def test_tpu_v2_runs_out_of_memory_where_the_source_did() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.framework("tensorflow")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_study_that_is_ended_leaves_no_process(number: signal.Signals, mark: str) -> None:
+def test_a_study_that_a_signal_ends_leaves_no_process(number: signal.Signals, mark: str) -> None:
     command = [sys.executable, "-m", "studies", "parameter_servers", "--epochs=1000"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     deadline_s = time.monotonic() + _WAIT_S

@@ -79,7 +79,7 @@ def expected() -> dict[str, bytes]:
     }
 
 
-def test_the_wheel_has_all_of_the_package_its_tests_that_measure_and_shipped_baselines_and_no_more(
+def test_the_wheel_has_exactly_the_package_the_tests_that_measure_and_the_shipped_baselines(
     wheel: Path,
 ) -> None:
     assert re.fullmatch(r"busbw-[\d.]+-py3-none-any\.whl", wheel.name)
@@ -89,12 +89,14 @@ def test_the_wheel_has_all_of_the_package_its_tests_that_measure_and_shipped_bas
     assert "busbw/py.typed" in files and "busbw/extensions/page/page.html" in files
 
 
-def test_the_wheel_adds_a_command_and_no_plugin_to_other_sessions(wheel: Path) -> None:
+def test_the_wheel_installs_the_command_busbw_and_no_pytest_plugin(wheel: Path) -> None:
     (text,) = (text for name, text in contents(wheel).items() if name.endswith("entry_points.txt"))
     assert text.decode().split() == ["[console_scripts]", "busbw", "=", "busbw.__main__:main"]
 
 
-def test_the_sdist_builds_the_same_wheel(checkout: Path, wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_that_is_built_from_the_sdist_equals_the_wheel_of_the_checkout(
+    checkout: Path, wheel: Path, tmp_path: Path
+) -> None:
     for name in ("sdist", "unpacked", "again"):
         (tmp_path / name).mkdir()
     with tarfile.open(built(checkout, "sdist", tmp_path / "sdist")) as files:
@@ -106,7 +108,9 @@ def test_the_sdist_builds_the_same_wheel(checkout: Path, wheel: Path, tmp_path: 
     assert contents(built(source, "wheel", tmp_path / "again")) == contents(wheel)
 
 
-def test_the_wheel_measures_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+def test_busbw_run_of_the_installed_wheel_measures_in_a_fresh_environment(
+    wheel: Path, tmp_path: Path
+) -> None:
     """Borrow the packages that busbw needs; an editable busbw is not on a path alone."""
     for command in (
         ["uv", "venv", "--python", sys.executable, "venv"],
@@ -126,6 +130,6 @@ def test_the_wheel_measures_in_a_fresh_environment(wheel: Path, tmp_path: Path) 
     assert "\nbusbw/perf/test_collectives.py n." in done.stdout
 
 
-def test_no_word_of_what_is_shipped_says_where_it_was_written() -> None:
+def test_no_file_of_the_package_contains_a_path_below_root_or_home() -> None:
     texts = [text.decode() for name, text in expected().items() if not name.endswith(".py")]
     assert not [text for text in texts if re.search(r"/(root|home)/", text)]

@@ -69,7 +69,9 @@ def bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bisected:
 
 
 @pytest.mark.exhaustive
-def test_the_second_of_three_releases_is_found(bisected: Bisected) -> None:
+def test_bisect_names_the_second_of_three_releases_as_the_first_slow_release(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.1", SLOW)
     answer = bisected.run(bad="1.2")
     assert answer.code == 0, answer.err
@@ -79,7 +81,9 @@ def test_the_second_of_three_releases_is_found(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
+def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.5", SLOW)
     answer = bisected.run()
     assert answer.code == 0, answer.err
@@ -101,7 +105,9 @@ def test_the_first_slow_release_is_found(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_tested_releases_are_not_tested_again(bisected: Bisected) -> None:
+def test_bisect_does_not_measure_a_release_again_that_its_state_file_has(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.5", SLOW)
     first = bisected.run()
     bisected.script("1.2", SLOW)
@@ -111,7 +117,9 @@ def test_tested_releases_are_not_tested_again(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_another_release_is_tested_in_place_of_one_that_does_not_start(bisected: Bisected) -> None:
+def test_bisect_measures_another_release_in_place_of_a_release_that_does_not_start(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
     answer = bisected.run()
     assert answer.sentence.startswith(
@@ -121,7 +129,7 @@ def test_another_release_is_tested_in_place_of_one_that_does_not_start(bisected:
 
 
 @pytest.mark.exhaustive
-def test_a_wrong_value_is_found_without_a_reference(bisected: Bisected) -> None:
+def test_bisect_names_the_first_release_with_a_wrong_result(bisected: Bisected) -> None:
     bisected.script("1.7", {"cases": [{"then": "wrong_result"}]})
     answer = bisected.run()
     assert answer.sentence.startswith(
@@ -130,7 +138,9 @@ def test_a_wrong_value_is_found_without_a_reference(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_release_with_the_fix_is_found(bisected: Bisected) -> None:
+def test_bisect_with_fixed_names_the_first_release_that_is_no_longer_slow(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
     answer = bisected.run("--fixed", good="1.8", bad="1.0")
     assert answer.sentence.startswith(
@@ -139,7 +149,9 @@ def test_the_release_with_the_fix_is_found(bisected: Bisected) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_good_and_a_bad_release_that_do_not_differ_have_no_step(bisected: Bisected) -> None:
+def test_bisect_of_a_good_and_a_bad_release_with_the_same_times_exits_with_1(
+    bisected: Bisected,
+) -> None:
     bisected.script("1.0", {})
     answer = bisected.run()
     assert answer.code == 1
@@ -148,7 +160,7 @@ def test_a_good_and_a_bad_release_that_do_not_differ_have_no_step(bisected: Bise
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_bisection_leaves_nothing_unfinished_and_continues(
+def test_an_interrupted_bisection_leaves_no_temporary_files_and_can_be_continued(
     bisected: Bisected, number: signal.Signals
 ) -> None:
     bisected.script("1.1", SLOW)
@@ -191,14 +203,16 @@ def test_an_interrupted_bisection_leaves_nothing_unfinished_and_continues(
         (("--framework=fak",), {}, "argument --framework: invalid choice"),
     ],
 )
-def test_invalid_options_are_usage_errors(
+def test_invalid_options_of_bisect_are_usage_errors(
     bisected: Bisected, options: tuple[str, ...], ends: dict[str, str], sentence: str
 ) -> None:
     bisected.run(*options, **ends).refuses(sentence)
 
 
 @pytest.mark.exhaustive
-def test_flags_without_an_effect_are_named(tmp_path: Path) -> None:
+def test_bisect_with_flags_lists_flags_without_an_effect_and_refuses_invalid_flags(
+    tmp_path: Path,
+) -> None:
     (recipe := tmp_path / "recipe").write_text("--xla_a=1\n--xla_b=2\n")
     (path := tmp_path / "empty").write_text("")
     answer = command("bisect", f"--flags={recipe}", "--framework=fake", "--", "--payloads=64K")
@@ -214,7 +228,9 @@ def test_flags_without_an_effect_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_progress_of_another_bisection_is_kept(bisected: Bisected) -> None:
+def test_bisect_refuses_the_state_file_of_another_bisection_and_keeps_it(
+    bisected: Bisected,
+) -> None:
     bisected.state.write_text(
         json.dumps({"document": "busbw bisect 2", "command": ["other"], "tested": []})
     )
@@ -225,7 +241,7 @@ def test_the_progress_of_another_bisection_is_kept(bisected: Bisected) -> None:
     bisected.run().refuses("state.json: Too many levels of symbolic links")
 
 
-def test_a_package_that_the_index_lacks_is_an_error(bisected: Bisected) -> None:
+def test_bisect_of_a_package_that_the_index_lacks_is_an_error(bisected: Bisected) -> None:
     answer = command("bisect", "no-such-package", "--good=1", "--bad=2")
     assert answer.code == 1
     assert "busbw bisect: uv: error: No solution found" in answer.err

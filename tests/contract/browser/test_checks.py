@@ -83,14 +83,14 @@ def _written(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("how", [{}, {"width": 400}, {"theme": "dark"}], ids=str)
-def test_no_check_objects_to_a_page_that_is_fine(
+def test_the_checks_of_pages_report_no_problem_of_a_page_without_faults(
     tmp_path: Path, look: Open, how: dict[str, object]
 ) -> None:
     with look(_written(tmp_path, PASS), **how) as view:
         assert list(checks.problems(view)) == []
 
 
-def test_a_fault_of_every_kind_is_found(tmp_path: Path, look: Open) -> None:
+def test_each_check_of_pages_reports_the_faults_that_it_is_for(tmp_path: Path, look: Open) -> None:
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
     for name, before, after, message in FAULTS:
         assert before in PASS
@@ -118,7 +118,7 @@ def colours() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("how", [{"scripts": False}, {"offline": True}], ids=str)
-def test_a_page_that_needs_scripts_or_the_network_looks_different_without(
+def test_the_screenshot_of_a_page_that_needs_scripts_or_the_network_changes_if_either_is_missing(
     tmp_path: Path, look: Open, how: dict[str, bool], colours: str
 ) -> None:
     needs = "<noscript>needs scripts</noscript>"

@@ -16,7 +16,7 @@ each_page = pytest.mark.parametrize("kind", written.KINDS)
 @each_page
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_is_wrong_with_a_page(
+def test_the_checks_of_pages_report_no_problem_of_any_kind_of_page(
     kind: str, pages: Mapping[str, Path], look: Open, theme: str, width: int
 ) -> None:
     with look(pages[kind], theme=theme, width=width) as view:
@@ -37,7 +37,7 @@ def test_the_page_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) ->
     assert pages["year"].stat().st_size < 1_500_000
 
 
-def test_markup_in_names_is_shown_as_text(pages: Mapping[str, Path], look: Open) -> None:
+def test_a_page_shows_markup_in_names_as_text(pages: Mapping[str, Path], look: Open) -> None:
     with look(pages["hostile"]) as view:
         view.measure("unfold")
         text = view.measure("text")

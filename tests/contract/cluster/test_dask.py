@@ -42,7 +42,7 @@ def with_certificate(folder: Folder) -> None:
     folder.environment.setenv("DASK_CONFIG", str(settings))
 
 
-def test_tls_is_what_a_session_and_its_workers_agree_on(folder: Folder) -> None:
+def test_a_session_measures_with_dask_workers_over_tls(folder: Folder) -> None:
     with_certificate(folder)
     with cluster(folder, ("two", "ten", "one"), "--protocol=tls") as hosts:
         ran = folder.run(*hosts.options, exit_code=0)
@@ -50,7 +50,9 @@ def test_tls_is_what_a_session_and_its_workers_agree_on(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_stranger_without_the_certificate_gets_nothing(folder: Folder) -> None:
+def test_a_client_without_the_certificate_cannot_connect_to_a_dask_scheduler_with_tls(
+    folder: Folder,
+) -> None:
     with_certificate(folder)
     with cluster(folder, ("one",), "--protocol=tls") as hosts:
         (options, _) = hosts.options
@@ -74,14 +76,18 @@ def test_a_stranger_without_the_certificate_gets_nothing(folder: Folder) -> None
             assert "refused" in done.stdout, done.stderr
 
 
-def test_a_scheduler_of_another_machine_needs_tls_or_trust(folder: Folder) -> None:
+def test_a_dask_scheduler_on_another_machine_is_refused_without_tls_or_cluster_trust_network(
+    folder: Folder,
+) -> None:
     ran = folder.run("--cluster=tcp://192.0.2.1:8786", "--processes=2", exit_code=4)
     assert "whoever reaches tcp://192.0.2.1:8786 can run programs on its hosts" in ran.sentence
     assert "expected tls://, or --cluster-trust-network" in ran.sentence
 
 
 @pytest.mark.exhaustive
-def test_a_session_names_what_it_waits_for(folder: Folder) -> None:
+def test_a_session_that_waits_in_vain_for_dask_workers_says_how_many_have_joined(
+    folder: Folder,
+) -> None:
     with cluster(folder, ("one",)) as hosts:
         file = hosts.options[0]
         ran = folder.run(file, "--processes=2", "--device-wait=1", exit_code=4)
@@ -98,7 +104,9 @@ def test_a_session_names_what_it_waits_for(folder: Folder) -> None:
         ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
     ],
 )
-def test_a_scheduler_that_is_not_there_is_named(folder: Folder, option: str, sentence: str) -> None:
+def test_a_missing_dask_scheduler_is_a_usage_error_with_the_reason(
+    folder: Folder, option: str, sentence: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     ran = folder.run(option.format(port=port), exit_code=4)
@@ -106,7 +114,7 @@ def test_a_scheduler_that_is_not_there_is_named(folder: Folder, option: str, sen
 
 
 @pytest.mark.exhaustive
-def test_a_worker_with_a_nanny_is_refused(folder: Folder) -> None:
+def test_a_dask_worker_with_a_nanny_is_refused(folder: Folder) -> None:
     with cluster(folder, ("one",), "--nanny") as hosts:
         ran = folder.run(*hosts.options, exit_code=4)
         assert "has a nanny, which sets OMP_NUM_THREADS=1" in ran.sentence
@@ -122,7 +130,9 @@ versions.get_system_info = lambda: info
 
 
 @pytest.mark.exhaustive
-def test_another_python_or_dask_is_incomparable_before_anything_is_sent(folder: Folder) -> None:
+def test_a_dask_worker_with_another_python_is_incomparable_and_starts_no_process(
+    folder: Folder,
+) -> None:
     preload = folder.path / "other_python.py"
     preload.write_text(OTHER_PYTHON)
     with cluster(folder, ("one",), f"--preload={preload}") as hosts:

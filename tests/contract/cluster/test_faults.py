@@ -28,14 +28,18 @@ def begun_and_hanging(folder: Folder, hosts: Hosts, *options: str) -> subprocess
     return session
 
 
-def test_each_host_has_a_process_and_nothing_is_left(folder: Folder, hosts: Hosts) -> None:
+def test_a_session_on_two_hosts_has_a_process_on_each_host_and_leaves_no_process(
+    folder: Folder, hosts: Hosts
+) -> None:
     ran = folder.run("--payloads=1K", *hosts.options, exit_code=0)
     key = ran.document["environment"]["key"]
     assert (key["hosts"], key["processes"], key["ranks"]) == (2, 2, 2)
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
 
-def test_a_worker_that_is_killed_or_hangs_costs_its_case(folder: Folder, hosts: Hosts) -> None:
+def test_a_worker_on_another_host_that_is_killed_or_hangs_fails_only_its_case(
+    folder: Folder, hosts: Hosts
+) -> None:
     options = ("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options)
     ran = folder.run(*options, exit_code=1)
     expected = {"1K": "NO_BASELINE", "2K": "FAILED", "4K": "FAILED", "8K": "NO_BASELINE"}
@@ -45,7 +49,7 @@ def test_a_worker_that_is_killed_or_hangs_costs_its_case(folder: Folder, hosts: 
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
 
-def test_a_host_that_is_killed_is_named(folder: Folder, hosts: Hosts) -> None:
+def test_a_session_names_a_host_whose_process_was_killed(folder: Folder, hosts: Hosts) -> None:
     session = begun_and_hanging(folder, hosts)
     os.kill(hosts.pid("two"), signal.SIGKILL)
     assert session.wait(90) == 1
@@ -55,7 +59,9 @@ def test_a_host_that_is_killed_is_named(folder: Folder, hosts: Hosts) -> None:
     folder.run("--payloads=1K", exit_code=0)
 
 
-def test_a_host_that_is_stopped_is_named_at_the_deadline(folder: Folder, hosts: Hosts) -> None:
+def test_a_session_names_a_stopped_host_after_the_timeout_of_the_case(
+    folder: Folder, hosts: Hosts
+) -> None:
     session = begun_and_hanging(folder, hosts, "--case-timeout=5", "--device-wait=3")
     process = hosts.pid("two")
     os.kill(process, signal.SIGSTOP)
@@ -72,7 +78,9 @@ def test_a_host_that_is_stopped_is_named_at_the_deadline(folder: Folder, hosts: 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
-def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts: Hosts) -> None:
+def test_a_session_names_a_host_on_which_another_session_measures(
+    folder: Folder, hosts: Hosts
+) -> None:
     first = begun_and_hanging(folder, hosts)
     # Else the second session would wait for the first one here.
     folder.environment.setenv("BUSBW_MACHINE", f"{folder.path}/elsewhere")
@@ -85,7 +93,7 @@ def test_a_host_that_measures_for_another_session_is_named(folder: Folder, hosts
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
-def test_a_scheduler_and_a_session_that_are_killed_leave_nothing(
+def test_a_killed_dask_scheduler_and_a_killed_session_leave_no_process_on_the_hosts(
     folder: Folder, hosts: Hosts
 ) -> None:
     session = begun_and_hanging(folder, hosts)
@@ -97,7 +105,7 @@ def test_a_scheduler_and_a_session_that_are_killed_leave_nothing(
 
 
 @pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
-def test_a_session_that_is_killed_leaves_nothing(
+def test_a_killed_session_leaves_no_process_on_the_hosts(
     folder: Folder, hosts: Hosts, number: signal.Signals
 ) -> None:
     session = begun_and_hanging(folder, hosts)

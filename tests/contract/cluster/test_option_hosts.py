@@ -30,14 +30,18 @@ def test_each_host_has_as_many_processes_as_are_requested(folder: Folder) -> Non
 
 
 @pytest.mark.parametrize("hosts", sweep(["tpu", "@hosts"]))
-def test_hosts_may_be_those_of_a_tpu_slice_or_of_a_file(folder: Folder, hosts: str) -> None:
+def test_the_option_hosts_can_name_the_hosts_of_a_tpu_slice_or_of_a_file(
+    folder: Folder, hosts: str
+) -> None:
     folder.environment.setenv("TPU_WORKER_HOSTNAMES", "one, two")
     (folder.path / "hosts").write_text("# ours\none\n\n  two  # the second\n")
     ran = folder.run(f"--hosts={hosts}", PYTHON, exit_code=0)
     assert ran.document["environment"]["key"]["hosts"] == 2
 
 
-def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folder) -> None:
+def test_a_host_that_ssh_does_not_reach_is_a_usage_error_that_names_the_host(
+    folder: Folder,
+) -> None:
     ran = folder.run(f"--hosts=one,{ssh.UNREACHED}", PYTHON, exit_code=4)
     assert ran.sentence.endswith(
         "busbw: unreached: ssh: connect to host unreached port 22: No route to host"
@@ -45,14 +49,14 @@ def test_a_host_that_is_not_reached_is_a_usage_error_that_names_it(folder: Folde
     assert not folder.left_over()
 
 
-def test_a_missing_ssh_is_a_usage_error(folder: Folder) -> None:
+def test_the_option_hosts_without_an_ssh_program_is_a_usage_error(folder: Folder) -> None:
     folder.environment.setenv("PATH", str(folder.path))
     ran = folder.run("--hosts=one", PYTHON, exit_code=4)
     assert ran.sentence.endswith("busbw: one: [Errno 2] No such file or directory: 'ssh'")
     assert not folder.left_over()
 
 
-def test_two_names_of_one_host_are_a_usage_error_that_names_both(folder: Folder) -> None:
+def test_two_names_of_one_host_are_a_usage_error_that_names_both_names(folder: Folder) -> None:
     names = ",".join(ssh.HERE)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
     assert ran.sentence == (
@@ -102,7 +106,7 @@ def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_h
         (("--hosts=one", "--topology=v5e:2x2"), ": not with --topology, which measures nothing"),
     ],
 )
-def test_a_value_that_names_no_hosts_is_a_usage_error(
+def test_an_invalid_value_of_hosts_host_python_or_host_env_is_a_usage_error(
     folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     (folder.path / "empty").write_text("# nobody\n")

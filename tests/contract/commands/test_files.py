@@ -51,7 +51,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize(("become", "says"), (NO_JSON | ENDLESS).items())
-def test_a_file_without_json_is_refused_by_name(
+def test_the_summary_command_refuses_a_file_without_json_and_names_the_file(
     tmp_path: Path, become: Callable[[Path], None], says: str
 ) -> None:
     path = tmp_path / "named.json"
@@ -91,7 +91,7 @@ def named(path: Path, how: str) -> Path | str:
 @pytest.mark.parametrize(
     ("read", "how"), [*((source, "path") for source in READ), *((READ[1], how) for how in NAMES)]
 )
-def test_an_input_is_not_overwritten(
+def test_a_command_does_not_overwrite_its_input_file_under_any_name(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
 ) -> None:
     made, template, option = read
@@ -130,7 +130,9 @@ def run_writing(name: str, folder: Path, output: Path) -> Answer:
 
 
 @each_command
-def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, name: str) -> None:
+def test_a_command_does_not_overwrite_a_file_that_busbw_did_not_write(
+    tmp_path: Path, name: str
+) -> None:
     output = tmp_path / "notes"
     output.write_text("# My notes\n\nkeep them\n")
     run_writing(name, tmp_path, output).refuses(
@@ -140,7 +142,7 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", sweep(WRITING))
-def test_an_earlier_output_is_overwritten(
+def test_a_command_overwrites_its_earlier_output(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BUSBW_FAKE", raising=False)
@@ -156,7 +158,7 @@ def test_an_earlier_output_is_overwritten(
     [(os.mkfifo, ": is not a regular file"), (loop, ": Too many levels of symbolic links")],
 )
 @each_command
-def test_an_output_that_is_a_pipe_or_a_loop_is_refused_by_name(
+def test_a_command_refuses_an_output_that_is_a_pipe_or_a_loop_of_links(
     tmp_path: Path, name: str, become: Callable[[Path], None], says: str
 ) -> None:
     become(tmp_path / "output")
@@ -164,7 +166,7 @@ def test_an_output_that_is_a_pipe_or_a_loop_is_refused_by_name(
 
 
 @pytest.mark.exhaustive
-def test_a_disk_that_is_full_leaves_the_earlier_page_whole(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_earlier_page_unchanged(tmp_path: Path) -> None:
     path, output = _results(tmp_path), tmp_path / "page.html"
     assert run_writing("page", tmp_path, output).code == 0
     before, names = output.read_bytes(), sorted(tmp_path.iterdir())

@@ -20,7 +20,9 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
+def test_the_history_command_prints_a_line_for_the_machine_and_a_row_for_each_case(
+    root: Path,
+) -> None:
     answer = asked_here("history", root)
     assert (answer.code, answer.err) == (0, "")
     head, titles, first, second, *_ = answer.out.splitlines()
@@ -33,20 +35,22 @@ def test_each_case_has_a_row_and_the_machine_a_line(root: Path) -> None:
     assert second.split()[0] == "jax.all_reduce.psum.float32.2K"
 
 
-def test_a_wrong_value_is_shown_with_how_often_and_when_last(root: Path) -> None:
+def test_the_history_command_says_how_often_and_when_a_case_had_a_wrong_result(root: Path) -> None:
     failed = {"outcome": "FAILED", "failure": "WRONG_RESULT", "times_us": []}
     write(root, TPU, documents("f" * 16, cases=1, moment="2026-02-01T03:00:00Z", **failed))
     assert "    wrong in 1 of 4 sessions, last on 2026-02-01" in asked_here("history", root).out
 
 
-def test_cases_that_differ_in_their_protocol_have_names_of_their_own(tmp_path: Path) -> None:
+def test_the_history_command_names_the_protocols_of_cases_that_differ_only_in_protocol(
+    tmp_path: Path,
+) -> None:
     (line,) = documents("f" * 16, cases=1)
     other = {**line, "case": {**line["case"], "protocol": "host/chain2/malloc"}}
     write(tmp_path, TPU, [line, other])
     assert "float32.1K (host/chain2/malloc)" in asked_here("history", tmp_path).out
 
 
-def test_several_machines_follow_each_other_and_one_can_be_chosen(root: Path) -> None:
+def test_the_history_command_prints_all_machines_or_the_machine_of_the_option(root: Path) -> None:
     write(root, GPU, documents("e" * 16))
     assert "nvidia-h200/8r: 1 session (" in asked_here("history", root).out
     assert "nvidia" not in asked_here("history", root, f"--machine={TPU}").out
@@ -56,7 +60,7 @@ def test_several_machines_follow_each_other_and_one_can_be_chosen(root: Path) ->
     ("folder", "reason"),
     [("missing", "busbw history: there is no folder missing\n"), (".", "has no sessions")],
 )
-def test_a_folder_without_a_history_is_a_usage_error(
+def test_the_history_command_refuses_a_folder_without_a_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -65,7 +69,9 @@ def test_a_folder_without_a_history_is_a_usage_error(
 
 
 @pytest.mark.parametrize("end", ["}\n", ""])
-def test_a_damaged_and_a_torn_line_are_refused_with_file_and_number(root: Path, end: str) -> None:
+def test_the_history_command_refuses_a_damaged_line_with_its_file_and_number(
+    root: Path, end: str
+) -> None:
     (path,) = root.rglob("*.jsonl")
     path.write_text(path.read_text() + '{"version": 1' + end)
     asked_here("history", root).refuses(f"{path}: line 7")
@@ -90,14 +96,18 @@ def changed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_below_a_case_is_when_its_level_changed_and_what_changed_there(changed: Path) -> None:
+def test_the_history_command_prints_below_a_case_the_change_of_its_level_and_of_versions(
+    changed: Path,
+) -> None:
     lines = asked_here("history", changed).out.splitlines()
     row = next(number for number, text in enumerate(lines) if ".float32.4K " in text)
     assert lines[row + 1].strip() == CHANGE
     assert sum("changed there" in text for text in lines) == 1
 
 
-def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(changed: Path) -> None:
+def test_the_history_command_prints_the_reason_of_an_acknowledged_change_of_a_level(
+    changed: Path,
+) -> None:
     reviewed = changed / "reviewed"
     reviewed.mkdir()
     file = reviewed / "acknowledged.toml"
@@ -109,7 +119,7 @@ def test_a_change_that_is_acknowledged_beside_the_baselines_says_why(changed: Pa
     answer.refuses(f"{file}: file.change[0].since: missing")
 
 
-def test_sessions_interleaved_with_a_reference_and_the_reference_have_tables(
+def test_the_history_command_prints_separate_tables_of_interleaved_sessions_and_the_reference(
     tmp_path: Path,
 ) -> None:
     stack = "0123456789abcdef"

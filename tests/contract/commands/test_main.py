@@ -35,18 +35,20 @@ from tests.helpers.command_line import asked_here, command
         ([], "the following arguments are required: COMMAND"),
     ],
 )
-def test_a_mistyped_word_is_a_usage_error(arguments: list[str], message: str) -> None:
+def test_a_mistyped_command_or_option_of_busbw_is_a_usage_error(
+    arguments: list[str], message: str
+) -> None:
     ran = command(*arguments)
     assert ran.code == 2
     assert message in ran.err
 
 
-def test_version_is_that_of_the_installed_package() -> None:
+def test_the_option_version_prints_the_version_of_the_installed_package() -> None:
     answer = command("--version")
     assert (answer.code, answer.out) == (0, f"busbw {importlib.metadata.version('busbw')}\n")
 
 
-def test_help_names_the_script() -> None:
+def test_the_help_of_busbw_names_the_script_busbw() -> None:
     assert asked_here("--help").out.startswith("usage: busbw [-h] [--version] COMMAND ...\n")
     assert asked_here("history", "--help").out.startswith("usage: busbw history ")
 
@@ -70,7 +72,7 @@ def _verb(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
+def test_the_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
     parser = busbw_parsers()[name]
     assert "{}" not in parser.format_help()
     assert _verb(parser.description or "") in _VERBS
@@ -81,7 +83,7 @@ def test_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: s
     assert unclear == ["help"] * (name != "run")
 
 
-def test_help_lists_each_command_in_order_with_what_it_does() -> None:
+def test_the_help_of_busbw_lists_each_command_in_order_with_a_description() -> None:
     listed = re.findall(r"^    (\S+)\s+(.*)", asked_here("--help").out, flags=re.MULTILINE)
     assert [name for name, _ in listed] == NAMES
     assert {_verb(text) for _, text in listed} <= _VERBS
@@ -110,7 +112,7 @@ def run(options):
 
 
 @pytest.mark.exhaustive
-def test_a_new_extension_is_a_command_the_last_in_the_help(tmp_path: Path) -> None:
+def test_the_command_of_a_new_extension_is_the_last_command_in_the_help(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)
     folder = tmp_path / "busbw/extensions/year"

@@ -72,7 +72,9 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_run_measures_stores_and_compares_in_an_empty_folder(bare: Folder, installed: Path) -> None:
+def test_busbw_run_measures_stores_and_compares_in_an_empty_folder(
+    bare: Folder, installed: Path
+) -> None:
     before = files(installed)
     first = run(*SMALL, "--update-baselines", package=installed)
     assert first.code == 0, first.text
@@ -88,7 +90,7 @@ def test_run_measures_stores_and_compares_in_an_empty_folder(bare: Folder, insta
     assert third.code == 0 and f"{name} PASS" in third.text
 
 
-def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
+def test_busbw_run_with_processes_of_pytest_xdist_prints_a_single_error(bare: Folder) -> None:
     (bare.path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
     answer = run(*SMALL)
     assert answer.code == 4
@@ -96,7 +98,9 @@ def test_several_processes_of_pytest_xdist_are_one_error(bare: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_run_uses_root_directory_and_settings_of_the_current_folder(bare: Folder) -> None:
+def test_busbw_run_uses_the_root_directory_and_the_settings_of_the_current_folder(
+    bare: Folder,
+) -> None:
     bare.ini(
         {
             "busbw_frameworks": "fake",
@@ -125,7 +129,9 @@ def test_run_uses_root_directory_and_settings_of_the_current_folder(bare: Folder
 
 
 @pytest.mark.exhaustive
-def test_named_tests_are_run_in_place_of_shipped_tests(folder: Folder) -> None:
+def test_busbw_run_runs_the_tests_that_are_named_in_place_of_the_shipped_tests(
+    folder: Folder,
+) -> None:
     folder.environment.chdir(folder.path)
     answer = run("perf/", *SMALL, "-v")
     assert answer.code == 0, answer.text
@@ -138,7 +144,7 @@ def test_named_tests_are_run_in_place_of_shipped_tests(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("options", sweep([["--version"], ["--", "--", "nowhere.py"], ["--help"]]))
-def test_options_of_pytest_are_options_of_run(bare: Folder, options: list[str]) -> None:
+def test_busbw_run_accepts_the_options_of_pytest(bare: Folder, options: list[str]) -> None:
     answer = run(*options)
     expected = {
         "--version": (0, "pytest "),
@@ -149,7 +155,9 @@ def test_options_of_pytest_are_options_of_run(bare: Folder, options: list[str]) 
     assert answer.code == code and text in answer.text
 
 
-def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest.Pytester) -> None:
+def test_the_help_of_busbw_run_shows_the_options_of_busbw_before_the_options_of_pytest(
+    pytester: pytest.Pytester,
+) -> None:
     plugins = ("-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
     text = pytester.runpytest(*plugins, "--help").stdout.str()
     flags = ("--device=", "--against=", "--hosts=", "--topology=", "-k EXPRESSION", "--durations=")
@@ -158,7 +166,7 @@ def test_help_shows_the_options_of_busbw_before_those_of_pytest(pytester: pytest
 
 
 @pytest.mark.exhaustive
-def test_compiled_baselines_of_the_user_come_before_shipped_ones(
+def test_compiled_baselines_of_the_user_override_compiled_baselines_of_the_package(
     bare: Folder, installed: Path
 ) -> None:
     baselines, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"

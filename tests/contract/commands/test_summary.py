@@ -42,7 +42,9 @@ def _hostile(folder: Path, *places: tuple[Any, ...]) -> Path:
     return file
 
 
-def test_an_error_about_any_text_is_one_printable_line(tmp_path: Path) -> None:
+def test_an_error_of_the_summary_command_about_any_text_is_a_single_printable_line(
+    tmp_path: Path,
+) -> None:
     refused = 0
     for place in _texts(RESULTS):
         answer = asked_here("summary", _hostile(tmp_path, place))
@@ -61,7 +63,7 @@ def test_an_error_about_any_text_is_one_printable_line(tmp_path: Path) -> None:
         (0, [("environment", "host"), ("cases", 0, "text"), ("session", "text")]),
     ],
 )
-def test_no_text_is_a_workflow_command(
+def test_the_summary_command_prints_no_text_of_the_results_as_a_workflow_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, places: list[tuple[Any, ...]]
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

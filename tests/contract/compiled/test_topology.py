@@ -9,7 +9,7 @@ from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 
-def test_without_a_baseline_programs_are_compiled_and_nothing_is_judged_or_measured(
+def test_a_compiling_session_without_baselines_judges_no_program_and_measures_no_case(
     folder: Folder,
 ) -> None:
     ran = compiled(folder, exit_code=0)
@@ -22,7 +22,9 @@ def test_without_a_baseline_programs_are_compiled_and_nothing_is_judged_or_measu
     assert "= 2 without baseline in " in ran.text
 
 
-def test_a_stored_program_passes_and_is_not_written_again(folder: Folder) -> None:
+def test_a_compiled_program_that_equals_its_baseline_passes_and_is_not_written_again(
+    folder: Folder,
+) -> None:
     stored(folder)
     (path,) = folder.path.glob("baselines/compiled/tpu-v5-lite/8r-2x4/fake.all_reduce.fake.json")
     before = path.read_bytes()
@@ -33,7 +35,9 @@ def test_a_stored_program_passes_and_is_not_written_again(folder: Folder) -> Non
     assert "wrote" not in ran.text
 
 
-def test_another_algorithm_fails_and_shows_both_sides_unless_it_is_accepted(folder: Folder) -> None:
+def test_a_compiled_program_with_another_algorithm_fails_unless_the_change_is_accepted(
+    folder: Folder,
+) -> None:
     stored(folder)
     script(folder, {"payload_bytes": 1 << 20, "strategy": "FakeTree"})
     ran = compiled(folder, exit_code=1)
@@ -46,7 +50,9 @@ def test_another_algorithm_fails_and_shows_both_sides_unless_it_is_accepted(fold
 
 
 @pytest.mark.exhaustive
-def test_an_update_stores_a_changed_program_and_prints_both_sides(folder: Folder) -> None:
+def test_update_baselines_stores_a_changed_compiled_program_and_prints_the_change(
+    folder: Folder,
+) -> None:
     stored(folder)
     script(folder, {"strategy": "FakeTree"})
     ran = compiled(folder, "--update-baselines=all", exit_code=0)
@@ -56,7 +62,9 @@ def test_an_update_stores_a_changed_program_and_prints_both_sides(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) -> None:
+def test_a_compiled_program_that_needs_more_memory_fails_even_if_changes_are_accepted(
+    folder: Folder,
+) -> None:
     stored(folder)
     script(folder, {"temporary_bytes": 1 << 22})
     ran = compiled(folder, "--accept-compiled-changes", exit_code=1)
@@ -66,7 +74,9 @@ def test_memory_that_grew_fails_even_where_changes_are_accepted(folder: Folder) 
 @pytest.mark.parametrize(
     "options", sweep([["--update-baselines=all"], [], ["--accept-compiled-changes"]])
 )
-def test_a_lost_collective_fails_and_is_never_stored(folder: Folder, options: list[str]) -> None:
+def test_a_compiled_program_without_its_collective_fails_and_is_never_stored(
+    folder: Folder, options: list[str]
+) -> None:
     script(folder, {"then": "lose_collective"})
     ran = compiled(folder, *options, exit_code=1)
     assert set(outcomes(ran).values()) == {"FAILED"}
@@ -75,7 +85,9 @@ def test_a_lost_collective_fails_and_is_never_stored(folder: Folder, options: li
 
 
 @pytest.mark.exhaustive
-def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder: Folder) -> None:
+def test_a_compiled_program_that_is_out_of_memory_fails_until_an_update_accepts_the_outcome(
+    folder: Folder,
+) -> None:
     too_large = {"payload_bytes": 1 << 20, "then": "out_of_memory"}
     script(folder, too_large)
     unknown = compiled(folder, exit_code=0)
@@ -108,7 +120,7 @@ def test_out_of_memory_is_new_then_stored_and_expected_then_it_fits_again(folder
         ]
     ),
 )
-def test_a_compiler_that_dies_costs_one_case_which_is_not_stored(
+def test_a_compiler_that_fails_or_dies_fails_only_its_case_and_the_case_is_not_stored(
     folder: Folder, then: str, outcome: str, message: str
 ) -> None:
     script(folder, {"payload_bytes": 1024, "then": then})
@@ -119,7 +131,7 @@ def test_a_compiler_that_dies_costs_one_case_which_is_not_stored(
 
 
 @pytest.mark.exhaustive
-def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder) -> None:
+def test_a_compiling_session_replaces_only_a_damaged_file_in_its_cache(folder: Folder) -> None:
     cache = ("--topology=v5e:2x4", f"--compile-cache={folder.path / 'cache'}")
     compiled(folder, *cache, exit_code=0)
     files = sorted((folder.path / "cache").rglob("*.json.gz"))
@@ -131,7 +143,9 @@ def test_a_program_is_compiled_once_and_read_again_from_the_cache(folder: Folder
 
 
 @pytest.mark.exhaustive
-def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
+def test_a_compile_cache_that_cannot_be_written_is_an_error_that_names_compile_cache_none(
+    folder: Folder,
+) -> None:
     cache = folder.path / "cache"
     (cache / "1").mkdir(parents=True)
     (cache / "1").chmod(0o555)
@@ -169,7 +183,7 @@ def test_a_cache_that_is_full_is_said_with_what_helps(folder: Folder) -> None:
         in_gate=2,
     ),
 )
-def test_invalid_options_of_compiling_are_usage_errors(
+def test_invalid_options_of_a_compiling_session_are_usage_errors(
     folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     assert message in compiled(folder, *options, exit_code=4).sentence
@@ -183,7 +197,7 @@ def test_a_named_topology_without_a_compiler_is_a_usage_error(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_topology_all_compiles_for_installed_compilers_and_names_missing_ones(
+def test_topology_all_compiles_for_installed_compilers_and_names_missing_compilers(
     folder: Folder,
 ) -> None:
     script(folder, missing={"gpu": "no such compiler here"})
@@ -193,7 +207,7 @@ def test_topology_all_compiles_for_installed_compilers_and_names_missing_ones(
 
 
 @pytest.mark.exhaustive
-def test_axes_and_collectives_are_those_of_measuring(folder: Folder) -> None:
+def test_the_options_mesh_and_axes_choose_the_groups_of_a_compiled_program(folder: Folder) -> None:
     ran = compiled(
         folder,
         *("--topology=v5e:2x4", "--compile-cache=none", "--mesh=2x4", "--axes=y", "--payloads=1K"),
@@ -224,7 +238,9 @@ def test_a_topology_with_baselines_and_no_compiler_leaves_the_session_without_a_
 
 
 @pytest.mark.exhaustive
-def test_a_family_of_topologies_needs_no_baselines_of_another_family(folder: Folder) -> None:
+def test_a_session_for_gpu_topologies_passes_without_a_compiler_for_tpu_topologies(
+    folder: Folder,
+) -> None:
     compiled(folder, *ALL, "--update-baselines=all", exit_code=0)
     script(folder, missing=NO_LIBTPU)
     ran = compiled(folder, "--topology=gpu", "--compile-cache=none", exit_code=0)
@@ -234,7 +250,7 @@ def test_a_family_of_topologies_needs_no_baselines_of_another_family(folder: Fol
 
 
 @pytest.mark.exhaustive
-def test_a_session_that_compiles_no_program_has_no_verdict_unless_that_is_expected(
+def test_a_session_that_compiles_no_program_has_no_verdict_unless_its_baselines_expect_it(
     folder: Folder,
 ) -> None:
     script(folder, {"then": "out_of_memory"})
@@ -256,7 +272,9 @@ def two_releases(folder: Folder) -> tuple[str, ...]:
 
 
 @pytest.mark.exhaustive
-def test_two_releases_of_libtpu_are_compared(folder: Folder, two_releases: tuple[str, ...]) -> None:
+def test_a_session_with_two_releases_of_libtpu_compares_their_programs(
+    folder: Folder, two_releases: tuple[str, ...]
+) -> None:
     script(folder, {"release": "libtpu 2.0", "payload_bytes": 1 << 20, "strategy": "FakeTree"})
     ran = compiled(folder, *two_releases, exit_code=1)
     assert outcomes(ran) == {
@@ -271,7 +289,7 @@ def test_two_releases_of_libtpu_are_compared(folder: Folder, two_releases: tuple
 
 
 @pytest.mark.exhaustive
-def test_a_named_library_is_no_way_around_baselines_that_are_required(
+def test_required_baselines_fail_a_session_with_libtpu_for_its_first_release(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
     """The first release must have them; what it made is all that the second needs."""
@@ -280,7 +298,7 @@ def test_a_named_library_is_no_way_around_baselines_that_are_required(
 
 
 @pytest.mark.exhaustive
-def test_a_release_that_lacks_a_chip_is_named_and_no_error(
+def test_cases_of_a_libtpu_release_without_a_compiler_for_the_chip_are_skipped(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
     script(folder, missing={"libtpu 1.0": "what is a v5e?"})
@@ -290,7 +308,7 @@ def test_a_release_that_lacks_a_chip_is_named_and_no_error(
 
 
 @pytest.mark.exhaustive
-def test_baselines_are_compared_with_the_release_that_has_the_chip(
+def test_compiled_baselines_are_compared_with_the_libtpu_release_that_has_the_chip(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
     stored(folder)

@@ -55,7 +55,9 @@ def _paths(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
-def test_a_command_names_only_what_exists(command: Command) -> None:
+def test_a_command_on_the_pages_names_only_commands_options_and_files_that_exist(
+    command: Command,
+) -> None:
     calls = [words for words in command.calls if not programs.session(words)]
     problems = [programs.problem(words, lambda words: _paths(list(words))) for words in calls]
     assert [text for text in problems if text] == [], command.place
@@ -63,7 +65,7 @@ def test_a_command_names_only_what_exists(command: Command) -> None:
 
 @pytest.mark.exhaustive
 @needs_frameworks
-def test_every_session_of_the_pages_is_collected(
+def test_every_session_on_the_pages_can_be_collected(
     collected: Mapping[tuple[str, ...], str],
 ) -> None:
     refused = {words: text for words, text in collected.items() if text and words[1:] not in _BAD}
@@ -73,7 +75,7 @@ def test_every_session_of_the_pages_is_collected(
 @pytest.mark.exhaustive
 @needs_frameworks
 @pytest.mark.parametrize("option", _WRONG)
-def test_a_session_with_an_invalid_option_is_seen(
+def test_the_check_of_the_pages_reports_a_session_with_an_invalid_option(
     option: str, collected: Mapping[tuple[str, ...], str]
 ) -> None:
     assert collected[("perf/", option)].startswith("exit code 4: ")
@@ -82,7 +84,7 @@ def test_a_session_with_an_invalid_option_is_seen(
 _BAD = {(option,) for option in _WRONG}
 
 
-def test_an_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:
+def test_every_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:
     helped = pytester.runpytest("-p", "busbw.plugin", "--help").stdout.str()
     parsers = [parser.format_help() for parser in programs.busbw_parsers().values()]
     options = set(re.findall(r"--[a-z][a-z-]*", "".join([helped, *parsers])))
@@ -114,7 +116,9 @@ def _options(page: Path) -> list[tuple[int, str]]:
         ("python -m pytest tests/none", "no tests/none"),
     ],
 )
-def test_a_command_that_names_something_missing_is_seen(text: str, problem: str) -> None:
+def test_the_check_of_the_pages_reports_a_command_that_names_a_missing_file_or_option(
+    text: str, problem: str
+) -> None:
     (words,) = Command(page="", line=0, text=text).calls
     assert problem in programs.problem(words, lambda words: _paths(list(words)))
 
@@ -122,7 +126,7 @@ def test_a_command_that_names_something_missing_is_seen(text: str, problem: str)
 # Later releases of argparse write the names of an option in another way.
 @pytest.mark.exhaustive
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="another format of help")
-def test_the_reference_is_the_help_of_every_command() -> None:
+def test_the_reference_page_has_the_help_of_every_command() -> None:
     write = [sys.executable, str(ROOT / "docs/write_reference.py")]
     written = subprocess.run(write, capture_output=True, text=True, check=True).stdout
     assert (ROOT / "docs/reference.md").read_text("utf-8") == written

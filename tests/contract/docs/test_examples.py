@@ -13,7 +13,9 @@ from tests.helpers.command_line import asked_here
 @pytest.mark.parametrize(
     ("name", "begin"), [("slurm.sh", "#!/bin/bash"), ("kubernetes.yaml", "scheduler=tcp:")]
 )
-def test_the_page_about_hosts_shows_the_commands_of_an_example(name: str, begin: str) -> None:
+def test_the_page_about_hosts_shows_the_commands_of_the_files_in_examples(
+    name: str, begin: str
+) -> None:
     page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
     (commands,) = (block for block in blocks(page) if block[0][1].startswith(begin))
     example = (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()
@@ -21,7 +23,9 @@ def test_the_page_about_hosts_shows_the_commands_of_an_example(name: str, begin:
     assert [line.strip() for line in example[-len(lines) :]] == lines
 
 
-def test_the_example_of_a_nightly_workflow_is_what_busbw_init_writes(tmp_path: Path) -> None:
+def test_the_example_of_a_nightly_workflow_equals_the_workflow_that_busbw_init_writes(
+    tmp_path: Path,
+) -> None:
     assert asked_here("init", tmp_path, "--device=tpu").code == 0
     written = (tmp_path / ".github" / "workflows" / "busbw.yml").read_bytes()
     assert written == (ROOT / "examples" / "nightly.yml").read_bytes()

@@ -46,7 +46,7 @@ def signal_all(two: Network, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_host_that_is_gone_for_good_ends_the_session_which_names_it(
+def test_a_host_that_stays_unreachable_ends_the_session_with_an_error_that_names_the_host(
     two: Network, place: Place, fault: str
 ) -> None:
     session = place.begin(*ONE)
@@ -62,7 +62,7 @@ def test_a_host_that_is_gone_for_good_ends_the_session_which_names_it(
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
+def test_a_host_that_is_unreachable_for_12_seconds_fails_at_most_the_current_case(
     two: Network, place: Place, fault: str
 ) -> None:
     session = place.begin(*ONE)
@@ -77,7 +77,9 @@ def test_a_host_that_is_gone_for_a_while_costs_the_case_alone(
     assert wait_until(lambda: two.runs_only("sshd"), MISSED_S + 5)
 
 
-def test_a_link_that_is_slowed_tenfold_is_a_regression(two: Network, place: Place) -> None:
+def test_a_link_between_hosts_that_is_slowed_tenfold_is_a_regression(
+    two: Network, place: Place
+) -> None:
     # To lock the stack it would need a network that leads further.
     small = (*OPTIONS, "--payloads=256K,1M")
     recorded = place.ran(place.begin(*small, "--update-baselines"))

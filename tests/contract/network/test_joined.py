@@ -99,7 +99,9 @@ def launcher(
         assert wait_until(lambda: two.runs_only(*begun.servers), 15), two.programs()
 
 
-def test_two_hosts_measure_all_payloads_with_jax(launcher: Launcher) -> None:
+def test_jax_measures_15_payloads_on_two_hosts_whose_workers_a_launcher_started(
+    launcher: Launcher,
+) -> None:
     ran = launcher.ran(*JAX, "--payloads=1K:16M")
     assert ran.exit_code == 0, ran.text
     assert set(ran.outcomes.values()) == {"NO_BASELINE"}
@@ -107,13 +109,13 @@ def test_two_hosts_measure_all_payloads_with_jax(launcher: Launcher) -> None:
     assert ran.hosts == 2
 
 
-def test_a_session_that_lacks_a_worker_is_red(launcher: Launcher) -> None:
+def test_a_session_with_too_few_dask_workers_is_a_usage_error(launcher: Launcher) -> None:
     ran = launcher.ran(*FAKE, "--device-wait=15", processes=3)
     assert ran.exit_code == 4, ran.text
     assert "2 of 3 Dask workers joined within 15 s" in ran.text, ran.text
 
 
-def test_the_script_of_the_page_runs_under_sbatch(
+def test_the_script_of_the_page_about_hosts_runs_under_sbatch(
     two: Network, reached: Ssh, place: Place, tmp_path: Path
 ) -> None:
     """With TLS by the command and the file of the page; only what is measured is smaller."""

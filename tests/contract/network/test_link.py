@@ -14,25 +14,29 @@ GRID = [2**power for power in range(10, 27, 2)]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
-def test_the_latency_is_two_round_trips_for_each_other_rank(ranks: int) -> None:
+def test_the_formula_of_a_link_gives_two_round_trips_of_latency_for_each_other_rank(
+    ranks: int,
+) -> None:
     assert all_reduce_s(CABLE, ranks, 1024) == pytest.approx(4 * (ranks - 1) * 0.005)
 
 
 @pytest.mark.parametrize("payload", [MIB, 2 * MIB, 4 * MIB])
-def test_two_ranks_send_every_byte_once_after_two_round_trips(payload: int) -> None:
+def test_the_formula_of_a_link_lets_two_ranks_send_every_byte_once_after_two_round_trips(
+    payload: int,
+) -> None:
     assert all_reduce_s(PLAIN, 2, payload) == pytest.approx(0.02 + payload / RATE)
     saved_s = 2 * CABLE.burst_bytes / RATE
     assert all_reduce_s(CABLE, 2, payload) == pytest.approx(0.02 + payload / RATE - saved_s)
 
 
-def test_groups_that_share_a_link_have_their_part_of_it() -> None:
+def test_the_formula_of_a_link_divides_the_rate_between_groups_that_share_the_link() -> None:
     assert all_reduce_s(PLAIN, 2, MIB, groups=2) == pytest.approx(0.02 + 2 * MIB / RATE)
 
 
 @pytest.mark.parametrize(
     ("ranks", "groups", "latency_s", "per_byte"), [(2, 1, 0.02, 1.0), (2, 2, 0.02, 2.0)]
 )
-def test_the_curve_of_two_ranks_is_near_the_closed_form(
+def test_the_curve_of_two_ranks_over_a_link_is_near_the_closed_form(
     ranks: int, groups: int, latency_s: float, per_byte: float
 ) -> None:
     fit = curve(CABLE, ranks, GRID, groups)

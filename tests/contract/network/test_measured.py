@@ -58,13 +58,13 @@ def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[b
     )
 
 
-def test_one_rank_on_each_host_measures_what_the_formula_says(
+def test_one_rank_on_each_host_measures_the_latency_and_bandwidth_of_the_formula(
     several: Network, tmp_path: Path
 ) -> None:
     assert agree(measured(several, tmp_path), len(several.hosts)) == (True, True)
 
 
-def test_two_ranks_on_each_host_measure_along_the_hosts_what_the_formula_says(
+def test_two_ranks_on_each_host_measure_along_the_hosts_the_latency_and_bandwidth_of_the_formula(
     several: Network, tmp_path: Path
 ) -> None:
     count = len(several.hosts)
@@ -72,7 +72,9 @@ def test_two_ranks_on_each_host_measure_along_the_hosts_what_the_formula_says(
     assert agree(measured(several, tmp_path, *mesh), count, groups=2) == (True, True)
 
 
-def test_another_link_has_its_own_latency_and_bandwidth(installed: None, tmp_path: Path) -> None:
+def test_a_slower_link_is_measured_with_the_latency_and_bandwidth_of_its_own_formula(
+    installed: None, tmp_path: Path
+) -> None:
     with network(2, delay_s=0.01, rate_bits_per_s=100_000_000) as slower:
         ran = measured(slower, tmp_path)
     cable = Link(delay_s=0.01, bytes_per_s=12.5e6, burst_bytes=CABLE.burst_bytes)

@@ -46,13 +46,15 @@ def _slow(four: Network, folder: Path) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("host", [1, 2, 3])
-def test_a_host_with_half_the_rate_is_named(four: Network, tmp_path: Path, host: int) -> None:
+def test_find_slow_names_only_the_host_with_half_the_rate(
+    four: Network, tmp_path: Path, host: int
+) -> None:
     four.slow(four.hosts[host], 2.0)
     assert _slow(four, tmp_path) == {(NAMES[host],)}
 
 
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 3), (2, 3)])
-def test_a_link_with_a_third_of_the_rate_is_named(
+def test_find_slow_names_only_the_link_with_a_third_of_the_rate(
     four: Network, tmp_path: Path, one: int, other: int
 ) -> None:
     ends = [four.hosts[one]], [four.hosts[other]]

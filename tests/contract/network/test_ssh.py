@@ -22,7 +22,7 @@ PYTHON = f"--host-python={sys.executable}"
 FAKE = ("--frameworks=fake", "--payloads=1K", "--launches=1")
 
 
-def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> None:
+def test_jax_measures_15_payloads_on_two_hosts_that_ssh_reaches(two: Network, place: Place) -> None:
     ran = place.ran(
         place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M", "--launches=1")
     )
@@ -34,7 +34,9 @@ def test_two_hosts_measure_all_payloads_with_jax(two: Network, place: Place) -> 
     assert place.left() == []
 
 
-def test_a_program_is_compiled_and_measured_over_both_hosts(two: Network, place: Place) -> None:
+def test_a_user_program_is_compiled_and_measured_on_two_hosts_that_ssh_reaches(
+    two: Network, place: Place
+) -> None:
     step = Path(__file__).parents[2] / "unit" / "extensions" / "program" / "steps.py"
     options = ("--frameworks=jax", "--launches=1", f"--program={step}:data_parallel")
     ran = place.ran(place.begin(BOTH, PYTHON, *options))
@@ -44,7 +46,7 @@ def test_a_program_is_compiled_and_measured_over_both_hosts(two: Network, place:
     assert two.runs_only("sshd")
 
 
-def test_nothing_of_busbw_has_to_be_installed_there(
+def test_busbw_does_not_have_to_be_installed_on_hosts_that_ssh_reaches(
     two: Network, place: Place, tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare"
@@ -54,7 +56,7 @@ def test_nothing_of_busbw_has_to_be_installed_there(
     assert two.runs_only("sshd")
 
 
-def test_a_framework_that_is_missing_on_one_host_is_red_and_named(
+def test_a_framework_that_is_missing_on_one_host_is_a_usage_error_that_names_the_host(
     two: Network, place: Place, tmp_path: Path
 ) -> None:
     bare, either = tmp_path / "bare", tmp_path / "either"
@@ -69,14 +71,18 @@ def test_a_framework_that_is_missing_on_one_host_is_red_and_named(
     assert two.runs_only("sshd")
 
 
-def test_a_wrong_option_is_red_and_starts_nothing(two: Network, place: Place) -> None:
+def test_an_invalid_option_of_a_session_on_two_hosts_is_a_usage_error_and_starts_no_process(
+    two: Network, place: Place
+) -> None:
     ran = place.ran(place.begin(BOTH, PYTHON, "--payloads=1Q"))
     assert ran.exit_code == 4
     assert "--payloads: '1Q' is not a size" in ran.text
     assert two.runs_only("sshd")
 
 
-def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reached: Ssh) -> None:
+def test_a_client_key_that_sshd_does_not_know_is_a_usage_error(
+    two: Network, place: Place, reached: Ssh
+) -> None:
     other = reached.folder / "other"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
     other.rename(reached.folder / "client_key")
@@ -86,7 +92,7 @@ def test_a_key_that_sshd_does_not_know_is_red(two: Network, place: Place, reache
     assert two.runs_only("sshd")
 
 
-def test_another_host_key_is_an_error(two: Network, place: Place, reached: Ssh) -> None:
+def test_a_changed_host_key_is_a_usage_error(two: Network, place: Place, reached: Ssh) -> None:
     other = reached.folder / "other"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
     known_hosts = reached.folder / "known_hosts"
@@ -100,7 +106,7 @@ def test_another_host_key_is_an_error(two: Network, place: Place, reached: Ssh) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_session_that_ends_leaves_nothing_on_any_host(
+def test_a_session_that_a_signal_ends_leaves_no_process_on_any_host(
     two: Network, place: Place, number: signal.Signals
 ) -> None:
     session = place.begin(BOTH, PYTHON, "--frameworks=jax", "--payloads=1K:16M")
@@ -113,7 +119,7 @@ def test_a_session_that_ends_leaves_nothing_on_any_host(
 @pytest.mark.parametrize(
     ("on", "words"), [(0, ("ssh", "host1")), (1, ("-I", "-u", "-c"))], ids=["ssh", "host"]
 )
-def test_ssh_or_a_host_that_is_killed_costs_one_case_and_is_started_again(
+def test_a_killed_ssh_or_host_process_fails_a_single_case_and_the_session_measures_the_rest(
     two: Network, place: Place, on: int, words: tuple[str, ...]
 ) -> None:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")

@@ -95,26 +95,34 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Session(framework=framework, python=python, results=json.loads(results.read_text()))
 
 
-def test_every_case_is_measured_and_proved(session: Session) -> None:
+def test_every_case_of_an_old_framework_is_measured_and_its_program_is_proved(
+    session: Session,
+) -> None:
     assert {case["outcome"] for case in session.results["cases"]} == {"NO_BASELINE"}
     assert {case["id"].rpartition("-")[2] for case in session.results["cases"]} == set(PAYLOADS)
     assert all(run["proof"]["collectives"] for run in session.runs)
     assert all(run["values_checked"] > 0 for run in session.runs)
 
 
-def test_a_collective_that_needs_no_copy_has_none(session: Session) -> None:
+def test_programs_of_an_old_framework_copy_no_payload_unless_the_collective_is_all_to_all(
+    session: Session,
+) -> None:
     for case in session.results["cases"]:
         for run in case["launches"]:
             if case["case"]["collective"] != "all_to_all" and run["clock"] != "dispatch":
                 assert run["proof"]["payload_copies"] == run["proof"]["copies_per_call"] == 0
 
 
-def test_a_case_takes_the_memory_that_was_predicted(session: Session) -> None:
+def test_a_case_of_an_old_framework_takes_the_predicted_memory_within_a_quarter(
+    session: Session,
+) -> None:
     for run in session.runs:
         assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
 
 
-def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> None:
+def test_a_session_with_the_option_python_records_the_versions_of_its_interpreter(
+    session: Session,
+) -> None:
     environment = Path(session.python).parents[1]
     code = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"
     command = [session.python, "-c", f"{code}; print(platform.python_version())"]
@@ -129,7 +137,9 @@ def test_the_framework_is_that_of_the_named_interpreter(session: Session) -> Non
 
 
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
-def test_the_device_s_clock_is_read_or_not_offered(interpreter: str, tmp_path: Path) -> None:
+def test_an_old_framework_measures_by_the_device_clock_or_refuses_the_clock(
+    interpreter: str, tmp_path: Path
+) -> None:
     done = measured(interpreter, tmp_path / "results.json", "--clock=device", "--payloads=1M")
     refused = done.returncode == 4 and "has no clock device on the CPU" in done.stderr
     assert done.returncode == 0 or refused, done.stdout + done.stderr

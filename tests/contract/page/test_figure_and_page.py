@@ -38,7 +38,9 @@ def _drawn(*arguments: str | Path) -> Answer:
     return answer
 
 
-def test_an_svg_shows_the_curve(results: Path, tmp_path: Path) -> None:
+def test_the_figure_command_draws_the_curve_of_results_as_svg(
+    results: Path, tmp_path: Path
+) -> None:
     _drawn(results, "-o", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     for word in (">All-reduce: bus bandwidth<", ">jax psum<", ">OUT_OF_MEMORY<", ">4K<"):
@@ -46,21 +48,25 @@ def test_an_svg_shows_the_curve(results: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.png", "b.PNG"])
-def test_a_png_has_two_dots_to_a_pixel(results: Path, tmp_path: Path, name: str) -> None:
+def test_the_figure_command_writes_a_png_of_twice_the_width_in_pixels(
+    results: Path, tmp_path: Path, name: str
+) -> None:
     _drawn(results, "-o", tmp_path / name)
     content = (tmp_path / name).read_bytes()
     assert content.startswith(b"\x89PNG")
     assert int.from_bytes(content[16:20], "big") == 2 * 560
 
 
-def test_several_results_have_a_curve_each(results: Path, tmp_path: Path) -> None:
+def test_the_figure_command_draws_a_curve_for_each_results_file(
+    results: Path, tmp_path: Path
+) -> None:
     other = _written(tmp_path / "b.json", verdict(4096, 5.0), host="b")
     _drawn(results, other, "-o", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert ">jax psum, on b<" in text and ">jax psum, night.json<" not in text
 
 
-def test_published_figures_are_drawn_without_results(tmp_path: Path) -> None:
+def test_the_figure_command_draws_published_figures_without_results(tmp_path: Path) -> None:
     _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert all(f">v2-{n} ({n} ranks)<" in text for n in (8, 32, 128, 512))
@@ -74,7 +80,9 @@ def texts(picture: str) -> list[str]:
     return [*texts, Tree.fromstring(picture).get("aria-label", "")]
 
 
-def test_the_picture_in_docs_is_what_the_command_writes(tmp_path: Path) -> None:
+def test_the_picture_of_tpu_v2_in_docs_equals_the_output_of_the_figure_command(
+    tmp_path: Path,
+) -> None:
     _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
     drawn = texts((tmp_path / "a.svg").read_text())
     assert drawn == texts((ROOT / "docs" / "tpu-v2.svg").read_text())
@@ -84,7 +92,7 @@ def test_the_picture_in_docs_is_what_the_command_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "library"), [("figure", "altair"), ("figure", "vl_convert"), ("page", "jinja2")]
 )
-def test_without_a_library_the_error_says_what_to_install(
+def test_a_missing_library_of_figures_or_pages_is_an_error_that_says_what_to_install(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, library: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -96,7 +104,7 @@ def test_without_a_library_the_error_says_what_to_install(
 
 @pytest.mark.parametrize("command", ["figure", "page"])
 @pytest.mark.parametrize(("content", "message"), [(None, "No such file"), ("", "not JSON")])
-def test_results_that_cannot_be_read_are_named(
+def test_the_figure_and_page_commands_name_results_that_cannot_be_read(
     tmp_path: Path, command: str, content: str | None, message: str
 ) -> None:
     path = tmp_path / "x.json"
@@ -117,7 +125,9 @@ def nights(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_history_has_a_heat_map_and_a_case_its_sessions(nights: Path, tmp_path: Path) -> None:
+def test_the_figure_command_draws_a_heat_map_of_a_history_or_the_sessions_of_a_case(
+    nights: Path, tmp_path: Path
+) -> None:
     machine = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
     _drawn(*machine, "-o", tmp_path / "a.svg")
     assert (
@@ -138,14 +148,14 @@ def _page(*arguments: str | Path) -> str:
     return Path(output).read_text()
 
 
-def test_a_page_shows_the_session(results: Path, tmp_path: Path) -> None:
+def test_the_page_command_shows_the_session_of_the_results(results: Path, tmp_path: Path) -> None:
     text = _page(results, "-o", tmp_path / "a.html")
     assert text.startswith("<!DOCTYPE html>")
     for word in ("All-reduce on AMD EPYC, 4 ranks", "OUT_OF_MEMORY", "4K"):
         assert word in text
 
 
-def test_a_page_with_a_history_has_the_sessions_of_its_machine(
+def test_the_page_command_shows_only_the_history_of_the_machine_of_the_results(
     results: Path, nights: Path, tmp_path: Path
 ) -> None:
     text = _page(results, f"--history={nights}", "-o", tmp_path / "a.html")
@@ -153,7 +163,9 @@ def test_a_page_with_a_history_has_the_sessions_of_its_machine(
     assert "tpu-v5-lite" not in text
 
 
-def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_path: Path) -> None:
+def test_the_page_command_shows_a_history_of_all_machines_or_of_the_named_machine(
+    nights: Path, tmp_path: Path
+) -> None:
     text = _page(f"--history={nights}", "-o", tmp_path / "a.html")
     assert "History of tpu-v5-lite/4r" in text and "History of amd-epyc-2c/4r" in text
     text = _page(f"--history={nights}", "--machine=tpu-v5-lite/4r", "-o", tmp_path / "a.html")
@@ -161,7 +173,9 @@ def test_a_history_alone_has_a_page_of_all_machines_or_of_one(nights: Path, tmp_
 
 
 @pytest.mark.parametrize("fault", ["missing", "empty", "damaged"])
-def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, fault: str) -> None:
+def test_the_page_command_names_a_history_that_cannot_be_read(
+    nights: Path, tmp_path: Path, fault: str
+) -> None:
     root = tmp_path / fault
     if fault == "empty":
         root.mkdir()
@@ -204,7 +218,7 @@ def test_a_history_that_cannot_be_read_is_named(nights: Path, tmp_path: Path, fa
         ("page --history=history --machine=x/4r -o a.html", ["--machine: ", THERE]),
     ],
 )
-def test_options_that_cannot_be_drawn_are_usage_errors(
+def test_invalid_options_of_the_figure_and_page_commands_are_usage_errors(
     command: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -19,7 +19,7 @@ def _page(folder: Folder) -> str:
     return (folder.path / "page.html").read_text()
 
 
-def test_a_page_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
+def test_the_option_page_writes_a_page_of_a_session_with_a_failed_case(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--page=page.html", "--payloads=1K,2K", exit_code=1)
     text = _page(folder)
@@ -28,7 +28,7 @@ def test_a_page_shows_the_session_whatever_the_verdict(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_page_has_the_history_and_replaces_only_an_earlier_page(
+def test_the_option_page_shows_the_history_and_replaces_only_an_earlier_page(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -41,21 +41,19 @@ def test_a_page_has_the_history_and_replaces_only_an_earlier_page(
     assert _page(folder) == "my own"
 
 
-def test_the_file_of_the_results_is_not_that_of_the_page(folder: Folder) -> None:
+def test_the_option_page_refuses_the_file_of_the_option_results(folder: Folder) -> None:
     ran = folder.run("--page=a.json", "--results=a.json", exit_code=4)
     assert "is the file of --results, too" in ran.sentence
 
 
-def test_a_folder_of_baselines_holds_no_page(folder: Folder) -> None:
+def test_the_option_page_refuses_a_file_in_the_folder_of_baselines(folder: Folder) -> None:
     (folder.path / "baselines").mkdir(exist_ok=True)
     ran = folder.run("--page=baselines/a.html", exit_code=4)
     assert "which holds baselines only" in ran.sentence
 
 
 @pytest.mark.parametrize("name", sweep(["altair", "jinja2", "vl_convert"]))
-def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
-    folder: Folder, name: str
-) -> None:
+def test_a_missing_library_of_the_option_page_is_a_usage_error(folder: Folder, name: str) -> None:
     conftest = folder.path / "conftest.py"
     conftest.write_text(f"import sys\n\nsys.modules[{name!r}] = None\n" + conftest.read_text())
     ran = folder.run("--page=page.html", exit_code=4)
@@ -65,7 +63,9 @@ def test_a_missing_library_is_a_usage_error_before_anything_is_measured(
     )
 
 
-def test_a_page_that_fails_in_any_way_is_an_error_after_the_verdict(folder: Folder) -> None:
+def test_an_exception_while_a_page_is_written_is_an_error_and_the_session_has_no_verdict(
+    folder: Folder,
+) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
         conftest.write(
             "from busbw.extensions.page import output\n\noutput.html = lambda page: 1 / 0\n"

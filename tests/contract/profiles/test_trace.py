@@ -42,7 +42,7 @@ def _only(*arguments: str | Path) -> Any:
     return cell
 
 
-def test_eight_hosts_of_2019_give_the_time_of_the_slowest_core_of_all(tmp_path: Path) -> None:
+def test_trace_gives_the_time_of_the_slowest_of_all_cores_on_eight_hosts(tmp_path: Path) -> None:
     hosts = {}
     for host in range(8):
         cores = [[300.0 + core, 200.0 + core, 250.0 + core] for core in range(8)]
@@ -68,7 +68,7 @@ def _published(name: str) -> dict[str, float]:
     return {payload: rate for payload, rate in rates.items() if rate is not None}
 
 
-def test_the_published_table_comes_out_to_a_percent_by_the_names_of_its_folders(
+def test_trace_reproduces_published_rates_within_a_percent_from_folders_with_published_names(
     tmp_path: Path,
 ) -> None:
     published = {name: _published(name) for name in FOLDERS}
@@ -92,7 +92,7 @@ def test_the_published_table_comes_out_to_a_percent_by_the_names_of_its_folders(
                 assert float(rate) == pytest.approx(published[name][payload], rel=0.01)
 
 
-def test_the_warm_up_does_not_enter_and_below_the_table_is_what_a_column_comes_from(
+def test_trace_leaves_out_the_warm_up_and_prints_the_number_of_iterations_below_the_table(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
@@ -104,7 +104,7 @@ def test_the_warm_up_does_not_enter_and_below_the_table_is_what_a_column_comes_f
 @pytest.mark.parametrize(
     "deep", ["", "plugins", "plugins/profile/t", "plugins/profile/t/a.trace.json.gz"]
 )
-def test_a_recording_is_named_by_its_file_or_by_any_folder_above_it(
+def test_trace_accepts_the_file_of_a_recording_or_any_folder_above_the_file(
     tmp_path: Path, deep: str
 ) -> None:
     put(tmp_path, session="t", a_chrome=of_today(TWO))
@@ -120,7 +120,7 @@ def test_a_recording_is_named_by_its_file_or_by_any_folder_above_it(
         ("mnist_tpu512a_bs65536_scale128", "128M", "v2-512"),
     ],
 )
-def test_a_folder_of_2019_says_payload_and_slice(
+def test_trace_reads_payload_and_slice_from_the_folder_names_of_recordings_of_2019(
     tmp_path: Path, name: str, payload: str, column: str
 ) -> None:
     folder = tmp_path / name
@@ -130,14 +130,14 @@ def test_a_folder_of_2019_says_payload_and_slice(
     assert (head[1], size) == (f"{column} (GB/s)", payload)
 
 
-def test_a_recording_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+def test_trace_counts_a_recording_once_that_is_given_twice(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     once = trace(tmp_path, "--payload=16M")
     other = os.path.relpath(tmp_path / "plugins", ROOT)
     assert trace(tmp_path, other, "--payload=16M").out == once.out
 
 
-def test_sessions_of_the_same_payload_and_column_are_joined(tmp_path: Path) -> None:
+def test_trace_joins_recordings_of_the_same_payload_and_column(tmp_path: Path) -> None:
     put(tmp_path, session="first", a_chrome=of_today(TWO))
     put(tmp_path, session="second", a_chrome=of_today([[500.0] * 4, [1.0] * 4]))
     cell = _only(tmp_path, "--payload=16M")
@@ -145,13 +145,15 @@ def test_sessions_of_the_same_payload_and_column_are_joined(tmp_path: Path) -> N
     assert cell["slowest_rank"]["median_s"] == pytest.approx(500e-6, rel=0.01)
 
 
-def test_the_payload_that_is_recorded_counts_more_than_the_options(tmp_path: Path) -> None:
+def test_trace_prefers_a_payload_in_the_recording_to_the_option_payload(tmp_path: Path) -> None:
     text = "%all-reduce.1 = f32[1024]{0} all-reduce(f32[1024]{0} %x), channel_id=1"
     put(tmp_path, a_chrome=of_today(TWO, long_name=text))
     assert [row[0] for row in trace(tmp_path, "--payload=16M").table] == ["payload", "4K"]
 
 
-def test_payload_and_slice_come_from_the_folders_name_by_rules_of_ones_own(tmp_path: Path) -> None:
+def test_trace_reads_payload_and_slice_from_the_folder_name_by_patterns_of_the_user(
+    tmp_path: Path,
+) -> None:
     for size in ("4K", "2M"):
         put(tmp_path / f"on-v5e-{size}", session="2019", a_chrome=of_today(TWO))
     rules = (r"--payload-from=-(?P<payload>\d+[KM])$", r"--slice-from=on-(?P<slice>\w+)")
@@ -161,21 +163,23 @@ def test_payload_and_slice_come_from_the_folders_name_by_rules_of_ones_own(tmp_p
 
 
 @pytest.mark.parametrize("options", [(), (r"--payload-from=(?P<payload>\d+)Q",)])
-def test_without_a_payload_there_is_no_figure(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_trace_gives_an_error_for_a_recording_without_a_payload(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     answer = trace(tmp_path, *options)
     assert (answer.code, answer.table) == (1, [])
     assert "the recording does not say the payload; give --payload or" in answer.errors[0]
 
 
-def test_busbw_is_algbw_times_the_factor_of_the_ranks(tmp_path: Path) -> None:
+def test_trace_prints_busbw_as_algbw_times_the_bus_factor_of_the_ranks(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO * 4))
     answer = trace(tmp_path, "--payload=16M", "--rate=busbw")
     assert answer.table[1][1] == f"{OF_16M * 1.75:.4g}"
     assert "busbw = payload / time x 2(n-1)/n" in answer.out
 
 
-def test_each_collective_has_a_table(tmp_path: Path) -> None:
+def test_trace_prints_a_table_for_each_collective(tmp_path: Path) -> None:
     rows = []
     for device in (0, 1):
         rows += process(device, f"/device:TPU:{device}", {1: "XLA Ops"})
@@ -206,7 +210,7 @@ def _of_pytorch(rank: int, *stats: tuple[str, Any]) -> bytes:
     return json.dumps({"schemaVersion": 1, "traceEvents": rows}).encode()
 
 
-def test_recordings_of_pytorch_are_read(tmp_path: Path) -> None:
+def test_trace_reads_recordings_of_the_profiler_of_pytorch(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}.pt.trace.json").write_bytes(_of_pytorch(rank))
     cell = _only(tmp_path)
@@ -245,7 +249,7 @@ def _with_idle(content: bytes, *idle: int) -> bytes:
         (_named([TWO[0], TWO[1][:1], *TWO], "[1,4]<=[4]"), "a/1 has 2 of 4"),
     ],
 )
-def test_an_incomplete_recording_gives_no_figure_unless_that_is_requested(
+def test_trace_refuses_an_incomplete_recording_without_the_option_partial(
     tmp_path: Path, content: bytes, lacks: str
 ) -> None:
     put(tmp_path, a_chrome=content)
@@ -257,12 +261,14 @@ def test_an_incomplete_recording_gives_no_figure_unless_that_is_requested(
     assert partly.errors == [f"warning: all_reduce: {lacks}"]
 
 
-def test_idle_devices_beside_as_many_as_the_groups_name_lack_nothing(tmp_path: Path) -> None:
+def test_trace_accepts_idle_devices_if_all_devices_of_the_groups_are_recorded(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, a_chrome=_with_idle(_named(TWO, "{{0,1}}"), 2, 3))
     assert trace(tmp_path).code == 0
 
 
-def test_the_devices_of_all_hosts_together_are_those_that_the_groups_name(tmp_path: Path) -> None:
+def test_trace_counts_the_devices_of_all_hosts_together(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=_named(TWO, "[1,4]<=[4]"), b_chrome=_named(TWO, "[1,4]<=[4]"))
     assert trace(tmp_path).code == 0
     put(tmp_path / "damaged", a_chrome=of_today(TWO), b_chrome=b"")
@@ -272,14 +278,14 @@ def test_the_devices_of_all_hosts_together_are_those_that_the_groups_name(tmp_pa
     assert (answer.code, answer.table) == (1, [])
 
 
-def test_groups_of_a_part_of_the_devices_have_a_column_of_their_own(tmp_path: Path) -> None:
+def test_trace_prints_groups_of_a_part_of_the_devices_in_a_separate_column(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=_named(TWO * 2, "[2,2]<=[4]"))
     assert trace(tmp_path).table[0] == ["payload", "2 of 4 ranks (GB/s)"]
     answer = trace(tmp_path, "--slice-from=(?P<slice>profile|tmp|test)")
     assert answer.table[0][1].endswith(", groups of 2 (GB/s)")
 
 
-def test_calls_are_told_apart_by_launches_and_each_has_a_warm_up(tmp_path: Path) -> None:
+def test_trace_leaves_out_the_warm_up_of_each_call_of_a_program(tmp_path: Path) -> None:
     rows = []
     for device in (0, 1):
         rows += process(device, f"/device:TPU:{device}", {1: "XLA Modules", 2: "XLA Ops"})
@@ -304,7 +310,7 @@ def test_calls_are_told_apart_by_launches_and_each_has_a_warm_up(tmp_path: Path)
         ([[-1.0] * 4] * 2, "a.trace.json.gz: 'all-reduce.1' takes -1e-06 s"),
     ],
 )
-def test_a_recording_without_times_gives_no_figure(
+def test_trace_gives_an_error_for_a_recording_without_positive_times_after_the_warm_up(
     tmp_path: Path, devices: list[list[float]], message: str
 ) -> None:
     put(tmp_path, a_chrome=of_today(devices))
@@ -313,7 +319,7 @@ def test_a_recording_without_times_gives_no_figure(
     assert (answer.code, answer.table) == (1, [])
 
 
-def test_a_recording_without_the_collective_is_named(tmp_path: Path) -> None:
+def test_trace_names_a_collective_that_the_recording_lacks(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     answer = trace(tmp_path, "--payload=1M", "--collective=permute")
     assert answer.errors[0].endswith(": no permute with its time in it")
@@ -321,14 +327,16 @@ def test_a_recording_without_the_collective_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "missing", "a.txt"])
-def test_a_folder_without_recordings_is_an_error(tmp_path: Path, name: str) -> None:
+def test_trace_of_a_folder_without_recordings_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.txt").write_text("text")
     answer = trace(tmp_path / name)
     assert answer.errors == ["no recording; expected *.xplane.pb, *trace.json.gz, *trace.json"]
     assert answer.code == 1
 
 
-def test_a_recording_for_perfetto_is_read_where_it_is_the_only_one(tmp_path: Path) -> None:
+def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_recording(
+    tmp_path: Path,
+) -> None:
     alone = tmp_path / "perfetto_trace.json.gz"
     alone.write_bytes(of_2019(TWO))
     for path in (alone, tmp_path):
@@ -354,13 +362,13 @@ def test_a_recording_for_perfetto_is_read_where_it_is_the_only_one(tmp_path: Pat
         ((".", "--colective=all_reduce"), "unrecognized"),
     ],
 )
-def test_a_usage_error_ends_with_2_and_says_what_is_expected(
+def test_an_invalid_option_of_trace_ends_with_exit_code_2_and_a_sentence(
     options: tuple[str, ...], sentence: str
 ) -> None:
     trace(*options).refuses(sentence)
 
 
-def test_a_figure_has_a_curve_for_each_collective_and_column(tmp_path: Path) -> None:
+def test_trace_draws_a_curve_of_a_collective_and_overwrites_no_other_file(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     figure = tmp_path / "trace.svg"
     answer = trace(tmp_path, "--payload=16M", f"--figure={figure}")
@@ -371,7 +379,7 @@ def test_a_figure_has_a_curve_for_each_collective_and_column(tmp_path: Path) -> 
     assert refused.code == 2 and figure.read_text() == "my own"
 
 
-def test_json_has_payloads_in_bytes_and_a_version(tmp_path: Path) -> None:
+def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     document = trace(tmp_path, "--payload=1K", "--json").document
     (cell,) = document["cells"]
@@ -385,7 +393,7 @@ def test_json_has_payloads_in_bytes_and_a_version(tmp_path: Path) -> None:
         (b"[" + b"[]," * 2**18, "it has more than 1000 values"),
     ],
 )
-def test_a_small_file_that_takes_much_memory_is_refused(
+def test_trace_refuses_a_small_file_that_unpacks_to_too_many_bytes_or_values(
     tmp_path: Path, rows: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("busbw.extensions.profiles.recordings.MOST_VALUES", 1000)
@@ -394,7 +402,7 @@ def test_a_small_file_that_takes_much_memory_is_refused(
     assert answer.errors[0].endswith(f"a.trace.json.gz: {message}")
 
 
-def test_a_huge_file_is_refused_by_its_size(tmp_path: Path) -> None:
+def test_trace_refuses_a_file_of_a_terabyte_by_its_size(tmp_path: Path) -> None:
     path = tmp_path / "a.xplane.pb"
     path.touch()
     os.truncate(path, 2**40)
@@ -402,7 +410,7 @@ def test_a_huge_file_is_refused_by_its_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.xplane.pb", "a.trace.json.gz"])
-def test_a_pipe_is_no_recording(tmp_path: Path, name: str) -> None:
+def test_trace_refuses_a_pipe_with_the_name_of_a_recording(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
     answer = command("trace", tmp_path)
     assert f"{name}: " in answer.errors[0]
@@ -421,7 +429,7 @@ def _xplane(name: str, tmp_path: Path) -> Path:
     # JAX ran each of four instructions once in a call, TensorFlow the same one four times.
     [("jax_cpu.xplane.pb.gz", 8, 55.573), ("tensorflow_cpu.xplane.pb.gz", 9, 93.347)],
 )
-def test_an_xplane_file_is_read_by_jax(
+def test_trace_reads_an_xplane_file_of_jax_and_of_tensorflow(
     tmp_path: Path, name: str, iterations: int, median_us: float
 ) -> None:
     answer = command("trace", _xplane(name, tmp_path), "--payload=1M", "--json")
@@ -431,7 +439,7 @@ def test_an_xplane_file_is_read_by_jax(
 
 
 @needs("jax")
-def test_an_xplane_file_says_the_same_as_json_and_is_read_first(tmp_path: Path) -> None:
+def test_trace_reads_the_same_times_from_xplane_and_json_and_prefers_xplane(tmp_path: Path) -> None:
     path = _xplane("jax_cpu.xplane.pb.gz", tmp_path)
     as_json = tmp_path / "jax_cpu.trace.json.gz"
     as_json.write_bytes((DATA / as_json.name).read_bytes())
@@ -446,7 +454,7 @@ def test_an_xplane_file_says_the_same_as_json_and_is_read_first(tmp_path: Path) 
 
 
 @needs("jax")
-def test_the_own_clock_of_a_tpu_counts(tmp_path: Path) -> None:
+def test_trace_takes_the_times_of_a_tpu_from_the_clock_of_the_tpu(tmp_path: Path) -> None:
     text = "%all-reduce.1 = f32[1024]{0} all-reduce(%x), replica_groups={{0,1}}"
     events = [
         Made(
@@ -467,14 +475,14 @@ def test_the_own_clock_of_a_tpu_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"\x8a\x11 random bytes", space(plane("/device:TPU:0", []))[:-3], sized(1, b"\xff")]
 )
-def test_a_damaged_xplane_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_trace_names_a_damaged_xplane_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(content)
     answer = command("trace", tmp_path)
     assert "a.xplane.pb: not a profiler's recording, or a damaged one: " in answer.errors[0]
     assert answer.code == 1
 
 
-def test_without_jax_an_xplane_file_is_refused_with_what_to_install(
+def test_trace_of_an_xplane_file_without_jax_is_an_error_that_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(sized(1, numbered(1, 1)))

@@ -28,7 +28,9 @@ def _program(folder: Folder, name: str, *options: str, exit_code: int = 0, **the
     return compiled(folder, f"--program={STEP}", *options, exit_code=exit_code)
 
 
-def test_every_collective_is_a_row_with_its_place(folder: Folder) -> None:
+def test_a_compiled_user_program_has_a_row_with_a_source_line_for_each_collective(
+    folder: Folder,
+) -> None:
     ran = _program(folder, "tensor_parallel.v5e_2x4")
     assert outcomes(ran) == {ID: "NO_BASELINE"}
     assert "v5e:2x4: fake program train-step, 8 ranks by fake 1" in ran.text
@@ -42,7 +44,9 @@ def test_every_collective_is_a_row_with_its_place(folder: Folder) -> None:
     assert "a step: 4.5 MiB of payloads, 6.5 MiB over each rank's link in rings" in ran.text
 
 
-def test_the_results_list_each_collective_and_fit_their_schema(folder: Folder) -> None:
+def test_the_results_of_a_compiled_user_program_list_its_collectives_and_conform_to_the_schema(
+    folder: Folder,
+) -> None:
     ran = _program(folder, "fsdp.h100")
     schema = json.loads((ROOT / "docs" / "compiled.schema.json").read_text())
     jsonschema.validate(ran.results, schema)
@@ -56,7 +60,9 @@ def test_the_results_list_each_collective_and_fit_their_schema(folder: Folder) -
     ]
 
 
-def test_a_stored_program_passes_and_a_change_is_named_at_its_place(folder: Folder) -> None:
+def test_a_changed_collective_of_a_user_program_is_named_with_its_source_line(
+    folder: Folder,
+) -> None:
     _program(folder, "fsdp.v6e_2x4", "--update-baselines")
     (path,) = folder.path.glob("baselines/compiled/*/8r-2x4/fake.program.all.train-step.json")
     before = path.read_bytes()
@@ -86,7 +92,7 @@ def test_a_stored_program_passes_and_a_change_is_named_at_its_place(folder: Fold
         ]
     ),
 )
-def test_a_compiler_that_ends_early_is_an_outcome(
+def test_a_compiler_that_ends_early_gives_the_user_program_an_outcome(
     folder: Folder, then: str, outcome: str, words: str
 ) -> None:
     ran = _program(folder, "experts.v5e_2x4", exit_code=1, then=then)
@@ -95,7 +101,7 @@ def test_a_compiler_that_ends_early_is_an_outcome(
 
 
 @pytest.mark.exhaustive
-def test_a_program_that_lost_its_collectives_is_changed(folder: Folder) -> None:
+def test_a_user_program_that_lost_its_collectives_has_changed(folder: Folder) -> None:
     text = "HloModule x\n\nENTRY %m (p: f32[]) -> f32[] {\n  %p = f32[] copy(%p)\n}\n"
     _program(folder, "experts.v5e_2x4", "--update-baselines")
     (folder.path / "none.txt").write_text(text)
@@ -105,7 +111,7 @@ def test_a_program_that_lost_its_collectives_is_changed(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
+def test_a_compiled_text_that_is_no_hlo_fails_the_user_program(folder: Folder) -> None:
     (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "odd.txt").write_text("no HLO")
     script(folder, {"program": STEP, "hlo": str(folder.path / "odd.txt")})
@@ -126,7 +132,7 @@ def test_a_text_that_is_no_program_is_an_outcome(folder: Folder) -> None:
         in_gate=2,
     ),
 )
-def test_a_program_that_names_no_function_is_a_usage_error(
+def test_a_value_of_the_option_program_without_a_function_or_file_is_a_usage_error(
     folder: Folder, options: list[str], sentence: str
 ) -> None:
     (folder.path / "train.py").write_text(TRAIN)
@@ -134,7 +140,7 @@ def test_a_program_that_names_no_function_is_a_usage_error(
     assert sentence in ran.sentence
 
 
-def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
+def test_two_user_programs_of_the_same_name_are_a_usage_error(folder: Folder) -> None:
     for name in ("one", "two"):
         (folder.path / name).mkdir()
         (folder.path / name / "train.py").write_text(TRAIN)
@@ -147,7 +153,7 @@ def test_two_programs_of_one_name_are_a_usage_error(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "option", sweep(["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
 )
-def test_an_option_for_the_suite_s_own_collectives_is_a_usage_error(
+def test_an_option_that_chooses_collectives_is_a_usage_error_together_with_program(
     folder: Folder, option: str
 ) -> None:
     (folder.path / "train.py").write_text(TRAIN)
@@ -168,7 +174,9 @@ def _makes(folder: Folder, name: str, **other: object) -> None:
     folder.script(**{"ranks": 8, "latency_s": 1e-3, "program": program, **other})
 
 
-def test_each_collective_is_measured_and_their_times_are_added_up(folder: Folder) -> None:
+def test_each_collective_of_a_user_program_is_measured_and_their_times_are_added_up(
+    folder: Folder,
+) -> None:
     _makes(folder, "tensor_parallel.cpu")
     ran = _measured(folder, STEP, "--update-baselines")
     assert ran.ids == {
@@ -192,7 +200,7 @@ def _with_ssh(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_several_hosts_compile_and_measure_a_program(folder: Folder) -> None:
+def test_two_hosts_compile_and_measure_a_user_program(folder: Folder) -> None:
     _with_ssh(folder)
     _makes(folder, "tensor_parallel.cpu")
     ran = _measured(folder, STEP, "--hosts=one,two", f"--host-python={ssh.python()}")
@@ -201,7 +209,7 @@ def test_several_hosts_compile_and_measure_a_program(folder: Folder) -> None:
     assert not folder.left_over()
 
 
-def test_an_unreachable_host_is_named(folder: Folder) -> None:
+def test_an_unreachable_host_is_a_usage_error_for_a_user_program(folder: Folder) -> None:
     _with_ssh(folder)
     (folder.path / "train.py").write_text(TRAIN)
     ran = _measured(folder, STEP, f"--hosts={ssh.UNREACHED}", exit_code=4)
@@ -209,7 +217,9 @@ def test_an_unreachable_host_is_named(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_collective_that_cannot_be_measured_alone_is_named(folder: Folder) -> None:
+def test_a_collective_of_a_user_program_that_cannot_be_measured_separately_is_named(
+    folder: Folder,
+) -> None:
     _makes(folder, "experts.cpu")
     text = (folder.path / "step.txt").read_text()
     ragged = text.replace(" all-to-all(", " ragged-all-to-all(", 1)
@@ -226,7 +236,7 @@ ADD = "%add (a: f32[]) -> f32[] {\n}\n\n"
 OF_ONE_HEAD = f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
 
 
-def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
+def test_the_option_program_measures_the_collectives_of_a_file_of_hlo(folder: Folder) -> None:
     (folder.path / "module_0001.jit_step.txt").write_text(dump("fsdp.cpu"))
     folder.script(ranks=8, latency_s=1e-3)
     ran = _measured(folder, "module_0001.jit_step.txt")
@@ -249,7 +259,7 @@ def test_a_file_of_hlo_is_measured_without_its_program(folder: Folder) -> None:
     ),
     ids=["nothing", "groups of one"],
 )
-def test_a_file_with_nothing_to_measure_is_a_usage_error(
+def test_a_file_of_hlo_without_a_measurable_collective_is_a_usage_error(
     folder: Folder, text: str, sentence: str
 ) -> None:
     (folder.path / "dump.txt").write_text(text + "\n}\n")
@@ -264,7 +274,7 @@ MOVED = (
 
 
 @pytest.mark.exhaustive
-def test_ranks_come_from_the_option_and_moves_of_other_dtypes_are_measured(
+def test_collectives_of_a_dump_that_only_move_bytes_are_measured_with_a_dtype_of_busbw(
     folder: Folder,
 ) -> None:
     (folder.path / "dump.txt").write_text(OF_ONE_HEAD + MOVED + "\n}\n")

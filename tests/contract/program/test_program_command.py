@@ -18,7 +18,7 @@ def _program(folder: Path, *names: str) -> Answer:
     return asked_here("program", *paths)
 
 
-def test_the_command_shows_every_collective_of_one_program(tmp_path: Path) -> None:
+def test_the_program_command_lists_every_collective_of_a_program(tmp_path: Path) -> None:
     answer = _program(tmp_path, "fsdp.v6e_2x4")
     assert (answer.code, answer.err) == (0, "")
     rows = [line.split() for line in answer.out.splitlines()[2:]]
@@ -42,7 +42,7 @@ def test_the_command_shows_every_collective_of_one_program(tmp_path: Path) -> No
         ("fsdp.v5e_2x4", 0, "the collectives are the same"),
     ],
 )
-def test_two_programs_that_differ_give_exit_code_1_and_their_difference(
+def test_the_program_command_exits_with_1_if_two_programs_differ_and_prints_the_difference(
     tmp_path: Path, second: str, code: int, last: str
 ) -> None:
     answer = _program(tmp_path, "fsdp.v5e_2x4", second)
@@ -57,7 +57,7 @@ def test_two_programs_that_differ_give_exit_code_1_and_their_difference(
         (["README.md"] * 3, "expected one program or two, got 3"),
     ],
 )
-def test_something_else_than_one_or_two_programs_is_a_usage_error(
+def test_the_program_command_refuses_files_that_are_not_one_or_two_programs(
     sources: list[str], words: str
 ) -> None:
     asked_here("program", *sources).refuses(words)

@@ -18,6 +18,6 @@ VALIDATORS = {
 
 
 @pytest.mark.parametrize("recorded", sessions(), ids=lambda recorded: recorded.name)
-def test_recorded_results_are_valid(recorded: Recorded) -> None:
+def test_the_results_of_every_recorded_session_conform_to_the_schema(recorded: Recorded) -> None:
     validator = VALIDATORS["compiled" if recorded.is_compiled else "results"]
     assert [error.message for error in validator.iter_errors(recorded.results)] == []

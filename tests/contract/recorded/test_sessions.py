@@ -16,7 +16,7 @@ SESSIONS = sessions()
 NOT_COMPARED = {"launches", "failures", "reference_launches", "text"}
 
 
-def test_there_are_sessions_of_every_kind() -> None:
+def test_the_recorded_sessions_have_every_outcome_of_a_case() -> None:
     measured = [recorded for recorded in SESSIONS if not recorded.is_compiled]
     outcomes = {case["outcome"] for recorded in SESSIONS for case in recorded.results["cases"]}
     assert len(SESSIONS) > 110 and len(measured) > 70
@@ -31,7 +31,9 @@ def test_there_are_sessions_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize("recorded", SESSIONS, ids=lambda recorded: recorded.name)
-def test_a_recorded_session_is_judged_as_it_was(recorded: Recorded, tmp_path: Path) -> None:
+def test_a_recorded_session_gets_the_same_outcomes_and_figures_when_it_is_judged_again(
+    recorded: Recorded, tmp_path: Path
+) -> None:
     recorded.write_baselines(tmp_path)
     today = json.loads(json.dumps(replayed.results(recorded, tmp_path)))
     before = recorded.results

@@ -51,7 +51,7 @@ def durations_us(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
-def test_every_collective_is_one_of_the_viewer_s_events_and_takes_no_longer(
+def test_every_collective_of_a_cpu_recording_is_an_event_of_the_xprof_viewer_of_that_duration(
     framework: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"{framework}.xplane.pb"
@@ -71,7 +71,7 @@ def test_every_collective_is_one_of_the_viewer_s_events_and_takes_no_longer(
 
 
 @pytest.mark.skipif(not RECORDED.is_file(), reason=f"{RECORDED} is not there")
-def test_on_a_tpu_a_collective_is_counted_and_timed_as_in_the_statistics_of_instructions(
+def test_all_reduces_of_a_tpu_recording_have_the_count_and_total_time_that_xprof_reports(
     tmp_path: Path,
 ) -> None:
     # XProf keeps what it has calculated beside a recording.

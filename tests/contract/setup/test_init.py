@@ -28,13 +28,13 @@ def steps(*options: str | Path) -> list[str]:
     return asked_here("init", *options).out.partition("\nNext:\n")[2].splitlines()
 
 
-def test_every_file_is_written_and_named(tmp_path: Path) -> None:
+def test_busbw_init_writes_and_names_every_file(tmp_path: Path) -> None:
     answer = asked_here("init", tmp_path / "new")
     assert (answer.code, answer.err) == (0, "")
     assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
 
 
-def test_init_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path) -> None:
+def test_busbw_init_prints_the_next_steps_unless_all_files_exist(tmp_path: Path) -> None:
     lines = steps(tmp_path / "cpu")
     assert [step[:2] for step in lines] == ["1.", "2.", "3."]
     assert "BUSBW_REQUIREMENT" in lines[1] and "busbw[jax,page] @ git+https://" in lines[1]
@@ -42,7 +42,7 @@ def test_init_ends_with_the_next_steps_until_all_files_are_there(tmp_path: Path)
     assert steps(tmp_path / "cpu") == []
 
 
-def test_existing_files_are_left_unchanged_and_named(tmp_path: Path) -> None:
+def test_busbw_init_leaves_existing_files_unchanged_and_names_these_files(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("theirs = 1\n")
     answer = asked_here("init", tmp_path)
     assert answer.code == 0
@@ -58,7 +58,7 @@ def test_existing_files_are_left_unchanged_and_named(tmp_path: Path) -> None:
     assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
 
 
-def test_a_file_that_cannot_be_written_is_an_error_and_the_others_are_written(
+def test_busbw_init_writes_all_other_files_if_a_single_file_cannot_be_written(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "baselines").write_text("a file")
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_the_others_are_written(
     assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
-def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
+def test_busbw_init_gives_an_error_if_a_folder_is_in_the_place_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "conftest.py"
     path.mkdir()
     answer = asked_here("init", tmp_path)
@@ -80,7 +80,7 @@ def test_a_folder_in_the_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     assert f"busbw init: {path}: expected a regular file" in answer.errors[0]
 
 
-def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
+def test_busbw_init_refuses_a_file_as_the_root_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     answer = asked_here("init", tmp_path / "file")
     answer.refuses("expected the root folder of a repository, got a file")
@@ -100,7 +100,7 @@ def test_a_root_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_workflow_installs_and_measures_the_requested_framework_and_device(
+def test_the_workflow_of_busbw_init_installs_and_measures_the_requested_framework_and_device(
     options: list[str], extra: str, runner: str, tmp_path: Path
 ) -> None:
     assert asked_here("init", tmp_path, *options).code == 0
@@ -112,7 +112,7 @@ def test_the_workflow_installs_and_measures_the_requested_framework_and_device(
     assert text.count(f'busbw" run --device={device} --frameworks={framework} \\\n') == 2
 
 
-def test_the_workflow_installs_the_requirement_of_a_variable_or_of_the_option(
+def test_the_workflow_of_busbw_init_installs_the_requirement_of_a_variable_or_of_the_option(
     tmp_path: Path,
 ) -> None:
     asked_here("init", tmp_path / "variable")
@@ -133,7 +133,7 @@ def test_the_workflow_installs_the_requirement_of_a_variable_or_of_the_option(
         "busbw @ git+https://example.com/${{ github.event.hunter2 }}",
     ],
 )
-def test_a_requirement_with_a_secret_or_an_expression_is_refused(
+def test_busbw_init_refuses_a_requirement_with_a_secret_or_an_expression(
     named: str, tmp_path: Path
 ) -> None:
     answer = asked_here("init", tmp_path / "new", "--requirement", named)
@@ -144,7 +144,7 @@ def test_a_requirement_with_a_secret_or_an_expression_is_refused(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_user_name_for_ssh_is_no_secret(tmp_path: Path) -> None:
+def test_busbw_init_accepts_a_requirement_with_a_user_name_for_ssh(tmp_path: Path) -> None:
     named = "busbw @ git+ssh://git@example.com:22/o/busbw@abc"
     assert asked_here("init", tmp_path, "--requirement", named).code == 0
 
@@ -166,7 +166,7 @@ def test_a_user_name_for_ssh_is_no_secret(tmp_path: Path) -> None:
         ({"url": "file:///here/busbw.whl", "archive_info": {}}, "${{ vars.BUSBW_REQUIREMENT }}"),
     ],
 )
-def test_the_workflow_installs_busbw_from_where_it_was_installed_from(
+def test_the_workflow_of_busbw_init_installs_busbw_from_the_url_of_the_installed_busbw(
     origin: dict[str, object],
     requirement: str,
     tmp_path: Path,
@@ -181,7 +181,7 @@ def test_the_workflow_installs_busbw_from_where_it_was_installed_from(
     assert f"BUSBW_REQUIREMENT: {requirement}\n" in workflow(tmp_path)
 
 
-def test_the_workflow_is_pinned_and_each_job_has_the_permissions_it_needs(
+def test_the_workflow_of_busbw_init_pins_its_actions_and_has_the_least_permissions(
     tmp_path: Path,
 ) -> None:
     asked_here("init", tmp_path)
@@ -198,7 +198,9 @@ def test_the_workflow_is_pinned_and_each_job_has_the_permissions_it_needs(
     assert "persist-credentials: false" in text and "|| true" not in text
 
 
-def test_tests_of_the_repository_and_busbw_s_run_with_what_was_written(folder: Folder) -> None:
+def test_tests_of_the_user_and_tests_of_busbw_run_with_the_files_that_busbw_init_writes(
+    folder: Folder,
+) -> None:
     (folder.path / "conftest.py").unlink()
     assert asked_here("init", folder.path).code == 0
     (folder.path / "test_theirs.py").write_text("def test_theirs(): pass\n")
@@ -215,7 +217,9 @@ def pytest_addoption(parser):
 """
 
 
-def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_path: Path) -> None:
+def test_busbw_init_writes_no_conftest_if_the_repository_has_an_option_with_a_name_of_busbw(
+    tmp_path: Path,
+) -> None:
     conftest = tmp_path / "tests" / "conftest.py"
     conftest.parent.mkdir()
     conftest.write_text(OWN_DEVICE)
@@ -237,7 +241,7 @@ def test_an_option_of_the_same_name_is_found_and_the_plugin_named_nowhere(tmp_pa
         (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
     ],
 )
-def test_options_and_fixtures_of_the_repository_with_names_of_busbw_are_found(
+def test_busbw_init_notes_options_and_fixtures_of_the_repository_with_names_of_busbw(
     file: str, text: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,9 @@ def _sessions(checkout: Path) -> list[str]:
     return sorted(json.loads(line)["session"] for line in text.splitlines())
 
 
-def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path) -> None:
+def test_the_history_branch_has_all_sessions_that_workflows_push_at_the_same_time(
+    checkout: Path,
+) -> None:
     for numbers in ((1, 2), (3, 4)):
         bases = [_measured(checkout, number) for number in numbers]
         assert all(bases) == (numbers != (1, 2))
@@ -100,14 +102,16 @@ def test_sessions_that_are_pushed_at_once_are_all_in_the_history(checkout: Path)
     assert names.split() == [".gitattributes", f"{MACHINE}/2026.jsonl"]
 
 
-def test_a_fetch_from_a_server_that_does_not_answer_is_an_error(checkout: Path) -> None:
+def test_the_fetch_step_of_the_workflow_fails_if_the_server_does_not_answer(checkout: Path) -> None:
     (checkout.parent / "origin.git").rename(checkout.parent / "away")
     assert _ended(_started(FETCH, checkout, checkout.parent / "measure1")) not in (0, 2)
     assert not (checkout.parent / "measure1" / "history").exists()
 
 
 @pytest.mark.exhaustive
-def test_a_push_that_the_server_refuses_is_an_error(checkout: Path) -> None:
+def test_the_append_step_of_the_workflow_fails_if_the_server_refuses_the_push(
+    checkout: Path,
+) -> None:
     base = _measured(checkout, 1)
     hook = checkout.parent / "origin.git" / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
@@ -116,5 +120,7 @@ def test_a_push_that_the_server_refuses_is_an_error(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [FETCH, APPEND])
-def test_the_nightly_workflow_of_this_repository_runs_the_same(step: str) -> None:
+def test_the_nightly_workflow_runs_the_same_history_steps_as_the_workflow_of_busbw_init(
+    step: str,
+) -> None:
     assert script_of(NIGHTLY, step) == script_of(OF_INIT, step)

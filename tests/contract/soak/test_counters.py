@@ -26,7 +26,9 @@ def _with_nvml(folder: Folder, does: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", sweep(["--launches=2", "--soak=0.3s"]))
-def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str) -> None:
+def test_an_error_counter_of_a_gpu_link_that_rises_is_a_note_of_its_case(
+    folder: Folder, option: str
+) -> None:
     _with_nvml(folder, "link")
     folder.script(**COUNTS)
     ran = folder.pytest("perf", "--frameworks=fake", "--payloads=1K,1M", option, exit_code=0)
@@ -38,7 +40,7 @@ def test_a_link_that_goes_bad_is_a_note_at_its_case(folder: Folder, option: str)
 
 
 @pytest.mark.exhaustive
-def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
+def test_a_slow_case_is_noisy_if_a_gpu_was_throttled(folder: Folder) -> None:
     _with_nvml(folder, "throttled")
     options = "--payloads=1M", "--launches=2"
     folder.slower(3.0, *options, script=GPU)
@@ -61,7 +63,7 @@ def test_a_slow_case_is_noisy_where_a_gpu_was_throttled(folder: Folder) -> None:
         ]
     ),
 )
-def test_a_library_that_fails_is_told_once_and_costs_nothing_else(
+def test_a_library_of_health_counters_that_fails_is_named_once_and_fails_no_case(
     folder: Folder, does: str, reason: str
 ) -> None:
     _with_nvml(folder, does)

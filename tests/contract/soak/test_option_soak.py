@@ -20,7 +20,9 @@ def _flips(**word: int) -> list[dict[str, Any]]:
     return [{"payload_bytes": 1024, "flips": {"every": 50, "word": word}}]
 
 
-def test_without_corruption_a_soak_is_fine_and_bounds_the_error_rate(folder: Folder) -> None:
+def test_a_soak_without_a_wrong_result_passes_and_gives_a_bound_of_the_error_rate(
+    folder: Folder,
+) -> None:
     folder.script(latency_s=1e-3)
     ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
@@ -33,7 +35,7 @@ def test_without_corruption_a_soak_is_fine_and_bounds_the_error_rate(folder: Fol
     assert not folder.left_over()
 
 
-def test_a_wrong_element_fails_its_case_alone_and_is_named(folder: Folder) -> None:
+def test_a_wrong_element_in_a_soak_fails_only_its_case_and_is_named(folder: Folder) -> None:
     folder.script(latency_s=1e-3, cases=_flips(rank=3, element=9, expected=6, actual=7))
     ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
@@ -44,21 +46,25 @@ def test_a_wrong_element_fails_its_case_alone_and_is_named(folder: Folder) -> No
     assert "the same input gave a wrong result in 2 of 50 more iterations" in words
 
 
-def test_a_worker_that_dies_costs_its_case_and_the_others_go_on(folder: Folder) -> None:
+def test_a_worker_that_is_killed_in_a_soak_fails_only_its_case(folder: Folder) -> None:
     folder.script(latency_s=1e-3, cases=[{"payload_bytes": 1024, "then": "kill"}])
     ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
 
 
 @pytest.mark.exhaustive
-def test_what_does_not_fit_is_no_failure_and_leaves_no_verdict(folder: Folder) -> None:
+def test_a_case_of_a_soak_that_is_out_of_memory_leaves_the_session_without_a_verdict(
+    folder: Folder,
+) -> None:
     options = ("--payloads=1K,64M", "--memory-limit=100M")
     ran = folder.pytest(*SOAKED, "--soak=0.5s", *options, exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "64M": "OUT_OF_MEMORY"}
     assert "\nNO_VERDICT: 1 case without an iteration; 2 cases, " in ran.text
 
 
-def test_a_dtype_that_is_computed_in_another_one_is_skipped_and_not_green(folder: Folder) -> None:
+def test_a_soak_whose_dtypes_are_all_compiled_as_other_dtypes_has_no_verdict(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"then": "other_dtype"}])
     ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
     assert ran.outcomes == {"1K": "SKIPPED", "1M": "SKIPPED"}
@@ -66,7 +72,9 @@ def test_a_dtype_that_is_computed_in_another_one_is_skipped_and_not_green(folder
 
 
 @pytest.mark.exhaustive
-def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder) -> None:
+def test_a_case_with_a_wrong_result_in_the_history_gets_twice_as_many_launches(
+    folder: Folder,
+) -> None:
     folder.script(latency_s=1e-3, cases=_flips())
     folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
     (line,) = (folder.path / "history").rglob("*.jsonl")
@@ -79,7 +87,7 @@ def test_a_wrong_value_is_in_the_history_and_its_case_is_watched(folder: Folder)
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
+def test_ctrl_c_ends_a_soak_with_a_note_of_each_case_and_leaves_no_file(folder: Folder) -> None:
     folder.script(latency_s=1e-3)
     session = folder.begin(*SOAKED, "--soak=1h")
     assert wait_until(lambda: "soaking: 0 iterations" in folder.output), folder.output
@@ -109,7 +117,7 @@ def test_ctrl_c_says_what_was_done(folder: Folder) -> None:
         ]
     ),
 )
-def test_what_says_nothing_with_it_is_refused(
+def test_a_soak_refuses_an_invalid_duration_and_options_of_timed_sessions(
     folder: Folder, options: list[str], sentence: str
 ) -> None:
     assert sentence in folder.pytest(*SOAKED, *options, exit_code=4).sentence

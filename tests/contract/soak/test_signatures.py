@@ -19,7 +19,9 @@ def signed(folder: Folder) -> Folder:
     return folder
 
 
-def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Folder) -> None:
+def test_a_changed_order_of_additions_is_a_note_with_the_versions_before_and_after(
+    signed: Folder,
+) -> None:
     signed.script(extra=RING)
     assert signed.run(exit_code=0).case()["notes"] == []
     signed.script(extra=DOUBLED, versions={"fake": "2"})
@@ -30,19 +32,21 @@ def test_after_an_upgrade_another_order_is_a_note_with_both_versions(signed: Fol
     )
 
 
-def test_a_signature_that_cannot_be_read_fails_its_case_and_is_not_stored(folder: Folder) -> None:
+def test_a_signature_that_cannot_be_read_fails_its_case(folder: Folder) -> None:
     folder.script(extra={"signature": "zz"})
     text = folder.run("--update-baselines", exit_code=1).text
     assert "1 FAILED: fake 1M: " in text and "expected a signature, 8 hexadecimal digits" in text
 
 
-def test_where_it_is_required_another_order_fails(signed: Folder) -> None:
+def test_require_signature_fails_a_case_with_another_order_of_additions(signed: Folder) -> None:
     signed.script(extra=DOUBLED)
     text = signed.run("--require-signature", exit_code=1).text
     assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in text
 
 
-def test_the_payload_from_which_on_the_order_changes_is_shown(folder: Folder) -> None:
+def test_a_session_shows_the_payloads_at_which_the_order_of_additions_changes(
+    folder: Folder,
+) -> None:
     cases = [{"payload_bytes": size << 10, "extra": DOUBLED} for size in (1, 2)]
     folder.script(extra=RING, cases=cases)
     ran = folder.run("--payloads=1K,2K,4K,8K", exit_code=0)

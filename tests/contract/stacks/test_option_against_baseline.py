@@ -59,7 +59,9 @@ def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ni
 
 
 @pytest.mark.exhaustive
-def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) -> None:
+def test_update_baselines_locks_the_stack_of_the_session_once_next_to_the_baselines(
+    night: Night,
+) -> None:
     ran = night.run("--update-baselines", *TWO, exit_code=0)
     assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
     lock = tomllib.loads(night.lock.read_text())
@@ -72,7 +74,7 @@ def test_an_accepted_session_locks_its_stack_beside_the_baselines(night: Night) 
     assert night.lock.read_bytes() == before
 
 
-def test_a_session_measures_the_installed_stack_in_turn_with_the_locked_one(night: Night) -> None:
+def test_against_baseline_builds_the_locked_stack_and_measures_it_interleaved(night: Night) -> None:
     night.accept()
     ran = night.run("--against=baseline", *TWO, exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
@@ -84,7 +86,9 @@ def test_a_session_measures_the_installed_stack_in_turn_with_the_locked_one(nigh
 
 
 @pytest.mark.exhaustive
-def test_a_newer_stack_is_locked_only_when_its_times_are_stored(night: Night) -> None:
+def test_update_baselines_locks_a_newer_stack_only_if_the_times_of_the_stack_are_stored(
+    night: Night,
+) -> None:
     lock = night.accept()
     wheel(night.index, "busbw-fake", "1.1")
     night.install("--upgrade", "busbw-fake")
@@ -95,7 +99,9 @@ def test_a_newer_stack_is_locked_only_when_its_times_are_stored(night: Night) ->
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_a_locked_stack_is_a_usage_error(night: Night, tmp_path: Path) -> None:
+def test_against_baseline_without_a_locked_stack_of_this_machine_is_a_usage_error(
+    night: Night, tmp_path: Path
+) -> None:
     locked = night.accept().rename(tmp_path / "lock")
     ran = night.run("--against=baseline", *TWO, exit_code=4)
     remedy = "--update-baselines locks the stack that it accepts"
@@ -110,7 +116,7 @@ def test_a_session_without_a_locked_stack_is_a_usage_error(night: Night, tmp_pat
 
 
 @pytest.mark.exhaustive
-def test_times_are_accepted_without_a_stack_that_no_index_can_give_again(
+def test_update_baselines_stores_times_but_no_lock_of_a_package_that_no_index_has(
     night: Night, tmp_path: Path
 ) -> None:
     path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")
@@ -124,7 +130,7 @@ def test_times_are_accepted_without_a_stack_that_no_index_can_give_again(
 
 
 @pytest.mark.exhaustive
-def test_a_session_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
+def test_against_baseline_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
     path = night.accept()
     text = path.read_text()
     path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
@@ -135,7 +141,7 @@ def test_a_session_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
-def test_no_other_interpreter_or_environment_can_be_named_with_a_locked_stack(
+def test_against_baseline_together_with_another_reference_stack_is_a_usage_error(
     night: Night, other: str
 ) -> None:
     ran = night.run("--against=baseline", other, exit_code=4)
@@ -143,7 +149,7 @@ def test_no_other_interpreter_or_environment_can_be_named_with_a_locked_stack(
 
 
 @pytest.mark.exhaustive
-def test_the_locked_stack_runs_with_the_flags_of_its_lock_and_no_others(
+def test_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
@@ -158,7 +164,7 @@ def test_the_locked_stack_runs_with_the_flags_of_its_lock_and_no_others(
 
 
 @pytest.mark.exhaustive
-def test_the_cache_of_stacks_must_be_a_folder(night: Night) -> None:
+def test_a_value_of_stack_cache_that_is_no_folder_is_a_usage_error(night: Night) -> None:
     ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
     assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
 
@@ -167,7 +173,7 @@ SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 
 @pytest.mark.exhaustive
-def test_every_session_stores_the_times_of_the_reference_and_the_next_compares_the_machine(
+def test_a_session_compares_the_reference_times_with_the_reference_times_of_earlier_sessions(
     night: Night,
 ) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
@@ -184,7 +190,7 @@ def test_every_session_stores_the_times_of_the_reference_and_the_next_compares_t
 
 
 @pytest.mark.exhaustive
-def test_a_machine_that_slows_both_stacks_has_shifted(night: Night) -> None:
+def test_a_machine_that_slows_both_stacks_gives_the_outcome_machine_shift(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     for _ in range(2):
         night.run("--against=baseline", *SIX, exit_code=0)
@@ -198,7 +204,7 @@ def test_a_machine_that_slows_both_stacks_has_shifted(night: Night) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_a_history_does_not_judge_the_machine(night: Night) -> None:
+def test_against_baseline_without_a_history_does_not_judge_the_machine(night: Night) -> None:
     night.run("--update-baselines", *SIX, exit_code=0)
     ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
     assert "; the machine: unknown without --history (fake)" in ran.text

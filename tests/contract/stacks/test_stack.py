@@ -14,7 +14,9 @@ __all__ = ["installed", "machine"]
 
 
 @pytest.mark.slow
-def test_a_locked_stack_is_listed_before_and_after_it_is_built(machine: Machine) -> None:
+def test_the_stack_command_lists_a_locked_stack_before_and_after_the_stack_is_built(
+    machine: Machine,
+) -> None:
     folder = machine.baselines / "cpu" / "4r"
     folder.mkdir(parents=True)
     machine = replace(machine, baselines=folder)
@@ -41,11 +43,13 @@ def test_a_locked_stack_is_listed_before_and_after_it_is_built(machine: Machine)
         ("--stack-cache=none", "--stack-cache: expected a folder, got 'none'"),
     ],
 )
-def test_a_missing_folder_is_a_usage_error(option: str, message: str, tmp_path: Path) -> None:
+def test_the_stack_command_refuses_a_missing_folder(
+    option: str, message: str, tmp_path: Path
+) -> None:
     asked_here("stack", "list", f"--baselines={tmp_path}", option).refuses(message)
 
 
-def test_a_damaged_lock_is_an_error_with_its_path(tmp_path: Path) -> None:
+def test_the_stack_command_names_the_path_of_a_damaged_lock(tmp_path: Path) -> None:
     path = tmp_path / "cpu" / "4r" / "pylock.jax.toml"
     path.parent.mkdir(parents=True)
     path.write_text("{")

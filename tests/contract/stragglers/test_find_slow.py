@@ -46,7 +46,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 @pytest.mark.exhaustive
-def test_no_host_is_named_of_hosts_that_are_alike(cluster: Cluster) -> None:
+def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: Cluster) -> None:
     answer = cluster.find_slow()
     assert answer.code == 0
     assert "is slow: a loss of 5 % in all-reduce 64K, 5 % in all-reduce 16M" in answer.out
@@ -56,7 +56,7 @@ def test_no_host_is_named_of_hosts_that_are_alike(cluster: Cluster) -> None:
     assert len(cluster.document["times"]) == 6
 
 
-def test_a_slow_host_is_named_and_left_out_of_the_good_ones(cluster: Cluster) -> None:
+def test_find_slow_names_a_slow_host_and_leaves_it_out_of_the_good_hosts(cluster: Cluster) -> None:
     slow = {"three": {"latency_s": 1e-3, "gb_per_s": 2}}
     answer = cluster.find_slow("--payloads=64K", hosts=slow)
     assert answer.code == 1
@@ -68,7 +68,7 @@ def test_a_slow_host_is_named_and_left_out_of_the_good_ones(cluster: Cluster) ->
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("then", ["kill", "exit"])
-def test_a_host_whose_processes_die_is_named_and_the_others_are_measured(
+def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts(
     cluster: Cluster, then: str
 ) -> None:
     dying = {"two": {"cases": [{"then": then}]}}
@@ -82,7 +82,9 @@ def test_a_host_whose_processes_die_is_named_and_the_others_are_measured(
 
 
 @pytest.mark.parametrize("then", sweep(["kill", "hang"]))
-def test_a_host_that_dies_or_hangs_after_the_pairs_is_named(cluster: Cluster, then: str) -> None:
+def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts(
+    cluster: Cluster, then: str
+) -> None:
     dying = {"two": {"chips": {"then": then}}}
     answer = cluster.find_slow("--payloads=64K", "--case-timeout=4", ranks=4, hosts=dying)
     assert answer.code == 1
@@ -92,7 +94,7 @@ def test_a_host_that_dies_or_hangs_after_the_pairs_is_named(cluster: Cluster, th
 
 
 @pytest.mark.exhaustive
-def test_a_slow_chip_is_named_with_its_host(cluster: Cluster) -> None:
+def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
     answer = cluster.find_slow("--payloads=64K", ranks=4, hosts=slow)
     assert answer.code == 1
@@ -101,7 +103,9 @@ def test_a_slow_chip_is_named_with_its_host(cluster: Cluster) -> None:
 
 
 @pytest.mark.exhaustive
-def test_chips_of_a_tpu_slice_are_measured_and_no_pairs_of_hosts(cluster: Cluster) -> None:
+def test_find_slow_measures_the_chips_of_a_tpu_slice_and_no_pairs_of_hosts(
+    cluster: Cluster,
+) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, hosts=slow)
     assert answer.code == 1
@@ -112,7 +116,9 @@ def test_chips_of_a_tpu_slice_are_measured_and_no_pairs_of_hosts(cluster: Cluste
 
 
 @pytest.mark.exhaustive
-def test_a_healthy_tpu_slice_has_the_losses_that_would_have_been_found(cluster: Cluster) -> None:
+def test_find_slow_says_for_a_healthy_tpu_slice_which_losses_it_would_have_found(
+    cluster: Cluster,
+) -> None:
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4)
     assert answer.code == 0
     assert "is slow: a loss of 5 % in computing, 5 % in copying would have been" in answer.out
@@ -126,7 +132,7 @@ def test_a_healthy_tpu_slice_has_the_losses_that_would_have_been_found(cluster: 
         ({"hosts": {"two": {"chips": {"then": "kill"}}}}, "worker 1 on two: "),
     ],
 )
-def test_a_tpu_slice_that_cannot_be_measured_is_an_error(
+def test_find_slow_gives_an_error_for_a_tpu_slice_that_cannot_be_measured(
     cluster: Cluster, script: dict[str, Any], reason: str
 ) -> None:
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, **script)
@@ -135,7 +141,9 @@ def test_a_tpu_slice_that_cannot_be_measured_is_an_error(
 
 
 @pytest.mark.exhaustive
-def test_no_host_is_unreachable_if_no_pair_can_be_measured(cluster: Cluster) -> None:
+def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_measured(
+    cluster: Cluster,
+) -> None:
     answer = cluster.find_slow(cases=[{"then": "unavailable"}])
     assert answer.code == 1
     assert "find-slow: no such algorithm here" in answer.err
@@ -156,11 +164,11 @@ def test_no_host_is_unreachable_if_no_pair_can_be_measured(cluster: Cluster) -> 
         (["--hosts=a,b,c,d", "--processes=6"], "4 hosts cannot share --processes=6 equally"),
     ],
 )
-def test_invalid_options_are_usage_errors(options: list[str], sentence: str) -> None:
+def test_invalid_options_of_find_slow_are_usage_errors(options: list[str], sentence: str) -> None:
     command("find-slow", *options).refuses(sentence)
 
 
-def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
+def test_find_slow_does_not_overwrite_a_file_that_busbw_did_not_write(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("do not lose this\n")
     for option in ("--results", "--write-good"):
         answer = command("find-slow", "--hosts=a,b,c,d", f"{option}={tmp_path}/notes")
@@ -168,7 +176,7 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "notes").read_text() == "do not lose this\n"
 
 
-def test_a_host_that_is_not_reached_is_an_error_that_names_it(cluster: Cluster) -> None:
+def test_find_slow_names_a_host_that_ssh_does_not_reach(cluster: Cluster) -> None:
     answer = cluster.find_slow(on=f"one,two,three,{ssh.UNREACHED}")
     assert answer.code == 1
     assert "unreached: ssh: connect to host unreached port 22: No route to host" in answer.err

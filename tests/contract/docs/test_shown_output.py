@@ -16,7 +16,7 @@ _SHOWN = read_outputs(ROOT / "README.md")
 _FIRST, _REGRESSED = (_SHOWN[command] for command in _SHOWN)
 
 
-def test_the_regression_is_shown_as_it_is_printed() -> None:
+def test_the_readme_shows_the_output_of_a_session_with_a_regression() -> None:
     printed = example.lines(example.example())
     (letters,) = (line for line in _REGRESSED if line.startswith("perf/"))
     assert letters.split()[1] == "..R..F"
@@ -26,7 +26,7 @@ def test_the_regression_is_shown_as_it_is_printed() -> None:
     assert expected[-1].startswith(lines[-1])
 
 
-def test_the_picture_is_that_of_the_regression() -> None:
+def test_the_picture_in_the_pages_shows_the_recorded_session_with_a_regression() -> None:
     pytest.importorskip("vl_convert")
     drawn = example.picture(example.example())
     assert texts(drawn) == texts(example.PICTURE.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def test_the_picture_is_that_of_the_regression() -> None:
 
 
 @pytest.mark.sessions
-def test_the_first_session_is_shown_as_it_is_printed(folder: Folder) -> None:
+def test_the_readme_shows_the_output_of_a_first_session(folder: Folder) -> None:
     options = ("--frameworks=fake", "--payloads=4K:4M:4", "--launches=2")
     ran = folder.pytest("perf/", *options, exit_code=0, reports=False)
     printed = re.sub(r"(busbw: |--frameworks=)fake", r"\1jax", ran.text)
@@ -52,6 +52,8 @@ def test_the_first_session_is_shown_as_it_is_printed(folder: Folder) -> None:
         ("busbw device: another", True),
     ],
 )
-def test_a_line_is_compared_by_its_words(line: str, is_printed: bool) -> None:
+def test_a_shown_line_is_compared_with_printed_lines_by_its_words(
+    line: str, is_printed: bool
+) -> None:
     printed = "first\n 64K   9.5  PASS\n===== last: 4 of 5 =====\n"
     assert unprinted([line], printed) == ([] if is_printed else [line])
