@@ -14,21 +14,21 @@ GUARANTEES = re.split(r"^(?=\d+\. )", TEXT, flags=re.MULTILINE)[1:]
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)))
 
 
-def test_there_are_forty_numbered_guarantees() -> None:
+def test_the_readme_of_contract_tests_has_forty_numbered_guarantees() -> None:
     numbers = [int(guarantee.partition(".")[0]) for guarantee in GUARANTEES]
     assert numbers == list(range(1, 41))
 
 
-def test_each_guarantee_names_a_test_or_what_is_missing() -> None:
+def test_each_guarantee_names_a_test_or_says_that_a_test_is_missing() -> None:
     named = re.compile(r"^ +- (`tests/[\w/]+\.py::\w+`|Not yet: .+)", re.MULTILINE)
     assert [text for text in GUARANTEES if not named.search(text)] == []
 
 
-def test_each_line_that_begins_with_a_test_is_understood() -> None:
+def test_each_line_of_the_readme_that_begins_with_a_test_has_the_form_path_and_name() -> None:
     assert TEXT.count("- `tests/") == len(re.findall(r"- `tests/[\w/]+\.py::\w+`\n", TEXT))
 
 
-def test_each_test_that_is_named_exists() -> None:
+def test_each_test_that_a_guarantee_names_exists() -> None:
     missing = [(path, name) for path, name in TESTS if name not in _functions(path)]
     assert missing == []
 
@@ -59,6 +59,6 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def test_files_that_are_named_exist() -> None:
+def test_each_file_that_a_guarantee_names_exists() -> None:
     names = set(re.findall(r"`((?:tests|docs)/[\w/]+(?:\.py|\.md)?)`", TEXT))
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []

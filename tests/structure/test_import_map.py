@@ -213,7 +213,7 @@ def _objection_to_busbw(package: str, name: str) -> str:
     return f"{package or PACKAGE} may import {sorted(allowed)}"
 
 
-def test_the_sources_follow_the_map() -> None:
+def test_the_sources_of_busbw_follow_the_import_map() -> None:
     files = sorted((ROOT / PACKAGE).rglob("*.py"))
     assert len(files) > 100
     assert violations({path.relative_to(ROOT).as_posix(): path.read_text() for path in files}) == []
@@ -289,7 +289,7 @@ def _dotted(package: str) -> str:
     return f"busbw.{package.replace('/', '.')}"
 
 
-def test_a_package_imports_the_packages_that_the_map_lists_and_no_other() -> None:
+def test_a_package_may_import_only_the_packages_that_the_import_map_lists() -> None:
     for name, path in MODULES.items():
         others = sorted(ALLOWED[name] - {""}) or [name]
         assert violations({path: "\n".join(f"import {_dotted(other)}" for other in others)}) == []
@@ -310,7 +310,7 @@ def test_a_forbidden_import_is_a_violation_at_each_place_in_a_file(
 @pytest.mark.parametrize(
     "line", ['import_module("jax")', 'importlib.import_module("jax")', '__import__("jax.numpy")']
 )
-def test_an_import_by_a_literal_name_counts(line: str) -> None:
+def test_an_import_by_a_literal_name_is_a_violation_like_an_import_statement(line: str) -> None:
     assert len(violations({"busbw/plugin/config.py": line})) == 1
 
 
@@ -320,11 +320,11 @@ def test_an_import_by_a_computed_name_is_a_violation() -> None:
 
 
 @pytest.mark.parametrize("path", ["busbw/helper.py", "busbw/helpers/text.py", "busbw/models.py"])
-def test_a_package_that_the_map_does_not_list_is_a_violation(path: str) -> None:
+def test_a_package_that_the_import_map_does_not_list_is_a_violation(path: str) -> None:
     (violation,) = violations({path: ""})
     assert "is not in the map" in violation
 
 
-def test_syntax_newer_than_python_3_11_is_a_violation_in_what_is_sent_to_interpreters() -> None:
+def test_syntax_newer_than_python_3_11_is_a_violation_in_code_that_workers_import() -> None:
     for path in ("wire.py", "model/words.py", "collectives/base.py", "worker/serve.py"):
         assert len(violations({f"busbw/{path}": "type Pair = tuple[int, int]\n"})) == 1

@@ -18,11 +18,15 @@ def measured() -> dict[str, Counter[str]]:
     return limits.measure(sources.python_files())
 
 
-def test_each_package_keeps_to_its_limits(measured: dict[str, Counter[str]]) -> None:
+def test_each_package_keeps_to_its_limits_of_code_and_language(
+    measured: dict[str, Counter[str]],
+) -> None:
     assert limits.exceeded(measured, limits.read()) == []
 
 
-def test_statements_are_not_packed_into_expressions(measured: dict[str, Counter[str]]) -> None:
+def test_the_statements_of_busbw_are_not_packed_into_large_expressions(
+    measured: dict[str, Counter[str]],
+) -> None:
     ratio = measured["busbw"]["nodes"] / measured["busbw"]["statements"]
     assert round(ratio, 1) <= _NODES_PER_STATEMENT
 
@@ -41,26 +45,26 @@ def test_statements_are_not_packed_into_expressions(measured: dict[str, Counter[
         ('print("accepted are a and b")', "accepted_is"),
     ],
 )
-def test_each_added_place_exceeds_a_limit(line: str, name: str) -> None:
+def test_each_added_statement_or_name_or_docstring_exceeds_a_limit(line: str, name: str) -> None:
     package = {"busbw/judge": limits.measure([("busbw/judge/rule.py", line)])["busbw/judge"]}
     assert name in str(limits.exceeded(package, {"busbw/judge": {"statements": 0}}))
     allowed = {"busbw/judge": dict(package["busbw/judge"])}
     assert limits.exceeded(package, allowed) == []
 
 
-def test_a_new_extension_needs_no_limits_and_counts_for_no_sum() -> None:
+def test_a_new_extension_needs_no_limits_of_code_and_counts_for_no_sum_of_packages() -> None:
     measured = limits.measure([("busbw/extensions/load/__init__.py", "x = 1\n" * 300)])
     assert limits.exceeded(measured, {"busbw": {}}) == []
     measured["extensions/load"]["statements"] += 1
     assert len(limits.exceeded(measured, {"busbw": {}})) == 1
 
 
-def test_docstrings_are_no_statements() -> None:
+def test_docstrings_are_not_counted_as_statements() -> None:
     tree = ast.parse('"""A module."""\n\ndef run():\n    """Run."""\n    return 1\n')
     assert sizes.size(list(ast.walk(tree)))["statements"] == 2
 
 
-def test_a_docstring_that_begins_with_a_verb_and_a_property_are_no_fragments() -> None:
+def test_a_docstring_with_a_verb_first_or_of_a_property_is_not_counted_as_a_fragment() -> None:
     text = 'def run():\n    """Run."""\n\n@property\ndef size(self):\n    """The size."""\n'
     nodes = list(ast.walk(ast.parse(text)))
     assert language.counts(nodes, text)["fragments"] == 0
@@ -75,5 +79,7 @@ def test_a_docstring_that_begins_with_a_verb_and_a_property_are_no_fragments() -
         ("tests/unit/judge/test_rule.py", ["tests"]),
     ],
 )
-def test_a_file_counts_for_its_package_and_for_the_sums(path: str, package: list[str]) -> None:
+def test_the_code_of_a_file_counts_for_its_package_and_for_the_sums_of_packages(
+    path: str, package: list[str]
+) -> None:
     assert sources.packages(path) == package

@@ -31,13 +31,13 @@ def _test_command() -> str:
     return str(command)
 
 
-def test_the_workflows_are_push_compiled_nightly_and_refresh_baselines() -> None:
+def test_the_workflows_are_exactly_ci_compiled_nightly_and_refresh_baselines() -> None:
     names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
     assert [path.name for path in WORKFLOWS] == names
 
 
 @each_workflow
-def test_every_action_is_pinned_by_a_commit_with_its_version_beside_it(path: Path) -> None:
+def test_every_action_of_a_workflow_is_pinned_by_a_commit_with_its_version(path: Path) -> None:
     uses = re.findall(r"\buses:\s*(.*)", path.read_text(encoding="utf-8"))
     pinned = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
     assert [use for use in uses if not pinned.fullmatch(use)] == []
@@ -52,7 +52,7 @@ def test_a_workflow_has_only_the_permissions_that_its_jobs_request(path: Path) -
 
 
 @each_workflow
-def test_every_job_has_a_deadline_and_no_checkout_keeps_the_token(path: Path) -> None:
+def test_every_job_of_a_workflow_has_a_timeout_and_no_checkout_keeps_the_token(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     jobs = re.findall(r"^    runs-on:", text, re.MULTILINE)
     assert len(re.findall(r"^    timeout-minutes: \d+$", text, re.MULTILINE)) == len(jobs)
@@ -61,12 +61,12 @@ def test_every_job_has_a_deadline_and_no_checkout_keeps_the_token(path: Path) ->
 
 
 @each_workflow
-def test_lint_checks_every_workflow_against_the_schema(path: Path) -> None:
+def test_the_lint_environment_checks_every_workflow_against_the_schema(path: Path) -> None:
     tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
     assert f".github/workflows/{path.name}" in tox
 
 
-def test_pre_commit_installs_the_versions_that_lint_does() -> None:
+def test_pre_commit_installs_the_same_versions_of_tools_as_the_lint_environment() -> None:
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     lint = (ROOT / "tox.ini").read_text(encoding="utf-8").partition("[testenv:types]")[0]
     installed = set(re.findall(r'additional_dependencies: \["(.*)"\]', hooks))
@@ -74,7 +74,7 @@ def test_pre_commit_installs_the_versions_that_lint_does() -> None:
 
 
 @each_workflow
-def test_no_machine_of_the_repository_runs_the_code_of_a_pull_request(path: Path) -> None:
+def test_no_self_hosted_runner_runs_the_code_of_a_pull_request(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     runners = re.findall(r"^    runs-on: (?!ubuntu-|\$\{\{ matrix\.).*$", text, re.MULTILINE)
     started = re.findall(
@@ -84,7 +84,7 @@ def test_no_machine_of_the_repository_runs_the_code_of_a_pull_request(path: Path
     assert runners or "--against" not in text
 
 
-def test_the_nightly_workflow_measures_by_its_schedule_or_by_hand_alone() -> None:
+def test_the_nightly_workflow_measures_only_by_its_schedule_or_by_hand() -> None:
     text = (ROOT / ".github" / "workflows" / "nightly.yml").read_text(encoding="utf-8")
     events = """contains(fromJSON('["schedule", "workflow_dispatch"]'), github.event_name)"""
     (condition,) = re.findall(
@@ -93,14 +93,14 @@ def test_the_nightly_workflow_measures_by_its_schedule_or_by_hand_alone() -> Non
     assert condition == f"vars.BUSBW_TPU_RUNNER != '' && {events}"
 
 
-def test_the_gate_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
+def test_the_script_ci_run_and_the_push_workflow_run_the_test_command_of_the_readme() -> None:
     command = _test_command()
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert f"run: {command}" in [line.strip() for line in push.splitlines()]
 
 
-def test_every_push_runs_the_tests_that_the_gate_leaves_out() -> None:
+def test_the_push_workflow_runs_the_exhaustive_tests() -> None:
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(ROOT / "tox.ini", encoding="utf-8")
     left_out = re.findall(r'-m "not (\w+)"', ini["testenv:tests"]["commands"])
@@ -110,7 +110,7 @@ def test_every_push_runs_the_tests_that_the_gate_leaves_out() -> None:
     assert "python -m tox -e exhaustive" in push
 
 
-def test_the_inner_loop_installs_and_runs_what_the_environment_quick_does() -> None:
+def test_the_quick_commands_of_the_contributing_page_equal_the_environment_quick_of_tox() -> None:
     ini = configparser.ConfigParser(interpolation=None)
     ini.read(ROOT / "tox.ini", encoding="utf-8")
     quick = ini["testenv:quick"]
@@ -123,7 +123,7 @@ def test_the_inner_loop_installs_and_runs_what_the_environment_quick_does() -> N
     assert f"-m {chosen}\n" in text
 
 
-def test_the_gate_stops_at_the_first_error() -> None:
+def test_the_script_ci_run_stops_at_the_first_error() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert "set -euo pipefail" in lines
 
@@ -162,7 +162,7 @@ def _gate(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
         (("python",), "python"),
     ],
 )
-def test_the_gate_takes_the_first_python_that_runs_and_leaves_nothing_behind(
+def test_the_script_ci_run_takes_the_first_python_that_runs_and_leaves_no_file(
     tmp_path: Path, running: tuple[str, ...], taken: str
 ) -> None:
     done = _gate(tmp_path, *running)
@@ -171,7 +171,7 @@ def test_the_gate_takes_the_first_python_that_runs_and_leaves_nothing_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
-def test_the_gate_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
+def test_the_script_ci_run_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
     done = _gate(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
@@ -179,7 +179,7 @@ def test_the_gate_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
     )
 
 
-def test_every_push_is_tested_with_each_python_from_the_oldest_that_is_allowed() -> None:
+def test_the_push_workflow_tests_each_python_from_the_oldest_supported_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     (tested,) = re.findall(r"^ +python: (\[.*\])$", push, re.MULTILINE)
@@ -189,7 +189,7 @@ def test_every_push_is_tested_with_each_python_from_the_oldest_that_is_allowed()
 
 
 @pytest.mark.parametrize("path", [*GATE, ROOT / "tox.ini"], ids=lambda path: path.name)
-def test_nothing_hides_a_failure(path: Path) -> None:
+def test_no_workflow_script_or_tox_setting_ignores_a_failure(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     hiding = re.findall(r"\|\|\s*(?:true|:)|continue-on-error|ignore_outcome|ignore_errors", text)
     assert hiding == []
@@ -259,7 +259,7 @@ def _ran(
 
 @pytest.mark.parametrize("workflow", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", PROBLEMS)
-def test_a_summary_or_page_that_fails_is_a_warning_and_no_failure_of_the_job(
+def test_a_summary_or_page_that_fails_is_a_warning_and_does_not_fail_the_job(
     fail: str, workflow: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
     output, files = _ran(tmp_path, workflow, fail)
@@ -293,7 +293,7 @@ if [ "$2" = list ]; then echo "$OPEN"; fi
 
 @pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("number", ["", "7"])
-def test_a_failure_opens_an_issue_or_writes_into_the_open_one(
+def test_a_failed_nightly_session_opens_an_issue_or_edits_the_open_issue(
     number: str, path: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "report").mkdir()
@@ -320,7 +320,7 @@ def test_a_failure_opens_an_issue_or_writes_into_the_open_one(
 
 
 @pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
-def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_code_of_the_repository(
+def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_repository_code(
     path: Path,
 ) -> None:
     text = path.read_text(encoding="utf-8")
@@ -345,9 +345,7 @@ def test_a_failed_nightly_session_has_a_page_in_the_artifact(path: Path, step: s
     assert "uses: actions/upload-artifact@" in begun
 
 
-def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_the_repository() -> (
-    None
-):
+def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_repository_code() -> None:
     text = NIGHTLY.read_text(encoding="utf-8")
     measure, publish = text.split("\n  publish:\n")
     for permission in ("pages: write", "id-token: write"):
@@ -357,7 +355,7 @@ def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_code_of_t
     assert "    runs-on: ubuntu-latest\n" in publish
 
 
-def test_a_page_is_published_only_where_the_repository_requests_it_and_it_was_written() -> None:
+def test_a_page_is_published_only_if_the_repository_requests_it_and_the_page_was_written() -> None:
     text = NIGHTLY.read_text(encoding="utf-8")
     (condition,) = re.findall(r"  publish:\n.*\n.*\n    if: (.*)\n", text)
     assert condition == (
@@ -372,9 +370,7 @@ def test_a_page_is_published_only_where_the_repository_requests_it_and_it_was_wr
     [ROOT / ".github/workflows/nightly.yml", ROOT / "busbw/extensions/setup/init/workflow.yml"],
     ids=lambda path: path.name,
 )
-def test_git_gives_the_token_to_the_server_of_the_workflow_and_to_no_other(
-    path: Path, tmp_path: Path
-) -> None:
+def test_git_gives_the_token_only_to_the_server_of_the_workflow(path: Path, tmp_path: Path) -> None:
     settings = re.findall(r"^ +(GIT_CONFIG_\w+): (.*)$", path.read_text(), re.MULTILINE)
     # The steps that fetch and push say the same.
     assert len(settings) == 6 and settings[:3] == settings[3:]

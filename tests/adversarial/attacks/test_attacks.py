@@ -41,7 +41,9 @@ def stored(folder: Folder) -> bytes:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_is_not_green_and_loses_nothing(folder: Folder, name: str) -> None:
+def test_an_attack_on_a_session_with_a_regression_does_not_make_it_pass_and_loses_no_stored_line(
+    folder: Folder, name: str
+) -> None:
     attack = ATTACKS[name]
     folder.script(**SLOW)
     folder.with_baselines("--history=history")
@@ -73,7 +75,7 @@ def test_an_attack_is_not_green_and_loses_nothing(folder: Folder, name: str) -> 
         ("", b""),
     ],
 )
-def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
+def test_trace_of_an_unreadable_recording_is_an_error_without_control_characters(
     tmp_path: Path, name: str, content: bytes | Path
 ) -> None:
     path = tmp_path / "evil\x1b[31m"
@@ -95,7 +97,9 @@ def test_a_recording_of_nothing_is_an_error_that_moves_no_terminal(
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.8, 1.1])
-def test_a_session_that_is_killed_loses_no_line(folder: Folder, after_s: float) -> None:
+def test_a_killed_session_loses_no_stored_line_of_baselines_and_history(
+    folder: Folder, after_s: float
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--history=history")
     names = ("baselines", "history")

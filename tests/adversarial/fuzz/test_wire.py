@@ -71,7 +71,9 @@ def _judged(reply: Run | Failure) -> None:
 @pytest.mark.parametrize("kind", VALID)
 @fuzzed
 @given(data=st.data())
-def test_any_line_of_a_worker_is_a_reply_or_refused(kind: type, data: st.DataObject) -> None:
+def test_any_line_from_a_worker_is_a_usable_reply_or_refused(
+    kind: type, data: st.DataObject
+) -> None:
     line = data.draw(documents(*map(_reply, VALID[kind])))
     with bounded():
         try:
@@ -93,7 +95,7 @@ REQUEST = {
 
 @fuzzed
 @given(content=documents(REQUEST))
-def test_any_line_of_the_driver_is_a_request_or_refused(content: bytes) -> None:
+def test_any_line_from_the_driver_is_a_request_or_refused(content: bytes) -> None:
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
     with bounded():
         try:
