@@ -33,13 +33,13 @@ PASSES = _result(_verdict(Outcome.PASS), _verdict(Outcome.PASS, LARGE))
 WRONG = FailureKind.WRONG_RESULT
 
 
-def test_a_problem_of_the_good_release_is_no_criterion() -> None:
+def test_a_problem_that_the_good_release_also_has_is_no_criterion_of_a_bisection() -> None:
     assert find_criterion(PASSES, PASSES) is None
     failure = _result(_failed(WRONG))
     assert find_criterion(failure, failure) is None
 
 
-def test_a_failure_with_its_kind_comes_before_a_slower_time() -> None:
+def test_the_criterion_of_a_bisection_prefers_a_failure_to_a_slower_time() -> None:
     bad = _result(_failed(WRONG), _verdict(Outcome.REGRESSED, LARGE, ratio=1.5))
     criterion = find_criterion(PASSES, bad)
     assert criterion is not None
@@ -47,7 +47,7 @@ def test_a_failure_with_its_kind_comes_before_a_slower_time() -> None:
     assert len(criterion.cases) == 1
 
 
-def test_the_slowest_case_is_the_criterion() -> None:
+def test_the_criterion_of_a_bisection_is_the_case_with_the_largest_ratio() -> None:
     slower = [_verdict(Outcome.REGRESSED, size, ratio=r) for size, r in ((SMALL, 1.2), (LARGE, 2))]
     criterion = find_criterion(PASSES, _result(*slower))
     assert criterion is not None
@@ -71,20 +71,24 @@ def test_the_slowest_case_is_the_criterion() -> None:
         (_verdict(Outcome.SKIPPED), Status.UNTESTABLE),
     ],
 )
-def test_a_release_with_another_failure_is_untestable(verdict: Verdict, status: Status) -> None:
+def test_a_release_that_fails_in_another_way_than_the_criterion_is_untestable(
+    verdict: Verdict, status: Status
+) -> None:
     case = _verdict(Outcome.PASS).spec.id
     criterion = Criterion(cases=(case,), outcome=Outcome.FAILED, kind=WRONG.value)
     assert criterion.status_of_session(_result(verdict)) is status
 
 
-def test_a_noisy_case_is_not_decided() -> None:
+def test_a_release_whose_case_is_noisy_is_neither_good_nor_bad() -> None:
     case = _verdict(Outcome.PASS).spec.id
     criterion = Criterion(cases=(case,), outcome=Outcome.REGRESSED)
     assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
 
 
 @pytest.mark.parametrize(("loss", "noise"), [(0.3, 0.04), (0.1, 0.04), (0.05, 0.007)])
-def test_launches_decide_on_which_side_of_the_half_a_release_is(loss: float, noise: float) -> None:
+def test_launches_decide_whether_a_release_has_less_or_more_than_half_of_the_loss(
+    loss: float, noise: float
+) -> None:
     criterion = Criterion(cases=("x",), outcome=Outcome.REGRESSED, ratio=1 + loss)
     for seed in range(200):
         chance = random.Random(seed)
@@ -95,7 +99,7 @@ def test_launches_decide_on_which_side_of_the_half_a_release_is(loss: float, noi
             assert criterion.status_of_times(log_ratios) is status
 
 
-def test_a_rarer_failure_needs_more_launches_without_it() -> None:
+def test_a_rarer_failure_needs_more_launches_before_a_release_is_good() -> None:
     counts = [
         Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).needed_launches
         for rate in (1.0, 0.5, 0.2, 0.1)

@@ -43,7 +43,9 @@ class Scripted(SessionRunner):
         (Outcome.FAILED, "refused"),
     ],
 )
-def test_the_outcome_shows_the_effect_of_a_flag(outcome: Outcome, effect: str) -> None:
+def test_the_outcome_of_a_session_shows_the_effect_of_its_flag(
+    outcome: Outcome, effect: str
+) -> None:
     (result,) = try_flags(Scripted({"--a": outcome}), ["--a"])
     assert result.effect == effect
 
@@ -57,7 +59,7 @@ def test_the_outcome_shows_the_effect_of_a_flag(outcome: Outcome, effect: str) -
         (("--topology=v5e:2x4",), {"LIBTPU_INIT_ARGS": "--xla_tpu_a=1 --xla_b=2"}),
     ],
 )
-def test_flags_for_tpus_have_a_variable_of_libtpu(
+def test_flags_for_tpus_are_set_in_the_variable_of_libtpu(
     options: tuple[str, ...], variables: Mapping[str, str]
 ) -> None:
     sessions = Scripted({}, *options)
@@ -65,7 +67,7 @@ def test_flags_for_tpus_have_a_variable_of_libtpu(
     assert sessions.variables[0] == variables
 
 
-def test_a_file_has_a_flag_in_each_line_or_several(tmp_path: Path) -> None:
+def test_a_file_of_flags_may_have_one_or_several_flags_in_each_line(tmp_path: Path) -> None:
     path = tmp_path / "flags"
     path.write_text("# ours\n--a=1 --b\n\n--a=1  # again\n--c=x,y\n")
     assert read_flags(path) == ("--a=1", "--b", "--c=x,y")

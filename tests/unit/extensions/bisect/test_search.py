@@ -27,14 +27,16 @@ def _search(
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 64, 65])
-def test_the_first_bad_release_is_found_in_as_many_steps_as_halves(count: int) -> None:
+def test_the_first_bad_release_is_found_with_at_most_log2_of_the_releases_tested(
+    count: int,
+) -> None:
     for first in range(1, count):
         span, tested = _search(count, first)
         assert span == SearchResult(last_good=str(first - 1), first_bad=str(first), untestable=())
         assert len(tested) <= math.ceil(math.log2(count))
 
 
-def test_untestable_releases_are_replaced_by_others() -> None:
+def test_a_bisection_tests_other_releases_in_place_of_untestable_releases() -> None:
     for seed in range(300):
         chance = random.Random(seed)
         first = chance.randrange(1, 64)
@@ -45,6 +47,6 @@ def test_untestable_releases_are_replaced_by_others() -> None:
         assert len(tested) == len(set(tested)) <= 6 + len(untestable)
 
 
-def test_the_answer_has_all_releases_that_cannot_be_tested() -> None:
+def test_the_answer_of_a_bisection_lists_all_untestable_releases_before_the_bad_release() -> None:
     span, _ = _search(5, 2, {1, 2, 3})
     assert span == SearchResult(last_good="0", first_bad="4", untestable=("1", "2", "3"))

@@ -21,7 +21,7 @@ from busbw.session.command_line import read_options
         ("CUDA_VISIBLE_DEVICES, NOT_SET", {"CUDA_VISIBLE_DEVICES": "0"}),
     ],
 )
-def test_only_the_variables_of_the_list_are_forwarded(
+def test_only_the_variables_of_the_option_host_env_are_forwarded_to_hosts(
     names: str, forwarded: dict[str, str]
 ) -> None:
     ours = {"XLA_FLAGS": "--xla_one=1", "CUDA_VISIBLE_DEVICES": "0", "PATH": "/bin", "TOKEN": "x"}
@@ -29,7 +29,7 @@ def test_only_the_variables_of_the_list_are_forwarded(
     assert forwarded_variables(env, ours) == forwarded
 
 
-def test_the_python_and_the_variables_of_hosts_are_those_of_the_options(
+def test_workers_on_hosts_have_the_python_and_the_variables_of_the_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINE", "1")

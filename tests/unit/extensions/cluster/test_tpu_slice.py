@@ -23,7 +23,7 @@ ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
         ),
     ],
 )
-def test_hosts_are_known_by_variables_or_where_chips_are_by_the_metadata_server(
+def test_the_hosts_of_a_tpu_slice_are_read_from_variables_or_from_the_metadata_server(
     environment: dict[str, str], has_chips: bool, hosts: tuple[tuple[str, ...], str]
 ) -> None:
     metadata = {"worker-network-endpoints": ENDPOINTS}.__getitem__

@@ -40,7 +40,7 @@ def path_in(root: Path) -> Path:
     return path
 
 
-def test_saving_only_new_programs_leaves_stored_programs(tmp_path: Path) -> None:
+def test_saving_only_new_compiled_programs_leaves_stored_programs_unchanged(tmp_path: Path) -> None:
     compiled(tmp_path, made.compiled(), case=SECOND)
     compiled(tmp_path, made.compiled(), date="2026-11-20")
     changed = made.compiled(algorithm={})
@@ -72,7 +72,7 @@ def test_saving_only_new_programs_leaves_stored_programs(tmp_path: Path) -> None
         ),
     ],
 )
-def test_a_damaged_file_is_an_error_that_says_where(
+def test_a_damaged_file_of_compiled_baselines_is_an_error_that_names_the_place(
     tmp_path: Path, change: Any, message: str
 ) -> None:
     compiled(tmp_path, made.compiled(), date="2026-11-20")

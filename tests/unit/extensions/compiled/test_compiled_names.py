@@ -77,7 +77,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     return tuple(Program(*answer) for answer in answers)
 
 
-def test_each_topology_whose_compiler_is_installed_compiles_a_program_of_each_collective(
+def test_each_topology_with_an_installed_compiler_compiles_a_program_of_each_collective(
     programs: tuple[Program, ...],
 ) -> None:
     compiled = {program.topology for program in programs if program.text}
@@ -92,7 +92,7 @@ def test_each_topology_whose_compiler_is_installed_compiles_a_program_of_each_co
         assert names == set(COLLECTIVES)
 
 
-def test_each_collective_of_a_program_has_a_begin_and_an_end(
+def test_each_collective_of_a_compiled_program_has_a_begin_and_an_end_to_be_timed(
     programs: tuple[Program, ...],
 ) -> None:
     for program in programs:

@@ -12,7 +12,7 @@ from tests.helpers.wheels import use_index, wheel
 
 
 @pytest.mark.slow
-def test_a_release_of_libtpu_is_downloaded_once(
+def test_a_release_of_libtpu_is_downloaded_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = tmp_path / "index"

@@ -33,21 +33,21 @@ def judged(
     )
 
 
-def test_small_memory_may_grow_by_a_mebibyte_and_any_may_shrink() -> None:
+def test_memory_of_a_compiled_program_may_shrink_or_grow_by_a_mebibyte_without_a_failure() -> None:
     for compiled in (made.compiled(temporary_bytes=MIB), made.compiled(peak_bytes=1)):
         result = judged(compiled)
         assert (result.outcome, result.failed) == (Outcome.CHANGED, False)
     assert judged(made.compiled(temporary_bytes=MIB + 1)).failed
 
 
-def test_an_algorithm_that_no_compiler_published_is_no_change() -> None:
+def test_a_compiled_program_without_a_published_algorithm_before_and_after_passes() -> None:
     before = made.baseline(made.compiled(algorithm={}))
     result = judged(made.compiled(algorithm={}), before)
     assert result.outcome is Outcome.PASS
     assert result.text.endswith("not published")
 
 
-def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
+def test_a_compiled_program_without_a_baseline_fails_only_if_baselines_are_required() -> None:
     assert judged(made.compiled(), None).outcome is Outcome.NO_BASELINE
     assert not judged(made.compiled(), None).failed
     for compiled in (made.compiled(), OOM):
@@ -55,6 +55,6 @@ def test_a_case_without_baseline_fails_only_where_one_is_required() -> None:
         assert not judged(compiled, None, require_baselines=True, accept_new=True).failed
 
 
-def test_another_program_is_not_comparable() -> None:
+def test_a_compiled_program_of_another_protocol_than_its_baseline_is_incomparable() -> None:
     before = made.baseline(made.compiled(), case=build.case(protocol="device/chain1"))
     assert judged(made.compiled(), before).outcome is Outcome.INCOMPARABLE

@@ -39,7 +39,9 @@ def _case(payload_bytes: int) -> Case:
 
 
 @pytest.mark.parametrize("workers", sweep([2, 1, 9]))
-def test_every_job_has_a_result_however_many_workers(bundle: Bundle, workers: int) -> None:
+def test_every_program_to_compile_has_a_result_with_any_number_of_workers(
+    bundle: Bundle, workers: int
+) -> None:
     lines: list[str] = []
     running = compiling(bundle, workers)
     running.say = lines.append
@@ -63,7 +65,7 @@ def interrupted(bundle: Bundle, event: str) -> Parallel:
 
 
 @pytest.mark.parametrize("event", sweep(["listen", "compile"]))
-def test_an_interrupt_of_workers_that_compile_leaves_none(bundle: Bundle, event: str) -> None:
+def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, event: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted(bundle, event).run(jobs(3))
     assert not processes(bundle.path)
@@ -78,7 +80,9 @@ def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
     assert not processes(bundle.path)
 
 
-def test_a_compiler_whose_worker_cannot_start_is_missing_with_the_reason(bundle: Bundle) -> None:
+def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_reason(
+    bundle: Bundle,
+) -> None:
     running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
     (described,) = running.describe("", [V5E])
     assert "exit code 1" in described.missing

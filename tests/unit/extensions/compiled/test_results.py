@@ -19,7 +19,9 @@ from tests.helpers.compiled import program
         ("extra", 1, "cases[0].extra: unknown key"),
     ],
 )
-def test_an_error_names_the_file_and_the_place(key: str, value: Any, message: str) -> None:
+def test_an_error_in_the_results_of_a_compiling_session_names_the_file_and_the_place(
+    key: str, value: Any, message: str
+) -> None:
     document = json.loads(made.text(program(4096, 8192)))
     document["cases"][0][key] = value
     with pytest.raises(DocumentError) as refused:

@@ -29,13 +29,15 @@ KNOWN += [f"{name}:8" for name in GPUS]
         ("tpu7x:2x2x1", 8, "TPU7x"),
     ],
 )
-def test_a_slice_has_its_chips_times_their_devices(name: str, ranks: int, kind: str) -> None:
+def test_a_topology_of_a_tpu_slice_has_the_ranks_and_the_device_kind_of_its_chips(
+    name: str, ranks: int, kind: str
+) -> None:
     topology = topology_of(name)
     assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, Device.TPU)
     assert topology.layout == name
 
 
-def test_gpus_are_of_one_host_or_of_several() -> None:
+def test_a_topology_of_gpus_has_one_or_several_hosts() -> None:
     single, two = topology_of("h100:8"), topology_of("h100:2x8")
     assert (single.ranks, single.hosts, single.layout) == (8, 1, "1x1x8")
     assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
@@ -43,11 +45,11 @@ def test_gpus_are_of_one_host_or_of_several() -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_known_name_is_a_topology(name: str) -> None:
+def test_every_known_name_of_a_topology_has_two_or_more_ranks(name: str) -> None:
     assert topology_of(name).ranks >= 2
 
 
-def test_the_usual_topologies_are_one_known_topology_of_each_chip() -> None:
+def test_the_usual_topologies_have_exactly_one_known_topology_of_each_chip() -> None:
     chips = [name.partition(":")[0] for name in USUAL_TOPOLOGIES]
     assert len(set(chips)) == len(chips) == len({n.partition(":")[0] for n in KNOWN})
     assert set(USUAL_TOPOLOGIES) <= set(KNOWN)
@@ -67,13 +69,15 @@ def test_the_usual_topologies_are_one_known_topology_of_each_chip() -> None:
         ("h100:eight", "2 to 8 GPUs"),
     ],
 )
-def test_a_wrong_name_says_what_is_known(name: str, message: str) -> None:
+def test_an_unknown_name_of_a_topology_is_refused_with_the_known_names(
+    name: str, message: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         topology_of(name)
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
-def test_a_gpu_is_described_as_xla_wants_it(gpu: Gpu) -> None:
+def test_the_target_description_of_a_gpu_has_its_memory_and_balanced_braces(gpu: Gpu) -> None:
     text = gpu.target_config()
     assert text.count("{") == text.count("}")
     assert f"device_memory_size: {gpu.memory_bytes}" in text

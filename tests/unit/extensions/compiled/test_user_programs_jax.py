@@ -173,7 +173,9 @@ def every_program() -> dict[str, Compiled]:
 
 
 @pytest.mark.exhaustive
-def test_the_four_steps_hold_what_was_counted_by_hand(every_program: dict[str, Compiled]) -> None:
+def test_the_four_compiled_training_steps_have_the_collectives_that_were_counted_by_hand(
+    every_program: dict[str, Compiled],
+) -> None:
     for name in USUAL:
         assert rows_of(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
 
@@ -192,7 +194,7 @@ def test_the_four_steps_hold_what_was_counted_by_hand(every_program: dict[str, C
         ),
     ],
 )
-def test_an_example_has_the_collectives_of_its_step(
+def test_a_compiled_example_program_has_the_collectives_of_its_step(
     programs: dict[str, Compiled], example: str, collectives: list[str]
 ) -> None:
     uses = programs[example].uses
@@ -208,7 +210,7 @@ def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
     assert any(all(word in text for word in expected) for text in changed), changed
 
 
-def test_a_fault_is_named_at_its_place_and_a_new_name_is_none(
+def test_a_changed_collective_of_a_user_program_is_named_and_a_renamed_function_is_no_change(
     programs: dict[str, Compiled],
 ) -> None:
     _check_fault(programs, "wide")
@@ -217,13 +219,15 @@ def test_a_fault_is_named_at_its_place_and_a_new_name_is_none(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_is_named_at_its_place(every_program: dict[str, Compiled], fault: str) -> None:
+def test_each_kind_of_changed_collective_of_a_user_program_is_named_with_its_line(
+    every_program: dict[str, Compiled], fault: str
+) -> None:
     _check_fault(every_program, fault)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("variant", SILENT)
-def test_what_moves_no_collective_is_silent(
+def test_a_change_of_a_user_program_that_changes_no_collective_is_not_reported(
     every_program: dict[str, Compiled], variant: str
 ) -> None:
     assert _changes(every_program, SILENT[variant], variant) == []
@@ -234,13 +238,15 @@ def _changes(programs: dict[str, Compiled], before: str, after: str) -> list[Dif
     return [change for change in changes if "memory" not in change.name]
 
 
-def test_whatever_a_module_does_is_a_sentence(answers: dict[str, Compiled | Failure]) -> None:
+def test_a_module_of_a_user_that_gives_no_program_is_refused_with_a_sentence(
+    answers: dict[str, Compiled | Failure],
+) -> None:
     texts = {name: text for name, (_, text) in MODULES.items()}
     for name, text in {**texts, "uneven": "should evenly divide"}.items():
         real.refused(answers[name], FailureKind.PROGRAM_ERROR, text)
 
 
-def test_a_jitted_function_and_its_arguments_will_do_and_may_print(
+def test_a_user_program_may_be_a_jitted_function_with_arguments_and_may_print(
     programs: dict[str, Compiled], folder: Path
 ) -> None:
     (use,) = programs["pair"].uses or ()
@@ -249,7 +255,7 @@ def test_a_jitted_function_and_its_arguments_will_do_and_may_print(
     assert [path.name for path in (folder / "pair").iterdir()] == ["train.py"]
 
 
-def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
+def test_collectives_in_loops_and_branches_of_a_tpu_program_have_their_number_of_runs(
     programs: dict[str, Compiled],
 ) -> None:
     _check_loops(programs)
@@ -257,7 +263,9 @@ def test_loops_are_multiplied_out_and_what_may_not_run_is_said(
 
 @pytest.mark.exhaustive
 @real.needs("jax_plugins.xla_cuda13")
-def test_so_they_are_by_the_compiler_for_gpus(folder: Path) -> None:
+def test_collectives_in_loops_and_branches_of_a_gpu_program_have_their_number_of_runs(
+    folder: Path,
+) -> None:
     names = {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
     _check_loops(_programs(names, "h100:8"))
 
@@ -274,7 +282,7 @@ def _check_loops(programs: Mapping[str, Compiled]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: Path) -> None:
+def test_a_program_from_the_cache_has_the_current_lines_of_its_source(tmp_path: Path) -> None:
     path, sources = tmp_path / "train.py", []
     for above in ("", "\n\n\n"):
         path.write_text(above + PAIR)
@@ -284,7 +292,7 @@ def test_lines_that_moved_are_named_although_the_program_is_the_same(tmp_path: P
     assert second == first + 3
 
 
-def test_two_files_of_the_same_name_are_two_programs(
+def test_two_files_of_the_same_name_in_different_folders_are_two_user_programs(
     answers: dict[str, Compiled | Failure],
 ) -> None:
     for name in SAME:

@@ -62,7 +62,7 @@ def compiled(
         return error.to_failure(LAUNCH)
 
 
-def test_a_cached_program_is_not_compiled_again(tmp_path: Path) -> None:
+def test_a_compiled_program_in_the_cache_is_not_compiled_again(tmp_path: Path) -> None:
     compiler = Counting()
     first = compiled(compiler, tmp_path)
     assert compiled(compiler, tmp_path) == first
@@ -73,7 +73,9 @@ def test_a_cached_program_is_not_compiled_again(tmp_path: Path) -> None:
     assert compiler.compiled == 3
 
 
-def test_a_program_that_the_compiler_refused_is_kept_in_the_cache(tmp_path: Path) -> None:
+def test_a_program_that_the_compiler_refused_is_not_compiled_again_with_a_cache(
+    tmp_path: Path,
+) -> None:
     compiler = Counting("INTERNAL: no")
     results = [compiled(compiler, tmp_path) for _ in range(2)]
     assert compiler.compiled == 1
@@ -81,7 +83,7 @@ def test_a_program_that_the_compiler_refused_is_kept_in_the_cache(tmp_path: Path
     assert kinds == [FailureKind.COMPILE_ERROR] * 2
 
 
-def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
+def test_a_changed_program_flag_release_or_topology_is_compiled_again_with_a_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = Counting()
@@ -109,7 +111,9 @@ def test_program_flags_release_and_topology_decide_what_is_compiled_anew(
         lambda content: gzip.compress(b'{"text": "HloModule", "argument_bytes": NaN}'),
     ],
 )
-def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
+def test_a_program_whose_file_in_the_cache_is_damaged_is_compiled_again(
+    tmp_path: Path, damaged: Callable[[bytes], bytes]
+) -> None:
     compiler = Counting()
     compiled(compiler, tmp_path)
     (stored,) = tmp_path.rglob("*.json.gz")
@@ -118,7 +122,7 @@ def test_a_damaged_file_is_compiled_anew(tmp_path: Path, damaged: Callable[[byte
     assert compiler.compiled == 2
 
 
-def test_out_of_memory_has_the_compiler_s_figures() -> None:
+def test_an_out_of_memory_of_a_compiler_has_the_bytes_of_its_message() -> None:
     words = (
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"

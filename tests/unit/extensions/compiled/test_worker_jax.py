@@ -123,7 +123,9 @@ def gpus() -> Programs:
 
 
 @needs_libtpu
-def test_a_topology_is_what_jax_would_see_on_it(tpus: Programs) -> None:
+def test_a_compiler_for_a_tpu_topology_describes_the_devices_that_jax_would_see(
+    tpus: Programs,
+) -> None:
     seen = {
         name: (compiler.devices.device_kind, compiler.devices.ranks, compiler.devices.mesh)
         for name, compiler in tpus.compilers.items()
@@ -147,24 +149,30 @@ def _check(programs: Programs, name: str, attributes: Mapping[str, object]) -> N
 
 @needs_libtpu
 @pytest.mark.parametrize("name", OF_TPUS)
-def test_a_program_for_tpus_is_compiled_as_it_is_measured(tpus: Programs, name: str) -> None:
+def test_a_program_that_is_compiled_for_tpus_has_the_expected_collectives_and_memory(
+    tpus: Programs, name: str
+) -> None:
     _check(tpus, name, OF_TPUS[name])
 
 
 @needs_cuda
 @pytest.mark.parametrize("name", OF_GPUS)
-def test_a_program_for_gpus_is_compiled_as_it_is_measured(gpus: Programs, name: str) -> None:
+def test_a_program_that_is_compiled_for_gpus_has_the_expected_collectives_and_algorithm(
+    gpus: Programs, name: str
+) -> None:
     _check(gpus, name, OF_GPUS[name])
 
 
 @needs_libtpu
-def test_a_mesh_of_other_hosts_than_the_topology_has_is_refused(tpus: Programs) -> None:
+def test_a_mesh_with_another_number_of_hosts_than_the_topology_is_refused(tpus: Programs) -> None:
     message = "2 processes are not 4 equal parts of the mesh"
     real.refused(tpus.answers["v5e other hosts"], FailureKind.UNAVAILABLE, message)
 
 
 @needs_libtpu
-def test_the_algorithm_is_published_and_depends_on_the_payload(tpus: Programs) -> None:
+def test_the_compiler_for_tpus_publishes_an_algorithm_that_depends_on_the_payload(
+    tpus: Programs,
+) -> None:
     emitters = {name: tpus.compiled(name).algorithm["emitter"] for name in CHAINS}
     assert all(emitter.endswith("Emitter") for emitter in emitters.values())
     assert len({emitters[f"v5e {size}"] for size in SIZES}) > 1
@@ -180,7 +188,7 @@ def test_a_tpu7x_runs_all_reduce_on_sparse_cores_with_additional_memory(tpus: Pr
 
 
 @needs_libtpu
-def test_a_program_that_does_not_fit_is_out_of_memory_with_the_compiler_s_figures(
+def test_a_program_too_large_for_a_tpu_is_out_of_memory_with_the_bytes_of_the_compiler(
     tpus: Programs,
 ) -> None:
     assert tpus.compiled("v5e fits").peak_bytes >= 12 * GIB
@@ -191,7 +199,9 @@ def test_a_program_that_does_not_fit_is_out_of_memory_with_the_compiler_s_figure
 
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
-def test_a_gpu_is_what_jax_would_see_of_it(gpus: Programs, chip: str) -> None:
+def test_a_compiler_for_a_gpu_topology_describes_the_devices_that_jax_would_see(
+    gpus: Programs, chip: str
+) -> None:
     compiler = gpus.compilers[chip]
     assert compiler.devices is not None, compiler.missing
     assert compiler.devices.device is Device.GPU
@@ -201,14 +211,14 @@ def test_a_gpu_is_what_jax_would_see_of_it(gpus: Programs, chip: str) -> None:
 
 
 @needs_cuda
-def test_two_hosts_are_two_processes(gpus: Programs) -> None:
+def test_a_gpu_topology_of_two_hosts_has_two_processes(gpus: Programs) -> None:
     devices = gpus.compilers["h100:2x8"].devices
     assert devices is not None
     assert (devices.ranks, devices.hosts, devices.processes) == (16, 2, 2)
 
 
 @needs_cuda
-def test_a_program_too_large_for_the_chip_is_out_of_memory_though_it_compiles(
+def test_a_program_too_large_for_a_gpu_is_out_of_memory_although_it_can_be_compiled(
     gpus: Programs,
 ) -> None:
     assert all(gpus.compiled(chip).temporary_bytes < 4096 for chip in CHIPS)
@@ -235,7 +245,7 @@ TWICE = "forms.versions.type_as_varying(jax.lax.psum(jax.lax.psum(values, axes),
         ],
     ),
 )
-def test_a_program_with_another_number_of_collectives_is_no_collective(
+def test_a_compiled_program_with_another_number_of_collectives_is_refused_as_no_collective(
     tmp_path: Path, topology: str, collective: str, expected: int, message: str
 ) -> None:
     mesh = "2x4" if topology.startswith("v5e") else ""

@@ -24,7 +24,7 @@ PLACEMENTS = [(2, 1), (3, 1), (8, 1), (2, 2), (4, 2), (6, 3), (12, 3)]
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
-def test_a_ring_moves_a_part_from_each_rank_to_the_next_in_each_step(
+def test_the_estimated_ring_sends_a_part_of_the_gradients_in_each_of_2_times_n_minus_1_steps(
     ranks: int, hosts: int
 ) -> None:
     cost = ring(1.0, ranks, hosts)
@@ -39,7 +39,9 @@ def _levels(ranks: int, hosts: int) -> dict[Level, bool]:
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
-def test_a_naive_ring_passes_the_sum_on_and_then_around(ranks: int, hosts: int) -> None:
+def test_the_estimated_naive_ring_moves_the_bytes_of_its_counted_messages(
+    ranks: int, hosts: int
+) -> None:
     path = [*range(ranks), *range(ranks - 1)]
     per_host = ranks // hosts
     counts = Counter(
@@ -51,7 +53,7 @@ def test_a_naive_ring_passes_the_sum_on_and_then_around(ranks: int, hosts: int) 
     assert {level: flow.moved_bytes for level, flow in flows.items()} == counts
 
 
-def test_estimating_placement_a_machine_that_is_both_moves_4_times_7_8_of_the_gradients() -> None:
+def test_a_colocated_server_of_eight_is_estimated_to_move_4_times_7_8_of_the_gradients() -> None:
     cost = colocated_servers(1.0, 8, 1, 8)
     # Sent and received.
     assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
@@ -77,7 +79,7 @@ def _pushed(ranks: int, hosts: int, servers: int) -> dict[Level, int]:
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 36))
-def test_servers_beside_workers_move_the_messages_that_are_counted(
+def test_estimated_colocated_servers_move_the_bytes_of_their_counted_messages(
     hosts: int, per_host: int, servers: int
 ) -> None:
     ranks = hosts * per_host
@@ -87,5 +89,5 @@ def test_servers_beside_workers_move_the_messages_that_are_counted(
     assert moved == pytest.approx({k: 2 * v for k, v in _pushed(ranks, hosts, servers).items()})
 
 
-def test_workers_of_a_host_share_its_link_to_dedicated_servers() -> None:
+def test_the_workers_of_a_host_share_its_link_to_dedicated_servers_in_an_estimate() -> None:
     assert dedicated_servers(1.0, 8, 2, 8).flows[Level.INTER].moved_bytes == 2 * 4.0

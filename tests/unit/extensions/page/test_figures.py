@@ -29,7 +29,7 @@ def _bandwidth(*verdicts: Any, **changes: Any) -> Curves:
     return bandwidth(curves_of(session(*verdicts, **changes)))
 
 
-def test_a_bandwidth_has_baseline_band_and_outcomes() -> None:
+def test_a_figure_of_bandwidth_has_the_baseline_the_range_and_the_outcomes() -> None:
     figure = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
     slow, lost, published, _ = figure.rows
     assert slow == {
@@ -49,7 +49,7 @@ def test_a_bandwidth_has_baseline_band_and_outcomes() -> None:
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
 
 
-def test_the_table_and_the_sentence_have_the_same_values() -> None:
+def test_the_table_and_the_description_of_a_figure_have_the_values_of_its_rows() -> None:
     figure = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
     table = figure.table
     headings = [column.heading for column in table.columns]
@@ -70,14 +70,16 @@ def test_the_table_and_the_sentence_have_the_same_values() -> None:
         (({}, {}), ["jax psum (1)", "jax psum (2)"]),
     ],
 )
-def test_curves_are_named_by_what_differs(changes: tuple[Any, Any], names: list[str]) -> None:
+def test_curves_of_several_sessions_are_named_by_the_host_or_file_that_differs(
+    changes: tuple[Any, Any], names: list[str]
+) -> None:
     sessions = [session(verdict(4096, 6.0), **change) for change in changes]
     curves_of_all = [curve for one_session in sessions for curve in curves_of(one_session)]
     assert list(curves.named(curves_of_all)) == names
     assert not any(row.get("reference") for row in bandwidth(curves_of_all).rows)
 
 
-def test_more_curves_than_a_reader_can_follow_are_refused() -> None:
+def test_a_figure_refuses_more_than_12_curves_which_a_page_splits_into_several_figures() -> None:
     many = [verdict(4096, 6.0, ranks=ranks) for ranks in range(2, 15)]
     with pytest.raises(ValueError, match="13 curves, expected at most 12"):
         _bandwidth(*many)
@@ -88,7 +90,7 @@ def test_more_curves_than_a_reader_can_follow_are_refused() -> None:
     assert counts == [4, 4, 4, 4, 2]
 
 
-def test_a_history_has_levels_changes_and_gaps() -> None:
+def test_figures_of_a_history_have_levels_changes_and_gaps() -> None:
     machine = made.changed()
     figure = case_history(machine, machine.cases[0])
     words = [row["word"] for row in figure.rows]
@@ -103,7 +105,7 @@ def test_a_history_has_levels_changes_and_gaps() -> None:
     assert slower["x2"].startswith("2026-01-17")
 
 
-def test_every_color_has_one_in_the_dark_theme() -> None:
+def test_every_color_of_a_figure_has_a_color_in_the_dark_theme() -> None:
     picture = drawing.svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
     elements = list(Tree.fromstring(picture).iter())
     colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}
@@ -111,7 +113,7 @@ def test_every_color_has_one_in_the_dark_theme() -> None:
     assert all(f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK.items())
 
 
-def test_what_cannot_be_drawn_is_an_error_with_its_reason(
+def test_a_figure_that_cannot_be_drawn_is_an_error_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:

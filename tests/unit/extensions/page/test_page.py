@@ -80,7 +80,7 @@ def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> No
     assert "night" not in text.replace("night.json", "")
 
 
-def test_a_page_has_every_figure_with_a_name_and_a_table(text: str) -> None:
+def test_a_page_has_a_label_and_a_table_for_every_figure(text: str) -> None:
     titles = [figure.title for figure in figures_of(made.whole_page())]
     assert titles == [
         *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
@@ -95,7 +95,7 @@ def test_a_page_has_every_figure_with_a_name_and_a_table(text: str) -> None:
     assert "OUT_OF_MEMORY" in labels[0] and "6 to 7" in labels[0]
 
 
-def test_a_page_loads_nothing_and_runs_nothing(text: str) -> None:
+def test_a_page_loads_no_resource_and_runs_no_script(text: str) -> None:
     read = Read(text)
     assert set(read.values("href", "src", "xlink:href", "srcset", "data")) == {"data:,"}
     assert not {tag for tag, _ in read.elements} & _ACTIVE
@@ -106,7 +106,7 @@ def test_a_page_loads_nothing_and_runs_nothing(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", sweep(HOSTILE), ids=lambda text: repr(text)[:12])
-def test_hostile_texts_are_text(hostile: str, text: str) -> None:
+def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -> None:
     spoiled = made.spoiled(made.whole_page(), hostile)
     written = html(spoiled)
     usual, read = Read(html(made.spoiled(made.whole_page(), "x"))), Read(written)
@@ -120,7 +120,7 @@ def test_hostile_texts_are_text(hostile: str, text: str) -> None:
     assert all(drawing.png(figure).startswith(b"\x89PNG") for figure in figures_of(spoiled)[:2])
 
 
-def test_several_sessions_have_a_chapter_each_below_what_they_share() -> None:
+def test_a_page_of_several_sessions_has_a_chapter_for_each_session_and_shared_figures() -> None:
     sessions = [session(verdict(4096, 6.0), name=f"{name}.json", host=name) for name in "ab"]
     text = html(page([*sessions, made.compiled()], [made.changed()]))
     levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]

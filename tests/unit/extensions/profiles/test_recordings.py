@@ -68,7 +68,7 @@ VLLM = {
         ("tpu_vllm", 2, 1, VLLM),
     ],
 )
-def test_a_public_recording_has_the_collectives_that_were_counted_by_hand(
+def test_a_public_recording_of_tpus_has_the_collectives_that_were_counted_by_hand(
     name: str, devices: int, calls: int, collectives_of_each: Mapping[tuple[object, ...], int]
 ) -> None:
     result = collectives(_extract(name), "h")
@@ -82,14 +82,14 @@ def test_a_public_recording_has_the_collectives_that_were_counted_by_hand(
     )
 
 
-def test_the_all_reduces_of_a_v6e_take_365_ms_on_each_device() -> None:
+def test_the_all_reduces_of_a_recording_of_a_v6e_take_365_ms_on_each_device() -> None:
     total_s = sum(
         collective.duration_s for collective in collectives(_extract("tpu_v6e_xprof"), "h")
     )
     assert 1e3 * total_s == pytest.approx(4 * 365.1, abs=0.2)
 
 
-def test_what_a_host_of_gpus_only_enqueues_has_no_time() -> None:
+def test_collectives_that_a_host_of_gpus_only_enqueues_are_not_in_a_recording() -> None:
     assert collectives(_extract("gpu_tensorflow"), "h") == []
 
 
@@ -121,7 +121,7 @@ def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devic
         ("prepare_start_all-reduce.2.cloned.1.call-start", ""),
     ],
 )
-def test_an_instruction_is_known_by_its_operation_and_else_by_its_name(
+def test_the_collective_of_an_instruction_is_read_from_its_operation_or_else_from_its_name(
     name: str, kind: str
 ) -> None:
     assert [collective.kind for collective in collectives([_event(name)], "h")] == [kind] * bool(
@@ -145,14 +145,14 @@ def test_an_instruction_is_known_by_its_operation_and_else_by_its_name(
         ("f32[" + "9," * 50 + "9]{0} all-reduce(%x), to_apply=%add", "all_reduce", None, None),
     ],
 )
-def test_payload_and_groups_are_those_of_the_text(
+def test_the_payload_and_the_groups_of_a_recorded_collective_are_read_from_its_instruction(
     text: str, kind: str, size: int | None, groups: tuple[int, int] | None
 ) -> None:
     result = _only(_event("x.1", long_name=f"%x.1 = {text}"))
     assert result[:3] == (kind, size, GroupSize(*groups) if groups else None)
 
 
-def test_a_collective_that_is_waited_for_is_one_from_its_begin_to_its_end() -> None:
+def test_an_asynchronous_collective_in_a_recording_lasts_from_its_start_to_its_end() -> None:
     text = "%{0} = (f32[8]{{0}}, f32[16]{{0}}) all-gather-start(%x), replica_groups={{{{0,1}}}}"
     begin = _event(text.format("all-gather-start.2"), at_s=1.0, s=0.5)
     end = _event("%all-gather-done.2 = f32[16]{0} all-gather-done(%y)", at_s=5.0, s=0.25)
@@ -163,7 +163,7 @@ def test_a_collective_that_is_waited_for_is_one_from_its_begin_to_its_end() -> N
     assert collectives([begin], "h") == collectives([end], "h") == []
 
 
-def test_only_the_lines_on_which_a_device_works_count() -> None:
+def test_only_events_on_the_working_lines_of_a_device_count_as_collectives() -> None:
     lines = ((TPU, "Async XLA Ops"), ("/device:TPU:0 SparseCore 1", "XLA Ops"), (GPU, "XLA Ops"))
     assert collectives([_event("all-reduce.1", *place) for place in lines], "h") == []
     on_host = _event("all-reduce.1", CPU, "pool", device_ordinal=1)
@@ -191,16 +191,14 @@ def test_only_the_lines_on_which_a_device_works_count() -> None:
         ("gemm", {"hlo_op": "dot.3"}, ""),
     ],
 )
-def test_a_kernel_is_known_by_what_is_noted_at_it_and_else_by_its_name(
+def test_the_collective_of_a_kernel_is_read_from_its_annotations_or_else_from_its_name(
     kernel: str, stats: Mapping[str, Any], kind: str
 ) -> None:
     event = _event(kernel, GPU, "Stream #20(Compute)", **stats)
     assert [collective.kind for collective in collectives([event], "h")] == [kind] * bool(kind)
 
 
-def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_their_numbers() -> (
-    None
-):
+def test_the_nodes_of_a_recorded_collective_of_tensorflow_are_devices_in_numeric_order() -> None:
     events = []
     for number, node in enumerate(("x_10", "x", "x_2")):
         place = CPU, f"collective_ops/{number}"
@@ -234,7 +232,7 @@ def test_tensorflow_s_replicas_are_the_nodes_of_one_instance_in_the_order_of_the
         (b"[" * 200_000, "damaged one: maximum recursion depth"),
     ],
 )
-def test_a_damaged_file_of_json_is_an_error_that_says_why(
+def test_a_damaged_recording_in_json_is_an_error_with_the_reason(
     tmp_path: Path, content: bytes, message: str
 ) -> None:
     path = tmp_path / "a.trace.json.gz"

@@ -43,14 +43,14 @@ def _texts(before: tuple[Use, ...], after: tuple[Use, ...]) -> list[str]:
         ({"algorithm": {"emitter": "Tree"}}, "Ring -> Tree (train.py:88)"),
     ],
 )
-def test_a_changed_collective_is_named_with_both_sides_and_its_line(
+def test_a_changed_collective_is_named_with_the_change_and_its_line(
     changes: dict[str, Any], text: str
 ) -> None:
     texts = _texts((GATHER, SUM), (replace(GATHER, **changes), SUM))
     assert texts == [f"all-gather of float32 4M along model: {text}"]
 
 
-def test_added_and_removed_collectives_are_named_with_their_lines() -> None:
+def test_added_and_removed_collectives_of_a_program_are_named_with_their_lines() -> None:
     assert _texts((GATHER, SUM), (replace(SUM, source="train.py:90"),)) == [
         "all-gather of float32 4M along model: 12 per step -> none (train.py:88)"
     ]
@@ -59,7 +59,7 @@ def test_added_and_removed_collectives_are_named_with_their_lines() -> None:
     ]
 
 
-def test_another_dtype_is_another_collective_the_larger_first() -> None:
+def test_a_collective_whose_dtype_changed_is_named_as_an_added_and_a_removed_collective() -> None:
     wide = replace(SUM, dtype="float32", payload_bytes=24 << 20)
     assert _texts((SUM,), (wide,)) == [
         "all-reduce of float32 24M along data: none -> 12 per step (train.py:88)",
@@ -77,11 +77,13 @@ def test_another_dtype_is_another_collective_the_larger_first() -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_another_line_or_name_of_a_collective_is_no_change(changes: dict[str, Any]) -> None:
+def test_a_collective_with_another_source_line_or_other_parts_is_unchanged(
+    changes: dict[str, Any],
+) -> None:
     assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []
 
 
-def test_equal_collectives_at_several_lines_are_counted_together() -> None:
+def test_equal_collectives_at_several_source_lines_are_counted_together() -> None:
     apart = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
     assert _texts((GATHER,), apart) == []
     more = (*apart, replace(GATHER, times=2, source="train.py:91"))
@@ -90,7 +92,7 @@ def test_equal_collectives_at_several_lines_are_counted_together() -> None:
     ]
 
 
-def test_synchronous_and_asynchronous_collectives_are_counted_apart() -> None:
+def test_synchronous_and_asynchronous_collectives_are_counted_separately() -> None:
     mixed = (replace(GATHER, times=4), replace(GATHER, times=8, hidden_by=0))
     assert _texts((GATHER,), mixed) == [
         "all-gather of float32 4M along model: asynchronous -> 4 asynchronous, 8 synchronous "
@@ -98,7 +100,7 @@ def test_synchronous_and_asynchronous_collectives_are_counted_apart() -> None:
     ]
 
 
-def test_a_long_list_of_lines_is_cut() -> None:
+def test_a_changed_collective_names_two_source_lines_and_the_number_of_remaining_lines() -> None:
     many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
     (text,) = _texts((), many)
     assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")

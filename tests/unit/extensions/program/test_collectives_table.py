@@ -25,11 +25,13 @@ SUM = Use(
     ],
     ids=["a ring", "groups of one", "unknown groups", "unknown count", "no factor"],
 )
-def test_traffic_is_what_a_ring_sends(changed: dict[str, object], traffic: float | None) -> None:
+def test_the_traffic_of_a_collective_is_the_number_of_bytes_that_a_ring_sends(
+    changed: dict[str, object], traffic: float | None
+) -> None:
     assert traffic_bytes(dataclasses.replace(SUM, **changed)) == traffic  # type: ignore[arg-type]
 
 
-def test_groups_of_one_rank_are_said_to_move_nothing() -> None:
+def test_the_table_of_collectives_notes_that_groups_of_one_rank_move_no_bytes() -> None:
     alone = dataclasses.replace(SUM, ranks=1, groups=8)
     assert collectives_table((SUM, alone)).notes == (
         "a step: 3.0 MiB of payloads, 5.2 MiB over each rank's link in rings",

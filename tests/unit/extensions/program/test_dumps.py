@@ -45,7 +45,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
         (", num_partitions=0", "{}", 4, 4),
     ],
 )
-def test_the_ranks_are_those_that_the_file_or_else_the_session_names(
+def test_the_ranks_of_a_dump_are_named_by_the_file_or_else_by_the_session(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, ranks: int
 ) -> None:
     (use,) = dumps.read(_dump(tmp_path, head=head, groups=groups), named_ranks)
@@ -60,7 +60,7 @@ def test_the_ranks_are_those_that_the_file_or_else_the_session_names(
         ("", "{{0,1},{2,3}}", 2, r"it is compiled for 4 ranks, expected 2 \(--ranks\)"),
     ],
 )
-def test_ranks_that_nobody_names_or_that_differ_are_refused(
+def test_a_dump_whose_ranks_are_unknown_or_differ_from_the_session_is_refused(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, sentence: str
 ) -> None:
     with pytest.raises(ProgramError, match=sentence):
@@ -77,7 +77,7 @@ def test_ranks_that_nobody_names_or_that_differ_are_refused(
     ],
     ids=["lines of Windows", "a byte order mark", "another end of a line", "gzip"],
 )
-def test_the_same_dump_in_another_form_is_read(
+def test_a_dump_with_other_line_ends_a_byte_order_mark_or_gzip_is_read_equally(
     tmp_path: Path, changed: Callable[[bytes], bytes]
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
@@ -107,7 +107,7 @@ def test_the_same_dump_in_another_form_is_read(
         ("num_partitions=4", 'frontend_attributes={note="num_partitions=4"}', "over all ranks"),
     ],
 )
-def test_a_dump_that_is_not_as_the_compiler_wrote_it_is_refused(
+def test_a_dump_that_was_edited_or_damaged_is_refused(
     tmp_path: Path, before: str, after: str, sentence: str
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
@@ -125,7 +125,7 @@ def test_a_dump_that_is_not_as_the_compiler_wrote_it_is_refused(
         ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 2, False),
     ],
 )
-def test_no_rank_may_be_beyond_the_ranks_that_the_session_names(
+def test_a_dump_with_a_rank_beyond_the_ranks_of_the_session_is_refused(
     tmp_path: Path, attributes: str, named_ranks: int, is_right: bool
 ) -> None:
     path = _dump(tmp_path)
@@ -147,7 +147,7 @@ def test_no_rank_may_be_beyond_the_ranks_that_the_session_names(
     ],
     ids=["nothing", "a text", "bytes", "another encoding", "from before optimization"],
 )
-def test_another_file_of_a_dump_is_refused_with_the_name_of_such_a_file(
+def test_a_file_that_is_no_optimized_hlo_is_refused_with_its_first_line(
     tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "module_0001.jit_step.other").write_bytes(content)

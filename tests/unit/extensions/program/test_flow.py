@@ -67,7 +67,7 @@ def _loop(operands: str, count: int | None) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("count", [5, None])
-def test_a_collective_that_the_loop_waits_for_is_no_collective_of_the_loop(
+def test_a_collective_that_starts_before_a_loop_and_ends_in_the_loop_runs_once(
     count: int | None,
 ) -> None:
     body = (
@@ -82,14 +82,16 @@ def test_a_collective_that_the_loop_waits_for_is_no_collective_of_the_loop(
 
 
 @pytest.mark.parametrize("count", [0, 3, None])
-def test_a_collective_that_passes_through_a_loop_runs_once(count: int | None) -> None:
+def test_a_collective_that_starts_before_a_loop_and_ends_after_the_loop_runs_once(
+    count: int | None,
+) -> None:
     body = (f"%q = {PAIR} parameter(0)", f"ROOT %t = {PAIR} copy(%q)")
     end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
     lines = (f"%s = {START.format('%p')}", *_loop("%p, %s", count), *end)
     assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
 
 
-def test_what_a_turn_starts_for_the_next_one_runs_each_turn_and_once_before() -> None:
+def test_a_collective_that_a_loop_starts_for_its_next_turn_runs_once_more_than_the_turns() -> None:
     body = (
         f"%q = {PAIR} parameter(0)",
         f"%s = {_part(1, '%q')}",
@@ -107,7 +109,7 @@ def test_what_a_turn_starts_for_the_next_one_runs_each_turn_and_once_before() ->
     assert _runs(lines, body=body) == [("all_gather", "6 per step", 1)]
 
 
-def test_branches_that_wait_for_the_same_collective_do_not_run_it() -> None:
+def test_a_collective_that_starts_before_branches_and_ends_in_each_branch_runs_once() -> None:
     at_once = ("%p = f32[8] parameter(0)", f"ROOT %d = {DONE.format('%p')}")
     later = (at_once[0], WORK, at_once[1])
     lines = (
@@ -118,7 +120,7 @@ def test_branches_that_wait_for_the_same_collective_do_not_run_it() -> None:
     assert _runs(lines, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
 
 
-def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_something_else() -> None:
+def test_a_collective_that_starts_in_a_branch_and_ends_after_the_branch_runs_at_most_once() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
     sums = ("%p = f32[8] parameter(0)", f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")
     lines = (
@@ -132,7 +134,7 @@ def test_a_branch_may_start_what_is_awaited_after_it_and_another_one_run_somethi
     ]
 
 
-def test_of_two_in_progress_in_nested_tuples_each_has_its_own_end() -> None:
+def test_two_asynchronous_collectives_in_nested_tuples_have_separate_ends() -> None:
     lines = (
         f"%s1 = {START.format('%p')}",
         f"%s2 = {START.format('%p')}",
@@ -149,7 +151,7 @@ def test_of_two_in_progress_in_nested_tuples_each_has_its_own_end() -> None:
     assert _runs(lines) == [("all_gather", "1 per step", 1), ("all_gather", "1 per step", 0)]
 
 
-def test_one_computation_may_start_several_that_its_callers_wait_for() -> None:
+def test_a_computation_that_is_called_twice_starts_two_collectives() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
     lines = (
         "%a = f32[64] call(%p), to_apply=%starts",
@@ -161,7 +163,7 @@ def test_one_computation_may_start_several_that_its_callers_wait_for() -> None:
     assert _runs(lines, starts=starts) == [("all_gather", "2 per step", 1)]
 
 
-def test_a_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> None:
+def test_an_asynchronous_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> None:
     inner = (
         f"%q = {PAIR} parameter(0)",
         f"%s = {_part(1, '%q')}",
@@ -179,7 +181,7 @@ def test_a_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> Non
     assert _runs(lines, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
 
 
-def test_two_in_progress_that_change_places_in_each_turn_stay_two() -> None:
+def test_two_asynchronous_collectives_that_change_places_in_a_loop_run_once_each() -> None:
     body = (
         f"%q = {PAIR} parameter(0)",
         f"%x = {_part(0, '%q')}",
@@ -199,7 +201,7 @@ def test_two_in_progress_that_change_places_in_each_turn_stay_two() -> None:
     assert _runs(lines, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
 
 
-def test_a_whole_collective_beside_one_that_a_fusion_continues_counts() -> None:
+def test_a_synchronous_collective_in_a_fusion_counts_next_to_an_asynchronous_collective() -> None:
     both = (*FUSIONS["go_on"][:2], f"%z = f32[8] all-reduce(%w), {GROUPS}", FUSIONS["go_on"][2])
     lines = (
         f"%b = {_fusion('begin', '%p')}",
@@ -225,13 +227,13 @@ def test_a_whole_collective_beside_one_that_a_fusion_continues_counts() -> None:
     ],
     ids=["no start", "two ends"],
 )
-def test_a_start_counts_once_whatever_becomes_of_it(
+def test_an_asynchronous_collective_without_a_start_or_with_two_ends_is_counted_by_its_starts(
     lines: tuple[str, ...], runs: list[tuple[str, str, int]]
 ) -> None:
     assert _runs(lines) == runs
 
 
-def test_computations_that_are_called_in_many_ways_are_read_once() -> None:
+def test_a_chain_of_60_computations_that_call_the_next_twice_is_read_in_time() -> None:
     levels = {
         f"c{level}": (
             "%p = f32[8] parameter(0)",

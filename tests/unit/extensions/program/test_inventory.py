@@ -123,21 +123,21 @@ def rows_of(uses: tuple[Use, ...]) -> set[Row]:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_collective_of_a_real_program_is_counted(name: str) -> None:
+def test_the_inventory_counts_every_collective_of_a_program_that_xla_compiled(name: str) -> None:
     assert rows_of(recorded(name)) == EXPECTED[name]
 
 
-def test_all_dumps_are_looked_at() -> None:
+def test_the_inventory_has_expected_rows_for_every_recorded_dump() -> None:
     assert {path.name.partition(".hlo")[0] for path in DUMPS.iterdir()} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_collective_of_a_real_program_is_at_a_line_of_the_step(name: str) -> None:
+def test_the_inventory_names_a_line_of_the_step_for_every_collective(name: str) -> None:
     sources = {use.source.rpartition("/")[2].partition(":")[0] for use in recorded(name)}
     assert sources == {"steps.py"}
 
 
-def test_each_part_of_what_was_combined_is_listed() -> None:
+def test_the_inventory_lists_the_parts_of_a_combined_collective() -> None:
     (use,) = recorded("data_parallel.v5e_2x4")
     assert use.parts == (4 * MIB, 4 * MIB, 4)
     assert (use.ranks, use.groups) == (8, 1)
@@ -145,14 +145,14 @@ def test_each_part_of_what_was_combined_is_listed() -> None:
     assert gathered.parts == (2 * MIB, 2 * MIB)
 
 
-def test_what_a_compiler_published_of_its_choice_is_there() -> None:
+def test_the_inventory_has_the_algorithm_that_the_compiler_published() -> None:
     scattered, *_ = recorded("fsdp.v5e_2x4")
     assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"
     summed, *_ = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.algorithm["offload"] == "SparseCore"
 
 
-def test_what_runs_meanwhile_is_said_of_what_is_started_apart() -> None:
+def test_the_inventory_counts_the_operations_that_hide_an_asynchronous_collective() -> None:
     (summed, _) = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.hidden_by == 3
     (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.asynchronous)
@@ -187,7 +187,9 @@ def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> 
         ("{{0,1,2},{3,4,5,6,7}}", "", 0),
     ],
 )
-def test_groups_have_the_names_of_the_mesh_s_axes(groups: str, axes: str, ranks: int) -> None:
+def test_the_inventory_names_the_groups_of_a_collective_by_the_axes_of_the_mesh(
+    groups: str, axes: str, ranks: int
+) -> None:
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
     assert (use.axes, use.ranks) == (axes, ranks)
 
@@ -200,7 +202,9 @@ def test_groups_have_the_names_of_the_mesh_s_axes(groups: str, axes: str, ranks:
         ("{{0,3},{3,0}}", "", 2),
     ],
 )
-def test_pairs_go_along_an_axis_or_along_none(pairs: str, axes: str, ranks: int) -> None:
+def test_the_inventory_names_the_pairs_of_a_permute_by_an_axis_of_the_mesh(
+    pairs: str, axes: str, ranks: int
+) -> None:
     (use,) = _read(
         f"%x = f32[1024]{{0}} collective-permute(%p), channel_id=1, source_target_pairs={pairs}"
     )
@@ -228,7 +232,9 @@ LOOP = """\
         "true_computation=%inner, false_computation=%a",
     ],
 )
-def test_of_two_branches_with_the_same_collective_one_runs(branches: str) -> None:
+def test_the_inventory_counts_an_equal_collective_in_two_branches_at_most_once(
+    branches: str,
+) -> None:
     (use,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
     assert use.times_text(use.times) == "at most 1 per step"
 
@@ -245,7 +251,7 @@ def test_of_two_branches_with_the_same_collective_one_runs(branches: str) -> Non
         ("s4[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 512),
     ],
 )
-def test_a_collective_moves_the_larger_of_what_it_takes_and_gives(
+def test_the_payload_of_a_collective_in_the_inventory_is_the_larger_of_its_input_and_output(
     line: str, kind: str, payload_bytes: int
 ) -> None:
     (use,) = _read("%x = " + line.replace("GROUPS", GROUPS))
@@ -263,7 +269,9 @@ def test_a_collective_moves_the_larger_of_what_it_takes_and_gives(
         ("s8", "int8"),
     ],
 )
-def test_dtypes_have_the_names_that_arrays_have(printed: str, dtype: str) -> None:
+def test_the_inventory_names_dtypes_as_numpy_and_jax_name_the_dtypes_of_arrays(
+    printed: str, dtype: str
+) -> None:
     (use,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
     assert use.dtype == dtype
 
@@ -275,7 +283,7 @@ ASYNC_PAIR = (
 
 
 @pytest.mark.parametrize("meanwhile", [0, 2])
-def test_what_lies_between_a_start_and_its_end_is_counted(meanwhile: int) -> None:
+def test_the_inventory_counts_the_operations_between_a_start_and_its_end(meanwhile: int) -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     work = [
         f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(meanwhile)
@@ -286,14 +294,14 @@ def test_what_lies_between_a_start_and_its_end_is_counted(meanwhile: int) -> Non
     assert use.asynchronous is bool(meanwhile)
 
 
-def test_a_start_that_is_waited_for_at_once_is_synchronous() -> None:
+def test_the_inventory_counts_a_start_with_the_mark_is_sync_as_synchronous() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
     (use,) = _read(f"{start}, {config}", done)
     assert not use.asynchronous
 
 
-def test_of_several_equal_ones_the_one_that_hides_least_is_told() -> None:
+def test_the_inventory_reports_the_fewest_hiding_operations_of_equal_collectives() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     again, end = (text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (start, done))
     work = [f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3)]
@@ -301,7 +309,7 @@ def test_of_several_equal_ones_the_one_that_hides_least_is_told() -> None:
     assert (use.times, use.hidden_by) == (2, 1)
 
 
-def test_a_generic_asynchronous_call_is_its_collective() -> None:
+def test_the_inventory_reads_the_collective_that_a_generic_asynchronous_call_runs() -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (use,) = _read(
@@ -313,7 +321,7 @@ def test_a_generic_asynchronous_call_is_its_collective() -> None:
     assert (use.kind, use.asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
 
 
-def test_a_collective_that_combined_others_has_a_source_of_one_of_them() -> None:
+def test_a_collective_without_metadata_has_the_source_line_of_its_operand() -> None:
     noted = 'metadata={op_name="jit(step)/dot" source_file="/w/train.py" source_line=31}'
     (use,) = _read(
         f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {noted}",
@@ -335,7 +343,7 @@ ENTRY %main (p: f32[8]) -> f32[8] {{
 
 
 @pytest.mark.parametrize("lines", range(8))
-def test_a_text_that_is_no_program_or_is_cut_is_refused(lines: int) -> None:
+def test_the_inventory_refuses_a_text_of_hlo_that_is_cut(lines: int) -> None:
     with pytest.raises(ProgramError, match="it is no optimized HLO, or it is cut"):
         uses_of("\n".join(CUT.splitlines()[:lines]))
 
@@ -348,11 +356,13 @@ def test_a_text_that_is_no_program_or_is_cut_is_refused(lines: int) -> None:
         ("module {}", {}),
     ],
 )
-def test_the_mesh_is_what_the_program_was_lowered_for(text: str, mesh: dict[str, int]) -> None:
+def test_the_mesh_of_a_program_is_read_from_its_lowered_text(
+    text: str, mesh: dict[str, int]
+) -> None:
     assert mesh_in(text) == mesh
 
 
-def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
+def test_empty_groups_with_global_device_ids_are_groups_that_cannot_be_read() -> None:
     lost = "replica_groups={}, use_global_device_ids=true, to_apply=%add"
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
     assert (use.where, use.ranks) == ("in groups that cannot be read", 0)
@@ -362,7 +372,9 @@ def test_groups_that_a_newer_jaxlib_did_not_read_are_no_group_of_all() -> None:
     ("op", "reduce_op"),
     [("add", "sum"), ("maximum", "max"), ("minimum", "min"), ("multiply", "multiply")],
 )
-def test_the_reduce_op_is_what_its_computation_does(op: str, reduce_op: str) -> None:
+def test_the_inventory_reads_the_reduce_op_from_the_computation_of_an_all_reduce(
+    op: str, reduce_op: str
+) -> None:
     applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
     line = f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%op"
     (use,) = _read(line, before=applied)
@@ -378,13 +390,15 @@ def test_the_reduce_op_is_what_its_computation_does(op: str, reduce_op: str) -> 
     ],
     ids=["rings", "half of them"],
 )
-def test_a_permute_that_is_no_ring_of_all_is_none(pairs: str, groups: int) -> None:
+def test_a_permute_whose_pairs_are_no_rings_over_all_ranks_has_no_groups(
+    pairs: str, groups: int
+) -> None:
     line = f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}"
     (use,) = _read(line)
     assert (use.axes, use.groups) == ("model", groups)
 
 
-def test_what_is_sent_to_one_rank_counts_once_and_what_is_received_is_the_same() -> None:
+def test_the_inventory_counts_a_send_and_its_receive_as_a_single_collective() -> None:
     pairs = "frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{2,4}}}"
     (use,) = _read(
         f"%s = (f32[1024]{{0}}, u32[], token[]) send(%p, %t), channel_id=2, {pairs}",
@@ -396,7 +410,7 @@ def test_what_is_sent_to_one_rank_counts_once_and_what_is_received_is_the_same()
     assert (use.kind, use.payload_bytes, use.asynchronous, use.hidden_by) == ("send", 4096, True, 1)
 
 
-def test_what_tensorflow_s_jit_compile_makes_is_read() -> None:
+def test_the_inventory_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
     """As 2.21 gives it: no partitions in the head, and no lines but those of its own files."""
     text = """\
 HloModule a_inference_f_28__.4, is_scheduled=true, alias_passthrough_params=true
@@ -416,13 +430,13 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 
-def test_a_computation_that_calls_itself_is_refused() -> None:
+def test_the_inventory_refuses_a_computation_that_calls_itself() -> None:
     calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
     with pytest.raises(ProgramError, match="it cannot be read: maximum recursion depth"):
         _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
 
 
-def test_a_start_that_has_what_it_takes_moves_what_it_gives() -> None:
+def test_the_payload_of_a_start_whose_value_includes_its_input_is_counted_once() -> None:
     (use,) = _read(
         f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
         "%d = f32[1024]{0} all-reduce-done(%s)",

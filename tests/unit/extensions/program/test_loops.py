@@ -100,12 +100,14 @@ def _uses(name: str) -> tuple[Use, ...]:
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_collective_that_is_split_over_computations_is_counted_once(name: str) -> None:
+def test_a_compiled_collective_that_is_split_over_computations_is_counted_once(name: str) -> None:
     assert rows_of(_uses(name)) == expected(name)
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_collective_in_progress_across_a_loop_or_branch_is_asynchronous(name: str) -> None:
+def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchronous(
+    name: str,
+) -> None:
     hidden: dict[int, int] = {}
     for use in _uses(name):
         if use.asynchronous:
@@ -114,5 +116,5 @@ def test_a_collective_in_progress_across_a_loop_or_branch_is_asynchronous(name: 
     assert hidden == HIDDEN[name]
 
 
-def test_every_compiled_program_is_looked_at() -> None:
+def test_every_compiled_program_with_a_loop_has_an_expected_count_of_hiding_operations() -> None:
     assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN)

@@ -35,17 +35,17 @@ def _noted(frame: int) -> str:
     return f'%x = f32[] add(), metadata={{op_name="jit(step)/add" stack_frame_id={frame}}}'
 
 
-def test_an_instruction_is_of_the_line_that_its_frame_names() -> None:
+def test_the_source_line_of_an_instruction_is_the_line_of_its_stack_frame() -> None:
     sources = Sources(TABLES, root="/home/ann")
     assert sources.source_of(_noted(1)) == "run.py:12"
     assert sources.source_of(_noted(2)) == "models/train.py:88"
 
 
-def test_a_library_s_own_line_is_of_the_user_s_that_called_it() -> None:
+def test_the_source_line_of_an_instruction_in_a_library_is_the_line_of_the_user_code() -> None:
     assert Sources(TABLES, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
 
 
-def test_parents_may_be_counted_from_nought_as_well() -> None:
+def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
     tables = TABLES
     for number in (1, 2, 3):
         tables = tables.replace(
@@ -55,12 +55,12 @@ def test_parents_may_be_counted_from_nought_as_well() -> None:
     assert Sources(tables, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
 
 
-def test_a_file_elsewhere_is_named_without_what_lies_above_its_folder() -> None:
+def test_a_source_file_outside_of_the_root_is_named_with_its_folder_only() -> None:
     assert Sources(TABLES, root="/srv").source_of(_noted(2)) == "models/train.py:88"
     assert Sources(TABLES).source_of(_noted(1)) == "ann/run.py:12"
 
 
-def test_before_2025_the_line_stands_in_the_metadata() -> None:
+def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its_metadata() -> None:
     line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
     assert Sources("", root="/w").source_of(line) == "t.py:31"
 
@@ -75,11 +75,11 @@ def test_before_2025_the_line_stands_in_the_metadata() -> None:
     ],
     ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
-def test_what_names_no_line_has_none(line: str) -> None:
+def test_an_instruction_without_a_known_line_of_user_code_has_no_source_line(line: str) -> None:
     assert Sources(TABLES).source_of(line) == ""
 
 
-def test_frames_that_call_each_other_end() -> None:
+def test_stack_frames_in_a_circle_give_no_source_line() -> None:
     circle = "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
     tables = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + circle
     assert Sources(tables).source_of(_noted(3)) == ""

@@ -110,16 +110,18 @@ def _loop(**other: object) -> str:
         ({"op": "shift-right-logical", "first": 64, "limit": 0, "direction": "GT"}, 7),
     ],
 )
-def test_a_loop_is_run_on_its_counter_alone(loop: dict[str, object], turns: int) -> None:
+def test_the_turns_of_a_loop_are_counted_from_its_counter_and_condition(
+    loop: dict[str, object], turns: int
+) -> None:
     assert _trips(_loop(**loop)) == turns
 
 
-def test_what_the_compiler_says_is_taken() -> None:
+def test_the_turns_of_a_loop_are_taken_from_the_trip_count_of_the_compiler() -> None:
     config = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init":"0"}}'
     assert _trips(_loop(known=config, last="given")) == 5
 
 
-def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
+def test_the_turns_of_a_loop_are_counted_through_fusions_of_condition_and_counter() -> None:
     assert _trips(FUSED) == 6
 
 
@@ -136,10 +138,12 @@ def test_a_condition_and_a_counter_within_fusions_are_followed() -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_what_depends_on_data_or_never_ends_has_no_count(loop: dict[str, object]) -> None:
+def test_a_loop_that_depends_on_data_or_never_ends_has_no_count_of_turns(
+    loop: dict[str, object],
+) -> None:
     assert _trips(_loop(**loop)) is None
 
 
-def test_a_computation_that_calls_itself_has_no_count() -> None:
+def test_a_loop_whose_computation_calls_itself_has_no_count_of_turns() -> None:
     text = FUSED.replace("kind=kLoop, calls=%compared", "kind=kLoop, calls=%more")
     assert _trips(text) is None

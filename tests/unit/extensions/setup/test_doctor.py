@@ -46,7 +46,7 @@ def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
 
 
 @pytest.mark.exhaustive
-def test_every_check_has_a_line_and_its_results_in_the_file(
+def test_busbw_doctor_prints_a_line_for_every_check_and_writes_the_results_to_a_file(
     tmp_path: Path, examine: Examine
 ) -> None:
     answer = examine(GPU)
@@ -59,7 +59,9 @@ def test_every_check_has_a_line_and_its_results_in_the_file(
     assert [check["name"] for check in document["checks"]] == list(doctor.CHECKS)
 
 
-def test_the_file_has_the_results_of_the_sessions(tmp_path: Path, examine: Examine) -> None:
+def test_the_file_of_busbw_doctor_has_the_results_of_its_sessions(
+    tmp_path: Path, examine: Examine
+) -> None:
     answer = examine(GPU, "host")
     assert answer.out.startswith("the host's clock: 2 measured\n")
     assert answer.code == 0
@@ -89,7 +91,7 @@ NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
         in_gate=2,
     ),
 )
-def test_problems_are_named(
+def test_busbw_doctor_names_the_problem_that_a_check_finds(
     names: list[str], script: dict[str, Any], text: str, examine: Examine
 ) -> None:
     answer = examine({**GPU, **script}, *names)

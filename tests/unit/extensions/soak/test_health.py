@@ -36,11 +36,11 @@ def _texts(after: Reading, prefix: str = "") -> tuple[str, ...]:
     return HealthChanges().plus(BEFORE, after, prefix).texts
 
 
-def test_values_and_throttling_for_less_than_a_hundredth_of_the_time_are_no_change() -> None:
+def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not_reported() -> None:
     assert _texts(_after(heat=0.05)) == ()
 
 
-def test_an_error_is_shown_with_the_counts_before_and_after() -> None:
+def test_an_error_counter_is_reported_with_the_counts_before_and_after() -> None:
     errors = {"gpu 0 PCIe replays": 3.0, "gpu 0 link 3 NVLink replays": 7.0}
     assert _texts(_after(errors), "b, ") == (
         "b, gpu 0 PCIe replays 1 -> 3",
@@ -48,7 +48,7 @@ def test_an_error_is_shown_with_the_counts_before_and_after() -> None:
     )
 
 
-def test_throttling_is_shown_with_its_time_unless_the_counter_of_a_device_is_new() -> None:
+def test_throttling_is_reported_with_its_time_unless_the_counter_of_a_device_is_new() -> None:
     # A quota that was changed has a new name.
     after = _after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})
     assert _texts(after) == (
@@ -57,7 +57,7 @@ def test_throttling_is_shown_with_its_time_unless_the_counter_of_a_device_is_new
     )
 
 
-def test_over_several_launches_errors_go_from_the_first_count_and_throttling_adds_up() -> None:
+def test_error_counts_start_at_the_first_launch_and_throttling_adds_up_over_launches() -> None:
     changes = HealthChanges().plus(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
     changes = changes.plus(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
     assert changes.texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
@@ -83,16 +83,16 @@ def _find(
     return finding_at(measured, SPEC, verdict)
 
 
-def test_all_changes_are_notes_and_throttling_is_a_doubt() -> None:
+def test_changes_of_health_counters_are_notes_and_throttling_also_questions_the_verdict() -> None:
     assert _find(HOT) == Finding(notes=TEXTS, doubt=TEXTS[1])
 
 
-def test_errors_alone_and_two_interleaved_stacks_are_no_doubt() -> None:
+def test_error_counters_or_interleaved_stacks_give_notes_but_do_not_question_the_verdict() -> None:
     for finding in (_find(HealthChanges(errors=HOT.errors)), _find(HOT, paired=True)):
         assert finding.notes and not finding.doubt
 
 
-def test_throttling_is_a_doubt_only_if_it_took_a_third_of_the_lost_time() -> None:
+def test_throttling_questions_a_verdict_only_if_it_took_a_third_of_the_lost_time() -> None:
     assert _find(HOT, 2.0, sampling_s=70.0).doubt
     # Half of 100 s are lost, and 12.3 s are less than a third of the loss.
     assert not _find(HOT, 2.0, sampling_s=100.0).doubt

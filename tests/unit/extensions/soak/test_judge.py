@@ -30,14 +30,14 @@ WRONG = WrongElement(
 MUCH = Tally(iterations=1_130_000, compared_bytes=2_600_000_000_000, soaked_s=600.0)
 
 
-def test_each_bit_of_a_wrong_element_is_named_with_the_host_of_its_rank() -> None:
+def test_the_verdict_of_a_soak_names_each_wrong_bit_and_the_host_of_the_rank() -> None:
     tally = replace(MUCH, mismatch=replace(WRONG, actual=0), launch=LAUNCH, process=1)
     text = judge_soak(SPEC, CASE, tally, ["a", "b"]).text
     assert text.startswith("wrong result: rank 2 (b), element 77, iteration 41: 0x0, expected ")
     assert "(bits 23, 24, 25, 26, 27, 28, 29); the same input gave a wrong result in 3 of " in text
 
 
-def test_processes_of_a_group_run_the_same_iterations_and_each_compares_its_own_ranks() -> None:
+def test_a_soak_counts_iterations_of_a_group_once_and_adds_up_the_compared_bytes() -> None:
     reply = SoakRun(launch=LAUNCH, iterations=10, compared_bytes=100, seconds=2.0)
     tally = Tally().plus(reply, 0).plus(replace(reply, mismatch=WRONG), 1)
     assert (tally.iterations, tally.compared_bytes, tally.soaked_s) == (10, 200, 2.0)
@@ -51,6 +51,8 @@ def test_processes_of_a_group_run_the_same_iterations_and_each_compares_its_own_
 @pytest.mark.parametrize(
     ("iterations", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 330,000")]
 )
-def test_the_bound_is_that_of_clopper_and_pearson(iterations: int, text: str) -> None:
+def test_the_bound_of_the_error_rate_of_a_soak_is_the_bound_of_clopper_and_pearson(
+    iterations: int, text: str
+) -> None:
     tally = Tally(iterations=iterations)
     assert f"error rate below {text}, " in compared_text([tally])

@@ -24,13 +24,13 @@ def _text(*signatures: str, before: str = RING, since: tuple[str, ...] = UPGRADE
     ("signatures", "before"),
     [((RING, RING), RING), ((RING, RING), ""), (("", ""), RING), ((), RING)],
 )
-def test_the_same_signature_and_an_unknown_one_are_no_change(
+def test_an_equal_or_unknown_signature_is_no_change_of_the_order_of_additions(
     signatures: tuple[str, ...], before: str
 ) -> None:
     assert _text(*signatures, before=before) == ""
 
 
-def test_launches_that_differ_have_no_signature() -> None:
+def test_launches_with_different_signatures_give_the_case_no_signature() -> None:
     text = f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
     assert _text(RING, DOUBLED, before="") == text
     assert signature_of([_run(signature) for signature in (RING, DOUBLED)]) == ""

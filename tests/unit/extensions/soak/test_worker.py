@@ -59,7 +59,7 @@ def _soak(program: ScriptedProgram, seconds: float = 2.0, others: Sequence[float
     return Comparison(program, BYTES, program.now_s, gather).run(seconds, LAUNCH)
 
 
-def test_the_first_result_of_an_input_is_compared_in_full_and_later_ones_by_their_hashes() -> None:
+def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_by_hash() -> None:
     program = ScriptedProgram()
     run = _soak(program)
     assert run.mismatch is None
@@ -69,13 +69,13 @@ def test_the_first_result_of_an_input_is_compared_in_full_and_later_ones_by_thei
     assert program.runs == run.iterations
 
 
-def test_a_soak_takes_as_long_as_requested_and_a_batch_more() -> None:
+def test_a_soak_takes_as_long_as_requested_and_at_most_one_more_batch() -> None:
     assert 2.0 <= _soak(ScriptedProgram()).seconds < 2.5
     assert _soak(ScriptedProgram(), seconds=1e-6).iterations == 1
 
 
 @pytest.mark.parametrize(("wrong_runs", "repeats"), [([900], 0), (range(900, 10000), RETRIES)])
-def test_a_wrong_element_ends_the_soak_after_the_same_input_has_been_tried_again(
+def test_a_wrong_element_ends_a_soak_after_the_same_input_has_been_tried_again(
     wrong_runs: Sequence[int], repeats: int
 ) -> None:
     mismatch = _soak(ScriptedProgram(wrong_runs), seconds=100.0).mismatch
@@ -84,12 +84,14 @@ def test_a_wrong_element_ends_the_soak_after_the_same_input_has_been_tried_again
     assert (mismatch.repeats, mismatch.retries) == (repeats, RETRIES)
 
 
-def test_a_wrong_element_of_another_process_ends_the_soak_here_without_a_mismatch() -> None:
+def test_a_wrong_element_in_another_process_ends_a_soak_without_a_mismatch_in_this_process() -> (
+    None
+):
     run = _soak(ScriptedProgram(), seconds=100.0, others=[1.0])
     assert run.mismatch is None
     assert run.iterations == 1
 
 
-def test_a_hash_that_differs_though_every_word_is_right_is_a_wrong_result() -> None:
+def test_a_changed_hash_of_a_result_without_a_wrong_word_is_an_error() -> None:
     with pytest.raises(MeasuringError, match="every word is right, and yet the hashes of ranks"):
         _soak(ScriptedProgram(hashed_runs=[500]), seconds=100.0)

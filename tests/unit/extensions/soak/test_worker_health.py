@@ -20,7 +20,7 @@ def _gpus(monkeypatch: pytest.MonkeyPatch, does: str = "fine") -> None:
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml)
 
 
-def test_gpus_are_read_and_what_they_do_not_support_is_left_out(
+def test_health_counters_of_gpus_are_read_and_unsupported_counters_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _gpus(monkeypatch)
@@ -39,7 +39,9 @@ ROWS = {
 }
 
 
-def test_tpus_are_read_by_what_their_library_supports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_counters_of_tpus_are_the_metrics_that_their_library_supports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monitor = SimpleNamespace(
         list_supported_metrics=lambda: [*ROWS, "duty_cycle_pct"],
         get_metric=lambda name: SimpleNamespace(data=lambda: ROWS[name]),
@@ -78,7 +80,7 @@ def _throttle(root: Path, files: Mapping[str, str], count: object) -> None:
 
 @pytest.mark.parametrize("files", [VERSION_1, TOGETHER, VERSION_2])
 @pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
-def test_time_for_which_a_cpu_quota_stopped_the_host_is_throttling_beside_any_device(
+def test_the_time_for_which_a_cpu_quota_stopped_the_host_counts_as_throttling_of_any_device(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device, files: Mapping[str, str]
 ) -> None:
     _gpus(monkeypatch, "raises")
@@ -91,7 +93,9 @@ def test_time_for_which_a_cpu_quota_stopped_the_host_is_throttling_beside_any_de
     assert seconds == pytest.approx([0.0, 0.7, 0.7, 0.8])
 
 
-def test_a_group_is_stopped_no_longer_than_its_throttled_periods(tmp_path: Path) -> None:
+def test_the_throttled_time_of_a_control_group_is_at_most_its_throttled_periods(
+    tmp_path: Path,
+) -> None:
     reader = HealthReader(Device.CPU, tmp_path)
     # Eight processors that wait at the same time count eight times.
     for stat in ("nr_throttled 0\nthrottled_usec 0", "nr_throttled 2\nthrottled_usec 1600000"):
@@ -101,7 +105,7 @@ def test_a_group_is_stopped_no_longer_than_its_throttled_periods(tmp_path: Path)
 
 
 @pytest.mark.parametrize("counts", ["nr_throttled many", "nr_throttled", "\n", ""])
-def test_counters_in_a_form_that_the_kernel_does_not_write_cost_nothing_else(
+def test_invalid_counters_of_a_control_group_give_no_throttling_and_no_error(
     tmp_path: Path, counts: str
 ) -> None:
     _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": counts}, 0)
@@ -109,7 +113,9 @@ def test_counters_in_a_form_that_the_kernel_does_not_write_cost_nothing_else(
     assert reading.problem == "" and not any(reading.throttled_s.values())
 
 
-def test_a_library_that_is_not_installed_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_of_health_counters_is_no_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     reading = HealthReader(Device.GPU, Path("/nowhere")).read()
     assert (reading.problem, reading.values) == ("", {})

@@ -46,7 +46,7 @@ def _soak(fault: str, collective: str, *numbers: int) -> Iterator[tuple[WrongEle
         pytest.param("stale", "reduce_scatter", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_fault_in_a_result_is_found_in_the_round_in_which_it_was_planted(
+def test_a_soak_finds_a_fault_that_was_planted_into_a_result_with_its_rank_element_and_bit(
     fault: str, collective: str
 ) -> None:
     mismatches = list(_soak(fault, collective, 40, 900))

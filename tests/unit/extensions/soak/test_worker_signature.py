@@ -98,7 +98,9 @@ def _added(inputs: Sequence[Array], added: Added, rounds: int) -> Array:
 @pytest.mark.parametrize(
     ("name", "ranks"), [(name, ranks) for name, (_, all_) in SUMS.items() for ranks in all_]
 )
-def test_the_order_of_a_simulated_sum_is_named(name: str, ranks: int, rounds: int) -> None:
+def test_the_signature_names_the_order_of_additions_of_a_simulated_sum(
+    name: str, ranks: int, rounds: int
+) -> None:
     inputs = _inputs(ranks, seed=rounds)
     got = _added(inputs, SUMS[name][0], rounds)
     text = signature.text_of(*signature.signature(inputs, got, rounds))
@@ -111,7 +113,7 @@ def test_the_order_of_a_simulated_sum_is_named(name: str, ranks: int, rounds: in
 
 
 @pytest.mark.parametrize("count", [11, 16, 48])
-def test_a_ring_with_other_parts_is_named_a_ring(count: int) -> None:
+def test_the_signature_names_a_ring_with_any_number_of_parts_a_ring(count: int) -> None:
     """Name a ring also if a framework divides the buffer into other parts."""
     inputs = _inputs(4, seed=count)
     parts = [
@@ -122,7 +124,7 @@ def test_a_ring_with_other_parts_is_named_a_ring(count: int) -> None:
     assert text.endswith(" ring")
 
 
-def test_two_ranks_have_any_order_and_an_unknown_order_has_no_name() -> None:
+def test_the_signature_of_two_ranks_is_any_order_and_of_an_unknown_order_is_another_order() -> None:
     two = _inputs(2, seed=0)
     assert signature.text_of(*signature.signature(two, _added(two, _in_turn, 1), 1)).endswith(
         " any order"
@@ -132,7 +134,7 @@ def test_two_ranks_have_any_order_and_an_unknown_order_has_no_name() -> None:
     assert signature.text_of(*signature.signature(six, odd, 1)).endswith(" another order")
 
 
-def test_another_order_has_another_hash_and_the_same_one_the_same() -> None:
+def test_signatures_have_equal_hashes_exactly_for_equal_orders_of_additions() -> None:
     inputs = _inputs(4, seed=0)
     hashes = [
         signature.signature(inputs, _added(inputs, added, 1), 1)[0]
@@ -151,7 +153,7 @@ def _splitmix(seed: tuple[int, ...], index: int) -> float:
     return float(1 + ((word ^ word >> 31) >> 11) / 2**53)
 
 
-def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
+def test_the_inputs_of_signatures_equal_splitmix64_and_use_all_bits() -> None:
     numbers = inexact((3,), (0, 1), np.float64)
     assert numbers.tolist() == [_splitmix((0, 1), index) for index in range(3)]
     many = inexact((4096,), (0, 0), np.float32)
@@ -163,7 +165,7 @@ def test_the_inputs_are_the_same_everywhere_and_use_all_bits() -> None:
     "text",
     ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
 )
-def test_a_signature_is_read(text: str) -> None:
+def test_a_valid_signature_is_read_unchanged(text: str) -> None:
     assert wire.from_json(Signature, text, "it") == text
 
 
@@ -195,7 +197,7 @@ def test_a_signature_is_read(text: str) -> None:
         *("x" * 5000, "5e1c09af " + "ring or " * 1000),
     ],
 )
-def test_a_signature_that_no_session_writes(text: str) -> None:
+def test_an_invalid_signature_is_refused(text: str) -> None:
     with pytest.raises(
         wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
     ):

@@ -29,7 +29,7 @@ def _words(collective: str, dtype: str = "float32", op: str = "", **changes: Any
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("ranks", [2, 3, 8])
-def test_a_sum_of_whole_numbers_is_the_same_in_every_order(
+def test_the_sums_of_soak_inputs_are_equal_in_every_order_of_additions(
     collective: str, dtype: str, ranks: int
 ) -> None:
     words = _words(collective, dtype, ranks=ranks)
@@ -48,7 +48,7 @@ def test_a_sum_of_whole_numbers_is_the_same_in_every_order(
             assert added.any()
 
 
-def test_sums_come_from_the_smallest_normal_numbers_to_the_largest() -> None:
+def test_the_sums_of_soak_inputs_range_from_the_smallest_to_the_largest_normal_numbers() -> None:
     words = _words("all_reduce", ranks=8)
     largest = [float(np.abs(words.values_after(0, number, 1)).max()) for number in range(4)]
     assert largest[0] < 1e-30
@@ -56,7 +56,7 @@ def test_sums_come_from_the_smallest_normal_numbers_to_the_largest() -> None:
     assert largest == sorted(largest)
 
 
-def test_integers_take_all_their_bits_and_wrap_as_devices_do() -> None:
+def test_integer_inputs_of_a_soak_use_their_high_bits_and_their_sums_wrap_around() -> None:
     words = _words("all_reduce", "int32")
     starts = [words.starting_values(rank, 0)[0].astype(np.int64) for rank in range(4)]
     assert all(abs(int(start.max())) > 2**30 for start in starts)
@@ -65,19 +65,19 @@ def test_integers_take_all_their_bits_and_wrap_as_devices_do() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_a_maximum_is_one_of_the_words_that_were_put_in(dtype: str) -> None:
+def test_the_expected_maximum_of_a_soak_is_the_maximum_of_the_inputs(dtype: str) -> None:
     words = _words("all_reduce", dtype, "max")
     starts = np.stack([words.starting_values(rank, 1)[0] for rank in range(4)])
     assert np.array_equal(words.values_after(3, 1, 1)[0], starts.max(axis=0))
 
 
-def test_moves_take_all_the_bits_of_a_fraction() -> None:
+def test_soak_inputs_of_collectives_that_move_values_use_all_bits_of_a_fraction() -> None:
     starts = _words("permute", ranks=8).starting_values(0, 0)
     fractions = (np.frexp(starts)[0] * 2**24).astype(np.int64)
     assert all(((fractions >> bit) & 1).any() for bit in range(23))
 
 
-def test_each_rank_gets_what_the_collective_brings_it() -> None:
+def test_the_expected_results_of_a_soak_are_the_inputs_that_the_collective_moves() -> None:
     brought: Mapping[str, Callable[[Any, int], Any]] = {
         "permute": lambda starts, rank: [starts[rank - 1][0]],
         "all_gather": lambda starts, rank: [start[0] for start in starts],
@@ -91,13 +91,13 @@ def test_each_rank_gets_what_the_collective_brings_it() -> None:
             assert np.array_equal(got.view(np.uint32), exact.view(np.uint32)), name
 
 
-def test_groups_along_an_axis_have_words_of_their_own() -> None:
+def test_the_soak_inputs_of_groups_along_an_axis_differ_between_the_groups() -> None:
     words = _words("all_gather", ranks=4, mesh="2x2", axes="y")
     assert not np.array_equal(words.values_after(0, 0, 1), words.values_after(2, 0, 1))
     assert np.array_equal(words.values_after(0, 0, 1), words.values_after(1, 0, 1))
 
 
-def test_a_wrong_word_is_named_with_its_bits_and_how_far_it_goes() -> None:
+def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_element_and_bits() -> None:
     words = _words("permute", payload_bytes=65536)
     right = {rank: np.resize(words.values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
     assert words.find_mismatch(0, 9, right) is None
@@ -108,7 +108,7 @@ def test_a_wrong_word_is_named_with_its_bits_and_how_far_it_goes() -> None:
     assert (mismatch.bits, mismatch.iteration) == ((31,), 9)
 
 
-def test_minus_zero_is_another_word_than_zero() -> None:
+def test_a_soak_reports_minus_zero_in_place_of_zero_as_a_wrong_word() -> None:
     words = _words("permute", "float16", payload_bytes=65536)
     number = next(n for n in range(words.draw_count) if (words.values_after(0, n, 1) == 0).any())
     got = np.resize(words.values_after(0, number, 1)[0], 32768)
@@ -118,6 +118,6 @@ def test_minus_zero_is_another_word_than_zero() -> None:
     assert mismatch.expected ^ mismatch.actual == 2**15
 
 
-def test_a_sum_over_more_ranks_than_there_are_bits_is_not_soaked() -> None:
+def test_a_soak_refuses_a_sum_over_more_ranks_than_the_dtype_holds_exactly() -> None:
     with pytest.raises(MeasuringError, match="float16 holds no exact sum over 4096 ranks"):
         _words("all_reduce", "float16", ranks=4096).max_exact_iterations()

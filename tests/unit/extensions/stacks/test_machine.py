@@ -29,7 +29,7 @@ def _answer(sessions: list[Session] | None, today: Session) -> MachineJudgement:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("factor", [0.8, 1.0, 1.06])
-def test_a_machine_is_slower_if_all_cases_of_the_reference_are_slower_than_in_earlier_sessions(
+def test_a_machine_is_slower_if_all_cases_of_the_reference_stack_are_slower_than_before(
     seed: int, factor: float
 ) -> None:
     device = Device(seed)
@@ -39,7 +39,7 @@ def test_a_machine_is_slower_if_all_cases_of_the_reference_are_slower_than_in_ea
     assert " x the time of its 6 earlier sessions, limit 1.0" in answer.text
 
 
-def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> None:
+def test_a_machine_is_slower_if_a_case_of_the_reference_stack_rose_over_sessions() -> None:
     device = Device(2)
     slow = {device.cases[4]: 1.05}
     sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
@@ -50,7 +50,7 @@ def test_a_level_that_rose_over_sessions_is_named_with_its_first_session() -> No
     assert f"slower than expected over the last 10 sessions, since {since}" in answer.text
 
 
-def test_a_few_cases_share_nothing_that_could_be_told() -> None:
+def test_fewer_than_6_cases_of_a_reference_stack_do_not_judge_the_machine() -> None:
     device = Device(1, measured=cases(3))
     answer = _answer(device.sessions(6), device.session(6, 1.5))
     assert answer.text.startswith("unknown from fewer than 6 cases")
@@ -61,7 +61,7 @@ def test_a_few_cases_share_nothing_that_could_be_told() -> None:
     ("ratios", "expected"),
     [([1.0, 1.0], False), ([1.0, 1.06], True), ([None, 1.06], True), ([None, 1.0], None)],
 )
-def test_the_answer_of_all_frameworks_is_no_only_if_each_says_no(
+def test_a_machine_is_not_slower_only_if_the_references_of_all_frameworks_are_not_slower(
     ratios: list[float | None], expected: bool | None
 ) -> None:
     references = []
@@ -85,7 +85,7 @@ TEXT = "the reference takes 1.001 x the time of its 6 earlier sessions, limit 1.
         (True, SessionOutcome.MACHINE_SHIFT),
     ],
 )
-def test_only_a_slower_machine_changes_the_outcome(
+def test_only_a_slower_machine_changes_the_outcome_of_a_session(
     is_slower: bool | None, outcome: SessionOutcome
 ) -> None:
     session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
@@ -96,7 +96,9 @@ def test_only_a_slower_machine_changes_the_outcome(
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
 
 
-def test_the_text_on_the_stack_names_the_cases_that_failed_worst_first() -> None:
+def test_the_text_about_the_stack_names_the_three_slowest_failed_cases_and_counts_the_rest() -> (
+    None
+):
     slow = [
         build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
         for ratio in (1.1, 1.3, 1.2, 1.15)

@@ -13,7 +13,7 @@ from tests.helpers.wheels import venv, wheel
 pytestmark = pytest.mark.slow
 
 
-def test_a_stack_is_a_framework_with_what_it_needs_and_extras_that_are_there_whole(
+def test_a_stack_has_a_framework_its_requirements_and_the_completely_installed_extras(
     tmp_path: Path,
 ) -> None:
     requires = [
@@ -39,6 +39,6 @@ def test_a_stack_is_a_framework_with_what_it_needs_and_extras_that_are_there_who
     assert not any(map(packages.reason_not_lockable, stack.values()))
 
 
-def test_a_program_that_is_no_interpreter_is_an_error() -> None:
+def test_a_program_that_is_no_python_interpreter_is_an_error() -> None:
     with pytest.raises(StackError, match=r"^false: exit code 1$"):
         packages.read_interpreter("/bin/false")

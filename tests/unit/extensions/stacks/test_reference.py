@@ -49,7 +49,9 @@ def test_a_stack_is_locked_and_built_again_offline_from_the_cache_of_uv(
     assert _versions(first.python) == "1.0 2.1"
 
 
-def test_a_lock_changes_only_with_its_stack_and_where_it_may_be_replaced(machine: Machine) -> None:
+def test_a_lock_is_replaced_only_if_its_stack_changed_and_a_replacement_is_allowed(
+    machine: Machine,
+) -> None:
     machine.lock()
     before = machine.path.read_text()
     assert machine.lock("2026-02-01") == ""
@@ -62,7 +64,7 @@ def test_a_lock_changes_only_with_its_stack_and_where_it_may_be_replaced(machine
     assert reference.read_lock(machine.path).digest != digest
 
 
-def test_an_edited_file_of_the_built_stack_is_refused(machine: Machine) -> None:
+def test_a_built_stack_with_an_edited_or_missing_file_is_refused(machine: Machine) -> None:
     machine.lock()
     core = _core(machine.build().python)
     core.write_text(core.read_text().replace("2.1", "6.6"))
@@ -74,7 +76,7 @@ def test_an_edited_file_of_the_built_stack_is_refused(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("built", [False, True])
-def test_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> None:
+def test_a_lock_with_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> None:
     machine.lock()
     if built:
         machine.build()
@@ -86,7 +88,7 @@ def test_another_hash_of_a_wheel_is_refused(machine: Machine, built: bool) -> No
         machine.build()
 
 
-def test_a_package_that_was_added_to_the_stack_is_refused(machine: Machine) -> None:
+def test_a_built_stack_with_an_added_package_is_refused(machine: Machine) -> None:
     machine.lock()
     python = machine.build().python
     wheel(machine.index, "added", "1.0")
@@ -95,7 +97,7 @@ def test_a_package_that_was_added_to_the_stack_is_refused(machine: Machine) -> N
         machine.build()
 
 
-def test_a_python_that_is_not_here_is_not_downloaded(machine: Machine) -> None:
+def test_a_lock_with_a_python_that_is_not_installed_is_an_error(machine: Machine) -> None:
     machine.lock()
     version = f'python = "{sys.version_info[0]}.'
     machine.path.write_text(machine.path.read_text().replace(version, 'python = "3.99.', 1))
@@ -103,7 +105,7 @@ def test_a_python_that_is_not_here_is_not_downloaded(machine: Machine) -> None:
         machine.build()
 
 
-def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
+def test_a_stack_that_no_index_provides_is_not_locked_and_a_note_gives_the_reason(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = "fake: its stack is not locked as a reference: "
@@ -126,7 +128,7 @@ def test_a_stack_that_no_index_provides_is_not_locked_and_the_note_says_why(
     assert machine.lock() == f"{message}{machine.path} Is a directory"
 
 
-def test_without_uv_the_command_that_installs_it_is_named(
+def test_a_missing_uv_is_an_error_that_names_the_command_that_installs_uv(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -137,7 +139,9 @@ def test_without_uv_the_command_that_installs_it_is_named(
         uv.run_uv("--version")
 
 
-def test_an_edit_in_another_environment_of_uv_does_not_change_the_stack(machine: Machine) -> None:
+def test_an_edited_file_in_another_environment_of_uv_does_not_change_the_built_stack(
+    machine: Machine,
+) -> None:
     machine.lock()
     core = _core(machine.build().python)
     other = machine.cache / "other"

@@ -19,7 +19,9 @@ from tests.helpers import build
 from tests.helpers.history_lines import line
 
 
-def test_sessions_of_a_reference_that_other_code_measured_do_not_count(tmp_path: Path) -> None:
+def test_reference_sessions_that_another_version_of_busbw_measured_do_not_judge_the_machine(
+    tmp_path: Path,
+) -> None:
     stack = LockedStack(python="python", digest="a" * 16, flags={})
     old = line(is_reference=True, stack=stack.digest, paired=True)
     append(tmp_path, build.key(), [old])

@@ -18,21 +18,23 @@ def _half_built(new: Path) -> None:
     raise SystemExit(143)
 
 
-def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_build_of_a_stack_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "stacks" / "a"
     with pytest.raises(SystemExit):
         uv.build_once(folder, _half_built)
     assert list(folder.parent.iterdir()) == []
 
 
-def test_a_folder_that_a_killed_process_left_is_built_again(tmp_path: Path) -> None:
+def test_a_stack_folder_that_a_killed_process_left_unfinished_is_built_again(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a.new").mkdir()
     (tmp_path / "a.new" / "half").touch()
     uv.build_once(tmp_path / "a", Path.mkdir)
     assert list(tmp_path.rglob("*")) == [tmp_path / "a"]
 
 
-def test_two_processes_that_want_the_same_folder_build_it_once(tmp_path: Path) -> None:
+def test_two_threads_that_need_the_same_stack_build_it_once(tmp_path: Path) -> None:
     built = []
 
     def build(new: Path) -> None:
@@ -45,7 +47,9 @@ def test_two_processes_that_want_the_same_folder_build_it_once(tmp_path: Path) -
     assert len(built) == 1
 
 
-def test_a_full_disk_is_an_error_with_the_folder(tmp_path: Path) -> None:
+def test_a_full_disk_during_the_build_of_a_stack_is_an_error_that_names_the_folder(
+    tmp_path: Path,
+) -> None:
     def build(new: Path) -> None:
         raise OSError(28, "No space left on device")
 

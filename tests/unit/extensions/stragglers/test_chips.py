@@ -46,25 +46,25 @@ def _slow(
     return slow
 
 
-def test_slow_chips_are_named_with_their_hosts_the_slowest_first() -> None:
+def test_slow_chips_are_named_with_their_hosts_and_the_slowest_chip_is_first() -> None:
     first, second = _slow(computing={1: 1.12, 5: 1.6})
     assert (first.name, first.hosts, first.quantity) == ("chip 5 of host b", ("b",), "computing")
     assert second.name == "chip 1 of host a"
     assert second.ratio == pytest.approx(1.12, rel=0.01)
 
 
-def test_a_link_that_is_slow_in_one_direction_is_named_in_that_direction() -> None:
+def test_a_link_between_chips_that_is_slow_in_one_direction_is_named_in_that_direction() -> None:
     (slow,) = _slow(link=("x-", 3))
     assert slow.name == "chip 4 of host b to chip 3 of host a"
     assert slow.quantity == "the link x-"
     assert slow.ratio == pytest.approx(1.5, rel=0.01)
 
 
-def test_no_chip_is_named_if_all_are_alike() -> None:
+def test_no_chip_is_named_as_slow_if_all_chips_are_equally_fast() -> None:
     assert not [seed for seed in range(100) if _slow(seed=seed)]
 
 
-def test_no_chip_of_two_is_named() -> None:
+def test_no_chip_is_named_as_slow_if_only_two_chips_were_measured() -> None:
     chance = random.Random(1)
     rows = (_row(chance), _row(chance, 2.0))
     chips = ChipTimes(ranks=(0, 1), compute_s=rows, copy_s=rows)

@@ -17,7 +17,7 @@ HEALTHY = Result(
 FAR = Racks(hosts=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
 
 
-def test_racks_that_share_a_connection_are_healthy() -> None:
+def test_racks_that_are_slow_only_together_share_a_connection_and_are_healthy() -> None:
     result = replace(HEALTHY, racks={SIZE: replace(FAR, alone=1.02)})
     shared, healthy = result.sentences()
     assert shared.endswith("1.02 x by itself: they share a connection")
@@ -25,7 +25,7 @@ def test_racks_that_share_a_connection_are_healthy() -> None:
     assert result.is_healthy
 
 
-def test_a_result_without_all_measurements_is_not_healthy() -> None:
+def test_a_result_of_find_slow_with_missing_measurements_is_not_healthy() -> None:
     for result in (
         replace(HEALTHY, undecided=("host a",)),
         replace(HEALTHY, unmeasured="it hangs", is_incomplete=True),
@@ -35,7 +35,7 @@ def test_a_result_without_all_measurements_is_not_healthy() -> None:
         assert sentence.startswith("no host, link or chip is known to be slow: ")
 
 
-def test_the_good_hosts_are_all_without_a_problem_and_one_of_a_link() -> None:
+def test_the_good_hosts_leave_out_unreachable_hosts_and_one_host_of_a_slow_link() -> None:
     link = Slow(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
     silent = NoAnswer(name="host b", hosts=("b",), reason="it hangs")
     assert replace(HEALTHY, slow=(link,), unreachable=(silent,)).good_hosts == ["a", "c"]

@@ -27,13 +27,15 @@ def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
     ],
     ids=["at the limit", "without a mean", "nothing but noise"],
 )
-def test_a_healthy_candidate_is_named_once_in_a_hundred_times(draw: object) -> None:
+def test_the_sequential_test_names_a_healthy_candidate_about_once_in_a_hundred_times_at_most(
+    draw: object,
+) -> None:
     named = sum(_decided(draw, seed).is_slow for seed in range(2000))
     # Of 2000 with 1 %, more than 33 have a chance of 0.2 %.
     assert named <= 33
 
 
-def test_a_slow_candidate_is_named_after_nine_rounds() -> None:
+def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() -> None:
     trials = [_decided(lambda chance: 0.4 + chance.gauss(0, 0.05), seed) for seed in range(200)]
     assert all(test.is_slow and len(test.excesses) == 9 for test in trials)
     for slow in [test.finding("host a", ("a",), "latency") for test in trials]:
@@ -41,7 +43,7 @@ def test_a_slow_candidate_is_named_after_nine_rounds() -> None:
         assert slow.p < 0.01
 
 
-def test_a_healthy_candidate_is_decided_after_three_rounds() -> None:
+def test_the_sequential_test_decides_a_healthy_candidate_after_three_measurements() -> None:
     test = _decided(lambda chance: 0.0, 1)
     test.add(1.0)
     assert (test.is_slow, test.is_open, len(test.excesses)) == (False, False, 3)

@@ -48,7 +48,9 @@ def _links(extents: tuple[int, ...], closed: tuple[int, ...]) -> int:
 @pytest.mark.exhaustive
 @real.needs("libtpu")
 @pytest.mark.parametrize("topology", TORI)
-def test_every_link_of_the_torus_is_in_it_once_each_way(tmp_path: Path, topology: str) -> None:
+def test_the_program_of_link_measurements_has_every_link_of_a_torus_once_in_each_direction(
+    tmp_path: Path, topology: str
+) -> None:
     extents, cores, closed = TORI[topology]
     (tmp_path / "links.py").write_text(STEP)
     _programs({"links": f"{tmp_path}/links.py:step"}, topology, tmp_path / "cache")
@@ -85,7 +87,7 @@ for found in times:
 
 
 @pytest.mark.exhaustive
-def test_each_chip_and_link_has_a_time_for_every_round() -> None:
+def test_the_measurement_of_chips_has_a_time_of_each_chip_and_link_for_each_repetition() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED],
         cwd=ROOT,
