@@ -50,16 +50,16 @@ def _edited(folder: Path, **entry: Any) -> Path:
     return _written(folder, json.dumps(document))
 
 
-def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_baseline_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(_written(tmp_path, TEXT)) == FILE
 
 
-def test_a_file_without_baselines_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_baseline_file_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
     empty = replace(FILE, baselines=(), history=())
     assert empty == read(_written(tmp_path, dumps(empty)))
 
 
-def test_each_payload_stands_on_one_line_in_order_that_fits_a_screen() -> None:
+def test_a_baseline_file_has_one_line_for_each_payload_in_order_of_size() -> None:
     assert dumps(replace(FILE, baselines=(LARGE, SMALL))) == TEXT
     rows = [row for row in TEXT.splitlines() if '"payload"' in row]
     assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
@@ -73,13 +73,13 @@ def test_each_payload_stands_on_one_line_in_order_that_fits_a_screen() -> None:
     )
 
 
-def test_another_time_changes_one_line_only() -> None:
+def test_a_changed_time_changes_only_one_line_of_a_baseline_file() -> None:
     slower = replace(FILE, baselines=(replace(SMALL, pinned_us=900.0), LARGE))
     pairs = zip(TEXT.splitlines(), dumps(slower).splitlines(), strict=True)
     assert sum(before != after for before, after in pairs) == 1
 
 
-def test_what_a_session_shares_is_said_once() -> None:
+def test_a_baseline_file_has_commit_and_versions_once_for_each_session() -> None:
     document = json.loads(TEXT)
     assert list(document["sessions"]) == [f"{build.DATE}T03:00:00Z", f"{build.DATE}T23:00:00Z"]
     assert document["sessions"][f"{build.DATE}T03:00:00Z"] == {
@@ -89,7 +89,9 @@ def test_what_a_session_shares_is_said_once() -> None:
 
 
 @pytest.mark.parametrize("commit", ["abc", "other"])
-def test_two_sessions_of_one_second_are_kept_apart(tmp_path: Path, commit: str) -> None:
+def test_a_baseline_file_keeps_two_sessions_of_the_same_second_separate(
+    tmp_path: Path, commit: str
+) -> None:
     other = replace(SESSION, times_us=(900.0,), commit=commit)
     both = replace(FILE, baselines=(replace(SMALL, records=(SESSION, other)),))
     assert read(_written(tmp_path, dumps(both))) == both
@@ -106,7 +108,7 @@ def test_two_sessions_of_one_second_are_kept_apart(tmp_path: Path, commit: str) 
         ("null", ": document: expected an object, got None"),
     ],
 )
-def test_what_is_no_document_is_refused_with_file_and_place(
+def test_a_text_that_is_no_baseline_document_is_refused_with_its_file_and_place(
     tmp_path: Path, text: str, place: str
 ) -> None:
     path = _written(tmp_path, text)
@@ -115,14 +117,14 @@ def test_what_is_no_document_is_refused_with_file_and_place(
     assert str(caught.value).startswith(f"{path}{place}")
 
 
-def test_bytes_that_are_no_text_are_refused_with_the_file(tmp_path: Path) -> None:
+def test_a_baseline_file_that_is_no_text_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(BaselineError, match=r"bad\.json: "):
         read(path)
 
 
-def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:
+def test_a_missing_baseline_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match=r"gone\.json: "):
         read(tmp_path / "gone.json")
 
@@ -139,7 +141,7 @@ def test_a_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> N
         ({"document": ...}, "this says None of version 1"),
     ],
 )
-def test_another_format_is_refused_with_what_is_accepted_and_what_helps(
+def test_a_baseline_file_of_another_format_is_refused_with_the_expected_format_and_a_remedy(
     tmp_path: Path, changes: dict[str, Any], what: str
 ) -> None:
     document = {**json.loads(TEXT), **changes, "novelty": True}
@@ -188,7 +190,7 @@ TIMES = r"entries\[0\]\.times_us"
         ({"times_us": {"then": [1.0]}}, r"entries\[0\]: the session 'then' is none of document.se"),
     ],
 )
-def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
+def test_an_invalid_entry_of_a_baseline_file_is_refused_with_its_file_and_key(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
     path = _edited(tmp_path, **changes)
@@ -206,7 +208,7 @@ def test_a_nonsensical_entry_is_refused_with_file_and_key_path(
         (AT, {"versions": {"jax": 10}}, r"versions\.jax: expected a string"),
     ],
 )
-def test_a_nonsensical_session_is_refused_with_file_and_key_path(
+def test_an_invalid_session_of_a_baseline_file_is_refused_with_its_file_and_key(
     tmp_path: Path, name: str, changes: dict[str, Any], words: str
 ) -> None:
     document = json.loads(TEXT)
@@ -218,7 +220,7 @@ def test_a_nonsensical_session_is_refused_with_file_and_key_path(
         read(path)
 
 
-def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
+def test_a_baseline_file_has_one_line_for_each_update_with_its_reason() -> None:
     rows = [row.strip() for row in TEXT.splitlines() if '"entries": 2' in row]
     assert [json.loads(row.rstrip(",")) for row in rows] == [
         {
@@ -231,7 +233,7 @@ def test_an_update_stands_on_one_line_with_what_is_not_usual() -> None:
     ]
 
 
-def test_a_missing_key_is_refused_with_file_and_key_path(tmp_path: Path) -> None:
+def test_a_missing_key_of_a_baseline_file_is_refused_with_its_file_and_key(tmp_path: Path) -> None:
     document = json.loads(TEXT)
     del document["entries"][1]["protocol"]
     with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):

@@ -16,11 +16,11 @@ from tests.helpers import build
 from tests.unit.baselines.written import written
 
 
-def test_a_file_is_named_after_framework_collective_and_strategy() -> None:
+def test_a_baseline_file_is_named_after_framework_collective_and_strategy() -> None:
     assert build.case().file_name == "jax.all_reduce.psum.json"
 
 
-def test_a_program_s_file_is_no_collective_s() -> None:
+def test_the_baseline_file_of_a_user_program_has_program_in_its_name() -> None:
     case = build.case(collective="all", program="train.py:step", strategy="train-step")
     assert case.file_name == "jax.program.all.train-step.json"
 
@@ -71,7 +71,9 @@ def _path(root: Path) -> Path:
     return files.path_of(root, KEY, SMALL)
 
 
-def test_a_conflict_marker_and_an_lfs_pointer_are_named_with_their_line(tmp_path: Path) -> None:
+def test_a_conflict_marker_or_an_lfs_pointer_in_a_baseline_file_is_named_with_its_line(
+    tmp_path: Path,
+) -> None:
     save(tmp_path, SMALL)
     lines = _path(tmp_path).read_text().splitlines(keepends=True)
     _path(tmp_path).write_text("".join([*lines[:4], "<<<<<<< HEAD\n", *lines[4:]]))

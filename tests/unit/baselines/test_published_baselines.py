@@ -37,12 +37,14 @@ def _entry(name: str, payload: str) -> PublishedEntry:
     return entry
 
 
-def test_there_is_one_table_for_each_slice() -> None:
+def test_the_published_figures_have_one_table_for_each_slice() -> None:
     assert {table.slice: table.ranks for table in map(read_published, FILES)} == RANKS
 
 
 @each_file
-def test_a_table_lies_where_its_device_kind_and_ranks_say(path: Path) -> None:
+def test_a_table_of_published_figures_is_in_the_folder_of_its_device_kind_and_ranks(
+    path: Path,
+) -> None:
     table = read_published(path)
     assert (table.document, table.version) == ("busbw published figures", 1)
     assert (table.device_kind, table.collective) == ("TPU v2", "all_reduce")
@@ -50,14 +52,16 @@ def test_a_table_lies_where_its_device_kind_and_ranks_say(path: Path) -> None:
 
 
 @each_file
-def test_a_table_says_whose_it_is_and_how_it_was_measured(path: Path) -> None:
+def test_a_table_of_published_figures_names_its_source_and_method(path: Path) -> None:
     table = read_published(path)
     assert "marsggbo/TPU_All_reduce" in table.source and "2019" in table.source
     assert "profiler traces" in table.method and "GiB/s" in table.method
 
 
 @each_file
-def test_entries_stand_one_a_line_by_size_and_none_twice(path: Path) -> None:
+def test_a_table_of_published_figures_has_one_line_for_each_payload_in_order_of_size(
+    path: Path,
+) -> None:
     entries = read_published(path).entries
     rows = re.findall(r'^    \{"payload": "(\w+)".*\},?$', path.read_text("utf-8"), re.MULTILINE)
     assert rows == [entry.payload for entry in entries]
@@ -80,13 +84,13 @@ def test_entries_stand_one_a_line_by_size_and_none_twice(path: Path) -> None:
         ("v2-512", "128M", 48.67078),
     ],
 )
-def test_a_figure_is_the_source_s_one_in_gb_per_s(
+def test_a_published_figure_equals_the_figure_of_the_source_in_gb_per_s(
     name: str, payload: str, gib_per_s: float
 ) -> None:
     assert _entry(name, payload).algbw_gb_per_s == _gb_per_s(gib_per_s)
 
 
-def test_what_the_source_says_ran_out_of_memory_is_out_of_memory() -> None:
+def test_published_figures_are_out_of_memory_for_two_payloads_as_in_the_source() -> None:
     out_of_memory = {
         (name, entry.payload)
         for name in RANKS
@@ -96,13 +100,13 @@ def test_what_the_source_says_ran_out_of_memory_is_out_of_memory() -> None:
     assert out_of_memory == {("v2-128", "1024M"), ("v2-512", "256M")}
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_published_figures_leave_out_payloads_that_the_source_did_not_measure() -> None:
     assert [len(_table(name).entries) for name in RANKS] == [21, 21, 21, 10]
     payloads = [entry.payload for entry in _table("v2-512").entries]
     assert (payloads[0], payloads[-1]) == ("512K", "256M")
 
 
 @each_slice
-def test_only_the_row_of_1k_is_doubted(name: str) -> None:
+def test_only_the_published_figure_of_1k_is_marked_as_doubtful(name: str) -> None:
     doubted = [entry.payload for entry in _table(name).entries if entry.doubt]
     assert doubted == (["1K"] if name != "v2-512" else [])

@@ -61,7 +61,7 @@ def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
     return find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
-def test_what_was_saved_is_found(root: Path) -> None:
+def test_a_saved_baseline_is_found_unchanged(root: Path) -> None:
     (change,) = _save(root, 1e-3, 1.25e-3)
     baseline = _found(root)
     assert baseline == change.after
@@ -74,7 +74,7 @@ def test_what_was_saved_is_found(root: Path) -> None:
     assert (root / FILE, None) == (change.path, change.before)
 
 
-def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
+def test_a_saved_out_of_memory_keeps_its_needed_and_available_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
     accepted = build.accepted(measured, TODAY)
@@ -90,14 +90,14 @@ def test_out_of_memory_is_saved_with_its_bytes(root: Path) -> None:
     assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
 
 
-def test_a_baseline_keeps_the_protocol_it_was_measured_with(root: Path) -> None:
+def test_a_baseline_keeps_the_protocol_that_it_was_measured_with(root: Path) -> None:
     _save(root, 1e-3, protocol="host/chain0")
     baseline = _found(root)
     assert baseline is not None
     assert str(baseline.case.protocol) == "host/chain0"
 
 
-def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
+def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: Path) -> None:
     _save(root, 1e-3)
     _save(root, 2e-3, payload_bytes=8192)
     (change,) = _save(root, 3e-3)
@@ -108,7 +108,7 @@ def test_a_save_replaces_its_entries_and_leaves_the_others(root: Path) -> None:
     assert kept.times_s == (2e-3,)
 
 
-def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
+def test_only_new_saves_new_payloads_and_leaves_stored_payloads_unchanged(root: Path) -> None:
     _save(root, 1e-3)
     before = (root / FILE).read_bytes()
     assert _save(root, 9e-3, only_new=True) == ()
@@ -117,7 +117,7 @@ def test_only_new_leaves_what_is_there_alone(root: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [{"dtype": "float16"}, {"reduce_op": "max"}, {"placement": "out"}])
-def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
+def test_a_case_with_another_dtype_reduce_op_or_placement_has_no_baseline_in_the_same_file(
     root: Path, case: dict[str, str]
 ) -> None:
     _save(root, 1e-3)
@@ -126,7 +126,7 @@ def test_a_case_that_differs_in_anything_has_no_baseline_in_the_same_file(
 
 
 @pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"version": 99}'])
-def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
+def test_an_invalid_baseline_file_is_an_error_and_a_save_overwrites_no_file(
     root: Path, nonsense: str
 ) -> None:
     other = build.key(ranks=8)
@@ -141,13 +141,13 @@ def test_hand_edited_nonsense_is_an_error_and_no_file_is_overwritten(
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_the_folder_holds_data_only_and_files_that_all_may_read(root: Path) -> None:
+def test_a_save_leaves_only_the_baseline_file_which_all_users_may_read(root: Path) -> None:
     _save(root, 1e-3)
     assert [root / FILE] == [path for path in root.rglob("*") if path.is_file()]
     assert (root / FILE).stat().st_mode & 0o777 == 0o644
 
 
-def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
+def test_a_folder_of_baselines_that_another_session_keeps_locked_is_an_error_with_its_name(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = storage.folder_lock
@@ -160,7 +160,7 @@ def test_a_writer_that_never_ends_is_an_error_that_names_the_folder(
     assert _found(root) == before
 
 
-def test_a_folder_that_cannot_be_locked_is_an_error_and_not_written(
+def test_a_folder_of_baselines_that_cannot_be_locked_is_an_error_and_stays_empty(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(descriptor: int, operation: int) -> None:
@@ -202,21 +202,25 @@ def _published(root: Path, document: Any, name: str = "paper") -> Path:
     return path
 
 
-def test_a_published_figure_is_found_by_its_payload(tmp_path: Path) -> None:
+def test_a_published_figure_is_found_by_the_payload_of_a_case(tmp_path: Path) -> None:
     _published(tmp_path, _table())
     assert Reference(
         source="v2-8: a paper, table 3", oom=False, algbw_gb_per_s=1.5
     ) == find_published(tmp_path, KEY, build.case(ranks=8))
 
 
-def test_a_published_out_of_memory_keeps_its_doubt(tmp_path: Path) -> None:
+def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(
+    tmp_path: Path,
+) -> None:
     _published(tmp_path, _table())
     found = find_published(tmp_path, KEY, build.case(payload_bytes=2**20))
     assert found is not None
     assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
 
 
-def test_what_nobody_published_is_none(tmp_path: Path) -> None:
+def test_no_published_figure_is_found_for_another_payload_collective_or_number_of_ranks(
+    tmp_path: Path,
+) -> None:
     assert find_published(tmp_path, KEY, build.case()) is None
     _published(tmp_path, _table())
     assert find_published(tmp_path, KEY, build.case(payload_bytes=8192)) is None
@@ -225,7 +229,9 @@ def test_what_nobody_published_is_none(tmp_path: Path) -> None:
     assert find_published(tmp_path, other, build.case()) is None
 
 
-def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path: Path) -> None:
+def test_a_published_figure_comes_from_the_first_table_by_name_that_has_the_case(
+    tmp_path: Path,
+) -> None:
     _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
     _published(tmp_path, _table(source="second"), name="b")
     found = find_published(tmp_path, KEY, build.case())
@@ -245,7 +251,7 @@ def test_of_two_tables_the_first_by_name_that_has_the_payload_is_taken(tmp_path:
         ({"doubt": "\udfff"}, {}, r"entries\[0\]\.doubt: expected text"),
     ],
 )
-def test_a_nonsensical_table_is_refused_with_file_and_key_path(
+def test_an_invalid_table_of_published_figures_is_refused_with_its_file_and_key(
     tmp_path: Path, entry: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     _published(tmp_path, _table({**ENTRIES[0], **entry}, **changes))
@@ -254,7 +260,7 @@ def test_a_nonsensical_table_is_refused_with_file_and_key_path(
 
 
 @pytest.mark.parametrize("link", [Path(), FILE.parent.parent, FILE])
-def test_a_link_to_nothing_is_refused_and_not_taken_for_a_missing_file(
+def test_a_baseline_file_or_folder_that_is_a_broken_link_is_refused(
     tmp_path: Path, link: Path
 ) -> None:
     path = tmp_path / "baselines" / link

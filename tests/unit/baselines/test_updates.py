@@ -58,7 +58,7 @@ def history(root: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_an_appended_session_is_pooled_with_those_that_are_stored(root: Path) -> None:
+def test_an_appended_session_is_pooled_with_the_stored_sessions(root: Path) -> None:
     save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, append=True)
     baseline = found(root)
@@ -68,14 +68,14 @@ def test_an_appended_session_is_pooled_with_those_that_are_stored(root: Path) ->
     assert baseline.level_s == pytest.approx(1.025e-3)
 
 
-def test_a_loss_within_the_budget_is_no_accepted_regression(root: Path) -> None:
+def test_a_loss_within_the_budget_is_not_recorded_as_an_accepted_regression(root: Path) -> None:
     save(root, 1e-3)
     save(root, 1.05e-3, takes_loss=True)
     assert found(root).pinned_s == 1e-3
     assert "accepted_regression" not in history(root)[-1]
 
 
-def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: Path) -> None:
+def test_an_out_of_memory_replaces_a_stored_time_only_if_the_loss_is_accepted(root: Path) -> None:
     save(root, 1e-3)
     _, (refusal,) = save(root)
     assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.refusal
@@ -83,7 +83,7 @@ def test_out_of_memory_where_a_time_stands_is_refused_and_can_be_accepted(root: 
     assert found(root).oom
 
 
-def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
+def test_a_refused_case_does_not_keep_another_case_from_being_saved(root: Path) -> None:
     save(root, 1e-3)
     session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
@@ -94,7 +94,7 @@ def test_one_refusal_keeps_no_other_case_from_being_written(root: Path) -> None:
     assert history(root)[-1]["entries"] == 1
 
 
-def test_the_history_keeps_the_newest_updates(root: Path) -> None:
+def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     save(root, 1e-3)
     save(root, 1.5e-3, takes_loss=True)
     for _ in range(MOST_UPDATES - 1):
@@ -140,13 +140,13 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_prune_removes_a_file_in_which_nothing_is_left(filled: Path) -> None:
+def test_prune_removes_a_baseline_file_without_any_remaining_entry(filled: Path) -> None:
     gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
     assert len(gone) == 2
     assert not at(filled).exists()
 
 
-def test_a_bad_file_is_an_error_and_no_file_is_touched(filled: Path) -> None:
+def test_prune_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(filled: Path) -> None:
     good = at(filled)
     bad = at(filled, strategy="ring")
     bad.write_text("{}")
@@ -174,27 +174,27 @@ def out_of_memory() -> Baseline:
     return build.accepted(measured).baseline
 
 
-def test_a_session_keeps_when_it_began() -> None:
+def test_a_stored_session_keeps_the_moment_at_which_it_began() -> None:
     one = build.accepted(build.measurement(1e-3), Record(moment="2026-01-02T03:04:05Z"))
     (found,) = one.baseline.sessions
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_a_session_that_is_not_appended_takes_the_place_of_all() -> None:
+def test_a_session_that_is_not_appended_replaces_all_stored_sessions() -> None:
     old = merge_session(stored(1000), session(1020), append=True, budget=BUDGET)[0]
     found, _ = merge_session(old, session(1050), append=False, budget=BUDGET)
     assert [one.times_us for one in found.sessions] == [(1050,)]
     assert found.pinned_us == 1000
 
 
-def test_a_session_counts_once_whatever_its_launches() -> None:
+def test_an_appended_session_counts_once_for_the_level_whatever_its_number_of_launches() -> None:
     old = merge_session(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[
         0
     ]
     assert old.level_us == 1050
 
 
-def test_the_oldest_session_goes_when_there_are_too_many() -> None:
+def test_a_baseline_drops_its_oldest_session_beyond_the_largest_number_of_sessions() -> None:
     entry = stored(1000)
     for turn in range(MOST_SESSIONS):
         entry = merge_session(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
@@ -202,17 +202,17 @@ def test_the_oldest_session_goes_when_there_are_too_many() -> None:
     assert entry.sessions[0].times_us == (1001,)
 
 
-def test_a_level_at_the_end_of_the_budget_is_written_and_one_beyond_is_lost() -> None:
+def test_a_session_at_the_budget_is_accepted_and_a_session_beyond_the_budget_is_a_loss() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
         assert merge_session(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
 
 
-def test_a_small_improvement_leaves_the_pin() -> None:
+def test_an_improvement_within_the_budget_does_not_change_the_accepted_time() -> None:
     found, _ = merge_session(stored(1000), session(950), append=False, budget=BUDGET)
     assert found.pinned_us == 1000
 
 
-def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_unseen() -> None:
+def test_an_improvement_beyond_the_budget_becomes_the_accepted_time() -> None:
     found, lost = merge_session(
         stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET
     )
@@ -221,24 +221,24 @@ def test_an_improvement_beyond_the_budget_takes_the_pin_with_it_and_is_not_lost_
     assert merge_session(found, session(900), append=False, budget=BUDGET)[1]
 
 
-def test_another_protocol_takes_the_place_and_pins_its_own_level() -> None:
+def test_a_session_of_another_protocol_replaces_the_stored_sessions_and_the_accepted_time() -> None:
     new = session(5000, protocol="device/chain9")
     found, lost = merge_session(stored(1000), new, append=True, budget=BUDGET)
     assert (lost, found.pinned_us) == (False, 5000)
     assert len(found.sessions) == 1
 
 
-def test_out_of_memory_where_a_time_stands_is_a_loss_and_elsewhere_none() -> None:
+def test_an_out_of_memory_is_a_loss_only_if_a_time_was_stored() -> None:
     assert merge_session(stored(1000), out_of_memory(), append=False, budget=BUDGET)[1]
     assert not merge_session(None, out_of_memory(), append=False, budget=BUDGET)[1]
     assert not merge_session(out_of_memory(), out_of_memory(), append=False, budget=BUDGET)[1]
 
 
-def test_what_fits_again_pins_its_own_level() -> None:
+def test_a_case_that_fits_in_memory_again_gets_its_level_as_the_accepted_time() -> None:
     found, lost = merge_session(out_of_memory(), session(1000), append=False, budget=BUDGET)
     assert (lost, found.oom, found.pinned_us) == (False, False, 1000)
 
 
-def test_a_pin_is_moved_by_nothing_else_than_the_level() -> None:
+def test_an_appended_session_at_the_same_level_does_not_change_the_accepted_time() -> None:
     entry = replace(stored(1000), pinned_us=980.0)
     assert merge_session(entry, session(1000), append=True, budget=BUDGET)[0].pinned_us == 980

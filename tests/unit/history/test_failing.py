@@ -22,7 +22,7 @@ def _line(minute: int, outcome: Outcome, flags: str = "") -> Line:
     )
 
 
-def test_a_flag_that_was_set_minutes_ago_is_what_changed() -> None:
+def test_the_text_of_a_failing_case_names_a_flag_that_was_set_minutes_before() -> None:
     lines = [
         _line(0, Outcome.PASS),
         _line(5, Outcome.PASS),

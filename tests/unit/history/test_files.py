@@ -44,7 +44,9 @@ def _names(root: Path) -> list[str]:
     return [line.session for line in read(root, KEY)]
 
 
-def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) -> None:
+def test_a_session_is_appended_to_the_file_of_its_year_in_the_folder_of_the_machine(
+    tmp_path: Path,
+) -> None:
     appended = append(tmp_path, KEY, session(_FIRST))
     path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
     assert appended == path
@@ -52,7 +54,9 @@ def test_a_session_is_below_the_machine_in_the_file_of_its_year(tmp_path: Path) 
     assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
 
 
-def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path: Path) -> None:
+def test_an_append_keeps_earlier_lines_of_a_history_unchanged_and_years_are_read_in_order(
+    tmp_path: Path,
+) -> None:
     path = append(tmp_path, KEY, session(_FIRST))
     before = path.read_bytes()
     append(tmp_path, KEY, session(_SECOND))
@@ -61,7 +65,7 @@ def test_what_is_there_stays_byte_for_byte_and_years_follow_each_other(tmp_path:
     assert [line.began.year for line in read(tmp_path, KEY)] == [2025, *[2026] * 4]
 
 
-def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> None:
+def test_files_of_years_before_the_requested_year_are_not_read(tmp_path: Path) -> None:
     for year in (2024, 2025, 2026):
         append(tmp_path, KEY, [line(moment=f"{year}-12-31T03:00:00Z")])
     (old,) = tmp_path.rglob("2024.jsonl")
@@ -73,14 +77,16 @@ def test_years_before_the_one_that_is_asked_for_are_not_read(tmp_path: Path) -> 
     assert read(tmp_path, KEY, 2027) == ()
 
 
-def test_where_nothing_was_appended_there_is_nothing(tmp_path: Path) -> None:
+def test_a_history_without_sessions_is_empty_and_a_missing_folder_is_an_error(
+    tmp_path: Path,
+) -> None:
     assert read(tmp_path, KEY) == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):
         read_all(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("cut", [2, 40, 300])
-def test_a_torn_line_is_named_with_its_number_also_after_an_append(
+def test_an_incomplete_line_of_a_history_is_named_with_its_number_even_after_an_append(
     tmp_path: Path, cut: int
 ) -> None:
     path = append(tmp_path, KEY, session(_FIRST))
@@ -94,7 +100,7 @@ def test_a_torn_line_is_named_with_its_number_also_after_an_append(
     assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
 
 
-def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
+def test_the_last_line_of_a_history_without_a_newline_is_kept(tmp_path: Path) -> None:
     path = append(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
@@ -104,7 +110,7 @@ def test_a_last_line_whose_newline_is_lost_stays(tmp_path: Path) -> None:
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
-def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
+def test_a_damaged_line_of_a_history_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
     path = append(tmp_path, KEY, session(_FIRST))
     lines = path.read_text().splitlines()
     document = json.loads(lines[1])
@@ -115,14 +121,16 @@ def test_a_damaged_line_is_an_error_with_its_file_and_number(tmp_path: Path) -> 
         read(tmp_path, KEY)
 
 
-def test_another_file_in_the_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path: Path) -> None:
     path = append(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
         read(tmp_path, KEY)
 
 
-def test_of_a_session_that_the_disk_does_not_hold_nothing_is_left(tmp_path: Path) -> None:
+def test_a_session_that_does_not_fit_on_the_disk_leaves_the_history_unchanged(
+    tmp_path: Path,
+) -> None:
     append(tmp_path, KEY, session(_FIRST, cases=2))
     (path,) = tmp_path.rglob("*.jsonl")
     before = path.read_bytes()
@@ -149,7 +157,7 @@ CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", ":1:1: a Git LFS pointer"),
     ],
 )
-def test_what_git_left_is_named_with_its_line_and_nothing_is_appended(
+def test_a_conflict_marker_or_an_lfs_pointer_in_a_history_is_named_and_prevents_an_append(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (first, *_) = session(_FIRST)
@@ -170,7 +178,7 @@ def _appending(root: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_of_writers_that_are_killed_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
+def test_killed_writers_of_a_history_lose_and_duplicate_no_session(tmp_path: Path) -> None:
     draw, written = random.Random(1), []
     for _ in range(4):
         writers = [_appending(tmp_path) for _ in range(2)]
@@ -196,7 +204,7 @@ def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path:
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_file_of_another_format_is_neither_read_nor_appended_to_nor_moved(
+def test_a_history_of_another_format_is_refused_and_stays_unchanged(
     tmp_path: Path, end: bytes
 ) -> None:
     path = append(tmp_path, KEY, session(_FIRST)[:1])
@@ -236,7 +244,9 @@ def _read(folder: Path, text: str) -> tuple[Acknowledged, ...]:
     return acknowledged(folder)
 
 
-def test_a_change_is_of_cases_and_machines_by_pattern_and_of_all_by_default(tmp_path: Path) -> None:
+def test_an_acknowledged_change_matches_cases_and_machines_by_patterns_or_all_by_default(
+    tmp_path: Path,
+) -> None:
     first, second = _read(tmp_path, WHOLE)
     assert first.matches("jax.all_reduce.psum.float32.4K", "tpu-v5-lite/4r")
     assert not first.matches("tensorflow.all_reduce.nccl.float32.4K", "tpu-v5-lite/4r")
@@ -245,7 +255,7 @@ def test_a_change_is_of_cases_and_machines_by_pattern_and_of_all_by_default(tmp_
     assert first.began.isoformat() == "2026-11-03T00:00:00+00:00"
 
 
-def test_without_a_file_nothing_is_acknowledged(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file_acknowledges_no_change(tmp_path: Path) -> None:
     assert acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
 
 
@@ -268,7 +278,7 @@ def test_without_a_file_nothing_is_acknowledged(tmp_path: Path) -> None:
         ("[[change\n", "not TOML"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_that_says_where(
+def test_an_invalid_file_of_acknowledged_changes_is_an_error_that_names_the_place(
     tmp_path: Path, text: str, message: str
 ) -> None:
     with pytest.raises(HistoryError) as caught:
@@ -277,7 +287,9 @@ def test_what_cannot_be_read_is_an_error_that_says_where(
     assert message in str(caught.value)
 
 
-def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_the_file_of_acknowledged_changes_is_an_error(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "acknowledged.toml").mkdir()
     with pytest.raises(HistoryError, match="Is a directory"):
         acknowledged(tmp_path)

@@ -37,7 +37,7 @@ def _nights(**changes: object) -> list[Line]:
     ]
 
 
-def test_a_session_counts_by_its_median_launch_and_the_level_is_their_mean_in_log_time() -> None:
+def test_the_level_of_a_history_is_the_mean_log_time_of_the_median_launches_of_sessions() -> None:
     (case,) = _history(_nights()[:4]).cases
     assert list(case.times_s.values()) == pytest.approx(
         [1e-6 * time_us for time_us in TIMES_US[:4]]
@@ -46,7 +46,7 @@ def test_a_session_counts_by_its_median_launch_and_the_level_is_their_mean_in_lo
     assert case.newest_s == pytest.approx(10e-6)
 
 
-def test_the_spread_of_few_sessions_is_moderated_by_that_of_the_other_cases() -> None:
+def test_the_spread_of_a_case_with_few_sessions_is_moderated_by_the_spread_of_other_cases() -> None:
     (alone,) = _history(_nights()[:3]).cases
     assert alone.spread == pytest.approx(0.0223, rel=0.05)
     (noisy, *others) = _history(_cases(3, lambda night, case: 1 + 0.1 * (night == 1 > case))).cases
@@ -54,7 +54,7 @@ def test_the_spread_of_few_sessions_is_moderated_by_that_of_the_other_cases() ->
     assert 0.01 < noisy.spread < 0.05 and others[0].spread < 0.01
 
 
-def test_a_case_without_a_time_has_no_level() -> None:
+def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
     lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)
     (case,) = _history([lost]).cases
     assert (case.level_s, case.newest_s, case.spread, case.changes) == (None, None, None, ())
@@ -81,7 +81,7 @@ def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> l
     return lines
 
 
-def test_a_case_that_changed_says_when_by_how_much_and_what_changed_there() -> None:
+def test_a_changed_level_of_a_case_has_its_first_session_its_size_and_the_changed_version() -> None:
     machine = _history(_cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0))
     (change,) = machine.cases[2].changes
     assert change.began.isoformat() == "2026-03-13T03:00:00+00:00"
@@ -93,7 +93,7 @@ def test_a_case_that_changed_says_when_by_how_much_and_what_changed_there() -> N
     assert machine.shared == {JAX: ()}
 
 
-def test_what_all_cases_share_is_a_change_of_its_own() -> None:
+def test_a_change_of_all_cases_is_a_single_shared_change_of_the_framework() -> None:
     machine = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
     assert not any(case.changes for case in machine.cases)
     (change,) = machine.shared[JAX]
@@ -111,7 +111,7 @@ def test_what_all_cases_share_is_a_change_of_its_own() -> None:
         ("2026-03-13", "*", "gpu*", ""),
     ],
 )
-def test_an_acknowledged_change_has_its_reason(
+def test_an_acknowledged_change_of_a_level_has_its_reason(
     since: str, case: str, machine: str, reason: str
 ) -> None:
     change = Acknowledged(since=since, case=case, machine=machine, reason="known")
@@ -120,7 +120,7 @@ def test_an_acknowledged_change_has_its_reason(
     assert level_change.reason == reason
 
 
-def test_sessions_minutes_apart_make_no_change() -> None:
+def test_sessions_of_the_same_hour_do_not_change_a_level() -> None:
     lines = _cases(12, lambda night, case: 1.0)
     again = _cases(3, lambda night, case: 1.2 if case == 2 else 1.0)
     lines += [
@@ -133,20 +133,20 @@ def test_sessions_minutes_apart_make_no_change() -> None:
     assert _history(lines, apart=timedelta(0)).cases[2].changes != ()
 
 
-def test_what_was_made_slower_on_purpose_is_in_no_level() -> None:
+def test_a_session_with_an_injected_delay_is_not_in_the_level() -> None:
     injected = line(session="f" * 16, injected="delay:200%")
     machine = _history([*_nights()[:3], injected])
     assert [len(case.times_s) for case in machine.cases] == [3]
     assert len(machine.sessions) == 4
 
 
-def test_another_protocol_is_another_case() -> None:
+def test_a_history_lists_a_case_once_for_each_protocol() -> None:
     other = replace(build.case(), protocol=replace(build.case().protocol, allocator="malloc"))
     machine = _history([line(), line(case=other)])
     assert len(machine.cases) == 2
 
 
-def test_sessions_are_counted_by_their_verdict_once() -> None:
+def test_a_history_counts_each_session_once_by_its_outcome() -> None:
     lines = _nights()
     lines += [
         replace(old, case=build.case(payload_bytes=1 << 20), baseline_date="") for old in lines
@@ -156,7 +156,7 @@ def test_sessions_are_counted_by_their_verdict_once() -> None:
     assert machine.outcomes == {"PASS": 5, "NO_VERDICT": 1}
 
 
-def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_own() -> None:
+def test_interleaved_sessions_and_their_reference_have_separate_levels_in_a_history() -> None:
     stack = "0123456789abcdef"
     tonight = _cases(20, lambda night, case: 1.04 if night >= 12 else 1.0, paired=True, stack=stack)
     theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)
@@ -170,7 +170,7 @@ def test_nights_in_turn_with_a_reference_and_the_reference_have_levels_of_their_
     assert machine.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
 
 
-def test_a_change_of_our_own_code_is_named() -> None:
+def test_a_changed_level_names_a_change_of_the_code_of_busbw() -> None:
     lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
     new = {"0.10.0": "old", "0.10.1": "new"}
     lines = [replace(old, worker=new[old.versions["jax"]]) for old in lines]

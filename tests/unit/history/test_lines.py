@@ -22,13 +22,13 @@ from tests.helpers import build
 from tests.helpers.history_lines import line, session
 
 
-def test_a_line_is_one_line_that_gives_itself_again() -> None:
+def test_a_record_of_a_history_is_one_line_and_is_read_back_unchanged() -> None:
     ordinary = line()
     assert "\n" not in ordinary.text
     assert parse(ordinary.text, "line 1") == ordinary
 
 
-def test_a_case_without_times_says_why() -> None:
+def test_a_record_of_a_case_without_times_keeps_its_failure() -> None:
     lost = line(
         outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
     )
@@ -51,7 +51,7 @@ def test_a_case_without_times_says_why() -> None:
         ({"host": 7}, "line 3.host: "),
     ],
 )
-def test_what_no_session_appends_is_refused_with_its_location(
+def test_an_invalid_record_of_a_history_is_refused_with_its_location(
     changes: dict[str, Any], text: str
 ) -> None:
     document = {**json.loads(line().text), **changes}
@@ -59,14 +59,14 @@ def test_what_no_session_appends_is_refused_with_its_location(
         parse(json.dumps(document), "line 3")
 
 
-def test_a_case_that_nothing_measures_is_refused() -> None:
+def test_a_record_of_a_history_with_0_ranks_is_refused() -> None:
     document = json.loads(line().text)
     document["case"]["ranks"] = 0
     with pytest.raises(wire.WireError, match=r"^line 3\.case\.ranks: expected 1 to 1000000, got 0"):
         parse(json.dumps(document), "line 3")
 
 
-def test_a_line_began_at_its_moment() -> None:
+def test_a_record_of_a_history_began_at_its_moment() -> None:
     assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
 
 
@@ -80,7 +80,7 @@ def _line(**changes: Any) -> Line:
     return line(session=_FIRST, case=case, **changes)
 
 
-def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> None:
+def test_an_earlier_session_has_the_times_of_all_its_cases_in_seconds_and_its_begin() -> None:
     (session,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
     assert session.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
     assert session.times_s.keys() == {CASE, OTHER}
@@ -88,7 +88,7 @@ def test_a_session_has_the_seconds_of_all_of_its_cases_and_when_it_began() -> No
     assert session.times_s[OTHER] == pytest.approx((20e-6,))
 
 
-def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
+def test_an_earlier_session_has_the_versions_flags_host_and_code_of_busbw() -> None:
     (session,) = earlier([_line()], Series(framework="jax"))
     ((record,), *_) = session.records.values()
     assert record.lasting == {
@@ -99,13 +99,13 @@ def test_its_surroundings_are_versions_flags_the_host_and_our_code() -> None:
     }
 
 
-def test_lines_of_one_session_belong_together_though_others_stand_between_them() -> None:
+def test_records_of_a_session_are_joined_although_other_records_are_between_its_records() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
     sessions = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
     assert [len(session.times_s) for session in sessions] == [2, 2]
 
 
-def test_a_case_of_another_framework_is_none_of_its_session() -> None:
+def test_an_earlier_session_of_a_framework_has_no_case_of_another_framework() -> None:
     lines = [_line(), _line(case=build.case(framework="tensorflow"))]
     assert [list(session.times_s) for session in earlier(lines, Series(framework="jax"))] == [
         [CASE]
@@ -114,13 +114,17 @@ def test_a_case_of_another_framework_is_none_of_its_session() -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_a_session_has_a_change_where_a_case_regressed_or_improved(outcome: Outcome) -> None:
+def test_an_earlier_session_has_a_change_exactly_if_a_case_regressed_or_improved(
+    outcome: Outcome,
+) -> None:
     (session,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
     assert session.has_change is (outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
 
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
-def test_a_session_has_a_change_where_all_cases_changed(outcome: SessionOutcome) -> None:
+def test_an_earlier_session_has_a_change_exactly_if_its_outcome_is_a_change_of_all_cases(
+    outcome: SessionOutcome,
+) -> None:
     (session,) = earlier([_line(session_outcomes=(outcome,))], Series(framework="jax"))
     shared = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
     assert session.has_change is (outcome in shared)
@@ -134,7 +138,9 @@ def test_a_session_has_a_change_where_all_cases_changed(outcome: SessionOutcome)
         {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
     ],
 )
-def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> None:
+def test_injected_interleaved_and_failed_records_are_not_in_earlier_sessions(
+    changes: dict[str, Any],
+) -> None:
     assert earlier([_line(**changes)], Series(framework="jax")) == []
     (session,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
     assert list(session.times_s) == [OTHER]
@@ -143,7 +149,7 @@ def test_what_says_nothing_of_the_level_is_left_out(changes: dict[str, Any]) -> 
 REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
 
 
-def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their_own() -> None:
+def test_sessions_of_a_reference_and_sessions_interleaved_with_it_are_separate_series() -> None:
     lines = [
         replace(_line(), **REFERENCE),
         replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
@@ -157,14 +163,14 @@ def test_the_nights_of_a_reference_and_those_in_turn_with_it_are_series_of_their
     assert earlier(lines, Series(framework="jax")) == []
 
 
-def test_a_series_says_what_it_is() -> None:
+def test_the_text_of_a_series_names_its_framework_and_its_reference() -> None:
     series = Series(framework="jax", stack="0123456789abcdef")
     assert series.text == "jax interleaved with the reference 0123456789abcdef"
     assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
     assert replace(series, stack="").text == "jax"
 
 
-def test_a_session_in_the_future_is_named_with_the_machine_s_time() -> None:
+def test_a_record_in_the_future_of_the_clock_of_the_machine_is_an_error() -> None:
     later = line(moment="2026-02-01T03:00:00Z")
     check_moment(later.case, later, datetime(2026, 1, 31, 12, tzinfo=UTC))
     with pytest.raises(

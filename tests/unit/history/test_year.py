@@ -86,7 +86,9 @@ def _night(began: datetime) -> int:
 
 
 @pytest.mark.parametrize("seed", sweep(range(10)))
-def test_every_change_is_found_once_with_its_night_its_size_and_its_cause(seed: int) -> None:
+def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size_and_cause(
+    seed: int,
+) -> None:
     found = _history(Year(planted=True), seed)
     for shared in found.shared.values():
         (machine,) = shared
@@ -110,6 +112,6 @@ def test_every_change_is_found_once_with_its_night_its_size_and_its_cause(seed: 
 
 @pytest.mark.parametrize("modes", [False, True])
 @pytest.mark.parametrize("seed", sweep(range(10)))
-def test_a_year_without_a_change_has_none(seed: int, modes: bool) -> None:
+def test_a_simulated_year_without_a_change_gives_no_change(seed: int, modes: bool) -> None:
     found = _history(Year(modes=modes), seed)
     assert not any(found.shared.values()) and not any(one.changes for one in found.cases)

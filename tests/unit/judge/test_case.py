@@ -28,7 +28,7 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
     return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
 
 
-def test_a_summary_takes_its_rates_from_the_median_launch() -> None:
+def test_the_rates_of_a_case_come_from_its_median_launch() -> None:
     summary = summary_of(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
     assert (summary.median_s, summary.best_s, summary.worst_s) == (2e-3, 1e-3, 4e-3)
     assert pytest.approx(0.5) == summary.algbw_gb_per_s
@@ -36,14 +36,14 @@ def test_a_summary_takes_its_rates_from_the_median_launch() -> None:
     assert summary.times_s == (4e-3, 1e-3, 2e-3)
 
 
-def test_what_a_call_costs_beyond_is_the_median_over_the_launches_that_know() -> None:
+def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it() -> None:
     costs_s = (3e-4, None, 1e-4, 2e-4)
     runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
     summary = _verdict(Measurement(case=build.case(), runs=runs), STEADY).now
     assert summary.dispatch_s == 2e-4
 
 
-def test_the_same_times_as_the_baseline_pass_and_nothing_more_is_wanted() -> None:
+def test_a_case_with_the_times_of_its_baseline_passes_and_needs_no_more_launches() -> None:
     ruling = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
     assert Outcome.PASS is ruling.verdict.outcome
     assert (ruling.verdict.failed, ruling.needed_launches, ruling.is_suspected) == (
@@ -55,7 +55,7 @@ def test_the_same_times_as_the_baseline_pass_and_nothing_more_is_wanted() -> Non
     assert ruling.verdict.ratio_interval == pytest.approx((1.0, 1.0))
 
 
-def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
+def test_a_case_above_its_limit_in_first_and_additional_launches_has_regressed() -> None:
     verdict = _verdict(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert Outcome.REGRESSED is verdict.outcome
     assert verdict.failed
@@ -66,7 +66,7 @@ def test_times_beyond_the_limit_that_were_seen_again_have_regressed() -> None:
     assert verdict.text.endswith("; confirmed: 1.400 x in additional launches (limit 1.200 x)")
 
 
-def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
+def test_a_case_that_seems_slower_is_noisy_and_needs_more_launches() -> None:
     ruling = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.NOISY, False)
     assert (ruling.needed_launches, ruling.is_suspected) == (6, True)
@@ -74,7 +74,9 @@ def test_a_suspicion_is_no_answer_yet_and_asks_for_more() -> None:
 
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
-def test_a_suspicion_that_was_not_confirmed_leaves_a_trace(fresh_s: float) -> None:
+def test_a_loss_that_additional_launches_do_not_confirm_is_named_in_the_text_or_in_a_note(
+    fresh_s: float,
+) -> None:
     fresh = f"{1e3 * fresh_s:.3f} x"
     verdict = _verdict(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
@@ -87,7 +89,7 @@ def test_a_suspicion_that_was_not_confirmed_leaves_a_trace(fresh_s: float) -> No
     )
 
 
-def test_what_was_measured_again_beside_a_suspect_was_not_suspected_itself() -> None:
+def test_a_case_with_additional_launches_has_no_note_if_it_never_seemed_slower() -> None:
     assert _verdict(six(1e-3, 1e-3, 1e-3), STEADY).notes == ()
     assert _verdict(six(1.4e-3, 1.4e-3, 1.4e-3), STEADY).notes == ()
 
@@ -96,7 +98,9 @@ def test_what_was_measured_again_beside_a_suspect_was_not_suspected_itself() -> 
     st.lists(st.floats(min_value=0.5e-3, max_value=3e-3), min_size=1, max_size=9),
     st.lists(st.floats(min_value=0.8e-3, max_value=1.2e-3), min_size=1, max_size=6),
 )
-def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[float]) -> None:
+def test_the_shown_ratio_and_limit_of_a_case_agree_with_its_outcome(
+    times_s: list[float], before_s: list[float]
+) -> None:
     ruling = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
     verdict: Any = ruling.verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
@@ -108,7 +112,7 @@ def test_what_is_shown_is_what_was_judged(times_s: list[float], before_s: list[f
         assert verdict.outcome is not Outcome.REGRESSED
 
 
-def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> None:
+def test_the_shown_baseline_time_is_the_level_with_which_the_case_is_compared() -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3, 1e-3, 1.03e-3)))
     assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
     assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
@@ -116,7 +120,7 @@ def test_the_baseline_that_is_shown_is_the_level_that_it_is_held_against() -> No
     assert verdict.baseline.algbw_gb_per_s == pytest.approx(rate)
 
 
-def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
+def test_the_error_of_a_ratio_shrinks_with_the_number_of_stored_sessions() -> None:
     few = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3)))
     many = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * 12)))
     assert 0 < many.ratio_error < few.ratio_error
@@ -124,7 +128,7 @@ def test_the_ratio_s_error_is_what_sessions_may_differ_by() -> None:
 
 
 @pytest.mark.parametrize(("stored", "tonight"), [(2**30, None), (None, 2**30), (2**30, 2**31)])
-def test_out_of_memory_under_another_limit_is_not_expected(
+def test_an_out_of_memory_under_another_memory_limit_than_stored_is_not_expected(
     stored: int | None, tonight: int | None
 ) -> None:
     limited = replace(OOM, memory_limit_bytes=stored)
@@ -136,7 +140,7 @@ def test_out_of_memory_under_another_limit_is_not_expected(
     ).expected
 
 
-def test_a_median_faster_than_the_limit_allows_has_improved_and_does_not_fail() -> None:
+def test_a_case_faster_than_its_limit_has_improved_and_does_not_fail() -> None:
     measurement = build.measurement(0.8e-3, 0.81e-3, 0.82e-3)
     verdict = _verdict(measurement, STEADY, require_baselines=True)
     assert Outcome.IMPROVED is verdict.outcome
@@ -144,12 +148,12 @@ def test_a_median_faster_than_the_limit_allows_has_improved_and_does_not_fail() 
     assert "the baseline is stale" in verdict.text
 
 
-def test_the_time_of_a_launch_is_the_quartile_of_its_samples() -> None:
+def test_the_time_of_a_launch_is_the_lower_quartile_of_its_samples() -> None:
     runs = (build.run(1e-3, 1e-3, 1e-3, 9e-3),)
     assert _verdict(Measurement(case=build.case(), runs=runs), STEADY).now.median_s == 1e-3
 
 
-def test_a_regression_that_is_accepted_keeps_its_outcome_and_does_not_fail() -> None:
+def test_an_accepted_regression_keeps_its_outcome_and_does_not_fail() -> None:
     slow = six(2e-3, 2e-3, 2e-3)
     assert Outcome.REGRESSED is _verdict(slow, STEADY, accept_all=True).outcome
     assert not _verdict(slow, STEADY, accept_all=True).failed
@@ -157,21 +161,21 @@ def test_a_regression_that_is_accepted_keeps_its_outcome_and_does_not_fail() -> 
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_with_few_sessions_a_verdict_is_provisional(number: int) -> None:
+def test_a_verdict_from_fewer_than_three_stored_sessions_is_provisional(number: int) -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
     assert not _verdict(build.measurement(1e-3), STEADY).provisional
 
 
-def test_sessions_that_differ_so_much_that_a_loss_cannot_be_ruled_out_are_noisy() -> None:
+def test_a_case_whose_stored_launches_differ_widely_is_noisy() -> None:
     wild = build.pooled(record(2, 0.5e-3, 1e-3, 4e-3))
     verdict = _verdict(build.measurement(1e-3), wild)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
     assert "; 2 x the expected time cannot be ruled out (limit " in verdict.text
 
 
-def test_without_a_baseline_it_is_measured_and_not_compared() -> None:
+def test_a_case_without_a_baseline_has_a_time_and_the_outcome_no_baseline() -> None:
     verdict = _verdict(build.measurement(1e-3), None)
     assert Outcome.NO_BASELINE is verdict.outcome
     assert verdict.text == "measured, nothing to compare with"
@@ -183,7 +187,7 @@ def test_without_a_baseline_it_is_measured_and_not_compared() -> None:
     ("accept", "failed"), [({}, True), ({"accept_all": True}, False), ({"accept_new": True}, False)]
 )
 @pytest.mark.parametrize("measured", [build.measurement(1e-3), _all_out_of_memory()])
-def test_where_a_baseline_is_required_none_is_a_failure_unless_it_is_accepted(
+def test_a_case_without_a_required_baseline_fails_unless_its_time_is_accepted(
     measured: Measurement, accept: dict[str, bool], failed: bool
 ) -> None:
     assert failed == _verdict(measured, None, require_baselines=True, **accept).failed
@@ -198,7 +202,7 @@ def test_where_a_baseline_is_required_none_is_a_failure_unless_it_is_accepted(
         ({"require_baselines": True, "accept_all": True}, False),
     ],
 )
-def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
+def test_a_case_of_another_protocol_is_incomparable_and_fails_if_baselines_are_required(
     terms: dict[str, bool], failed: bool
 ) -> None:
     baseline = build.pooled(*STEADY.sessions, protocol="host/chain0")
@@ -207,7 +211,7 @@ def test_another_protocol_is_incomparable_and_passes_for_no_baseline(
     assert "with protocol host/chain2, the baseline of 2026-01-04 with host/chain0" in verdict.text
 
 
-def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
+def test_an_out_of_memory_that_the_baseline_has_is_expected() -> None:
     verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
@@ -216,7 +220,7 @@ def test_out_of_memory_as_in_the_baseline_is_expected() -> None:
     )
 
 
-def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time() -> None:
+def test_an_out_of_memory_of_a_case_with_a_stored_time_fails_and_names_the_stored_time() -> None:
     verdict = _verdict(_all_out_of_memory(), STEADY)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
@@ -227,18 +231,18 @@ def test_out_of_memory_where_there_was_a_time_is_a_failure_that_names_the_time()
     assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
 
 
-def test_what_fits_now_and_did_not_has_improved() -> None:
+def test_a_case_that_was_stored_as_out_of_memory_and_has_a_time_now_has_improved() -> None:
     assert _verdict(build.measurement(1e-3), OOM).headline().startswith("IMPROVED: it fits now")
 
 
-def test_what_a_baseline_without_a_time_has_a_limit_for_is_not_compared() -> None:
+def test_a_case_that_was_stored_as_out_of_memory_has_improved_even_if_a_limit_is_known() -> None:
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
     ruling = judge_case(build.spec(), measurement, OOM, limit, Terms(policy=POLICY))
     assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 
-def test_a_published_figure_is_shown_and_changes_nothing() -> None:
+def test_a_published_figure_is_in_the_verdict_and_does_not_change_the_outcome() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = Terms(policy=POLICY)
     measurement = build.measurement(1e-3)
@@ -262,28 +266,28 @@ def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 
 
-def test_where_all_is_decided_nothing_more_is_measured() -> None:
+def test_no_case_is_measured_again_if_all_cases_are_decided() -> None:
     assert plan_rerun(_grid(), THREE, by_neighbours=True) == ((), 0)
 
 
-def test_an_undecided_case_is_measured_alone_in_what_it_lacks() -> None:
+def test_an_undecided_case_is_measured_again_without_its_neighbours_for_missing_launches() -> None:
     rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
     assert rerun == ((SPECS[2],), 6)
 
 
-def test_of_a_suspect_the_two_next_sizes_are_measured_too() -> None:
+def test_a_case_that_seems_slower_is_measured_again_together_with_its_two_neighbours() -> None:
     rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
     assert rerun == (tuple(SPECS[1:4]), 3)
 
 
-def test_at_the_end_of_the_grid_both_are_on_one_side() -> None:
+def test_a_case_at_an_end_of_the_payloads_is_measured_again_with_its_nearest_payloads() -> None:
     first = plan_rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
     assert first[0] == tuple(SPECS[:3])
     last = plan_rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
     assert last[0] == tuple(SPECS[2:])
 
 
-def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
+def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() -> None:
     other = build.spec(payload_bytes=2048, dtype="bfloat16")
     judged = _grid(
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
@@ -296,11 +300,11 @@ def test_a_neighbour_is_of_the_same_kind_and_was_measured() -> None:
     )
 
 
-def test_so_many_passes_that_the_first_case_has_what_it_wants() -> None:
+def test_cases_are_measured_again_together_for_the_smallest_number_of_missing_launches() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
     assert plan_rerun(judged, THREE, by_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
 
 
-def test_what_has_the_launches_that_it_wants_is_not_measured_again() -> None:
+def test_a_case_with_all_needed_launches_is_not_measured_again() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
     assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == ((SPECS[0],), 6)

@@ -32,26 +32,28 @@ def _fit(points: Mapping[int, float]) -> Curve:
     return curve
 
 
-def test_times_on_a_curve_give_that_curve() -> None:
+def test_fitting_the_times_of_a_curve_gives_its_latency_and_bandwidth() -> None:
     curve = _fit(_points())
     assert pytest.approx(LATENCY_S, rel=1e-3) == curve.latency_s
     assert pytest.approx(BANDWIDTH, rel=1e-3) == curve.bandwidth_bytes_per_s
     assert curve.rms_log_error < 1e-3
 
 
-def test_a_curve_gives_the_part_of_the_time_of_a_payload_that_is_latency() -> None:
+def test_the_latency_share_of_a_payload_is_the_latency_divided_by_the_time_of_the_curve() -> None:
     curve = Curve(latency_s=1e-3, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     assert pytest.approx(0.25) == curve.latency_share(3_000_000)
 
 
-def test_the_order_of_the_points_changes_nothing() -> None:
+def test_the_order_of_the_points_does_not_change_the_fitted_curve() -> None:
     points = _points()
     assert fit_curve(dict(reversed(points.items()))) == fit_curve(points)
 
 
 @pytest.mark.parametrize("size", [SIZES[0], SIZES[3], SIZES[4], SIZES[8]])
 @pytest.mark.parametrize("factor", [0.3, 3.0])
-def test_one_size_that_lies_off_hardly_moves_the_curve(size: int, factor: float) -> None:
+def test_one_payload_with_a_wrong_time_changes_the_fitted_curve_by_less_than_5_percent(
+    size: int, factor: float
+) -> None:
     points = _points()
     points[size] *= factor
     curve = _fit(points)
@@ -60,7 +62,7 @@ def test_one_size_that_lies_off_hardly_moves_the_curve(size: int, factor: float)
     assert pytest.approx(math.log(3) / 3, rel=0.1) == curve.rms_log_error
 
 
-def test_noise_of_five_percent_moves_the_figures_by_no_more_than_a_few_of_them() -> None:
+def test_noise_of_5_percent_changes_the_fitted_curve_by_less_than_15_percent() -> None:
     for seed in range(50):
         source = random.Random(seed)
         curve = _fit({size: t * math.exp(source.gauss(0, 0.05)) for size, t in _points().items()})
@@ -68,7 +70,7 @@ def test_noise_of_five_percent_moves_the_figures_by_no_more_than_a_few_of_them()
         assert pytest.approx(BANDWIDTH, rel=0.15) == curve.bandwidth_bytes_per_s
 
 
-def test_a_curve_that_caches_bend_is_as_steady_as_its_times() -> None:
+def test_noise_of_3_percent_changes_a_fitted_curve_with_bends_by_less_than_15_percent() -> None:
     """Past 1M and past 32M each byte costs more, as on a CPU."""
     bent = {
         size: t + max(0, size - 2**20) / 4e9 + max(0, size - 2**25) / 2e9
@@ -82,22 +84,24 @@ def test_a_curve_that_caches_bend_is_as_steady_as_its_times() -> None:
         assert pytest.approx(still.bandwidth_bytes_per_s, rel=0.15) == curve.bandwidth_bytes_per_s
 
 
-def test_times_in_proportion_to_the_payload_have_no_latency() -> None:
+def test_the_fitted_curve_of_times_in_proportion_to_the_payload_has_no_latency() -> None:
     curve = _fit(_points(latency_s=0.0))
     assert pytest.approx(0.0, abs=1e-9) == curve.latency_s
     assert pytest.approx(BANDWIDTH, rel=1e-3) == curve.bandwidth_bytes_per_s
 
 
 @pytest.mark.parametrize("sizes", [(), SIZES[:3], (1024, 2048, 4096, 8192)])
-def test_too_few_sizes_or_too_close_ones_give_no_curve(sizes: tuple[int, ...]) -> None:
+def test_too_few_payloads_or_payloads_that_are_too_close_give_no_curve(
+    sizes: tuple[int, ...],
+) -> None:
     assert fit_curve(_points(sizes)) is None
 
 
-def test_four_sizes_over_a_factor_of_sixteen_are_enough() -> None:
+def test_four_payloads_over_a_factor_of_16_give_a_curve() -> None:
     assert fit_curve(_points((2**16, 2**17, 2**18, 2**20))) is not None
 
 
-def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
+def test_times_that_do_not_grow_with_the_payload_give_no_curve() -> None:
     assert fit_curve({size: 1e-3 for size in SIZES}) is None
     curves = [
         fit_curve(
@@ -111,12 +115,14 @@ def test_times_that_do_not_grow_tell_no_bandwidth() -> None:
     assert curves.count(None) >= 48
 
 
-def test_times_that_fall_with_size_tell_no_bandwidth() -> None:
+def test_times_that_fall_with_the_payload_give_no_curve() -> None:
     assert fit_curve({size: 1 / size for size in SIZES}) is None
 
 
 @given(st.dictionaries(st.integers(1, 2**34), st.floats(1e-9, 1e4), min_size=4, max_size=24))
-def test_whatever_the_times_a_curve_is_sound(points: dict[int, float]) -> None:
+def test_any_times_give_no_curve_or_a_curve_with_finite_latency_and_bandwidth(
+    points: dict[int, float],
+) -> None:
     curve = fit_curve(points)
     assert curve is None or (
         0 <= curve.latency_s < math.inf
@@ -126,7 +132,9 @@ def test_whatever_the_times_a_curve_is_sound(points: dict[int, float]) -> None:
 
 
 @given(st.floats(1e-3, 1e3))
-def test_a_machine_slower_by_a_factor_has_both_parts_slower_by_it(factor: float) -> None:
+def test_times_multiplied_by_a_factor_multiply_the_latency_and_divide_the_bandwidth_by_it(
+    factor: float,
+) -> None:
     source = random.Random(7)
     points = {size: t * math.exp(source.gauss(0, 0.1)) for size, t in _points().items()}
     first, other = _fit(points), _fit({size: t * factor for size, t in points.items()})
@@ -197,7 +205,7 @@ def _name(text: str) -> str:
         (slower_at(1.4, *SIZES), "all payloads are slower, to 2.4 x"),
     ],
 )
-def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
+def test_a_shift_of_a_curve_says_whether_latency_bandwidth_or_all_payloads_are_slower(
     ratio: Ratio, text: str
 ) -> None:
     sizes = shifts(ratio, judged=False)
@@ -218,7 +226,9 @@ def test_a_shift_says_what_is_slower_and_that_no_single_payload_shows_it(
     ],
     ids=["floor", "error", "judged", "one size", "faster", "a single size", "none"],
 )
-def test_these_are_no_shift(sizes: list[Verdict], quantile: float, floor: float) -> None:
+def test_a_small_noisy_already_judged_or_faster_change_is_no_shift_of_a_curve(
+    sizes: list[Verdict], quantile: float, floor: float
+) -> None:
     assert shift_of_curve(CURVE, sizes, quantile=quantile, floor=floor) == ""
     assert shift_of_curve(None, sizes, quantile=quantile, floor=floor) == ""
 
@@ -235,7 +245,7 @@ def _shifted(ratio: Ratio, seeds: int = SEEDS) -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_pure_noise_is_a_shift_in_no_more_than_1_of_100_seeds() -> None:
+def test_pure_noise_is_a_shift_of_a_curve_in_at_most_one_of_a_hundred_simulations() -> None:
     assert _shifted(lambda size: 1.0, seeds=1000)[""] >= 990
 
 
@@ -245,5 +255,7 @@ def test_pure_noise_is_a_shift_in_no_more_than_1_of_100_seeds() -> None:
     ("ratio", "name"),
     [(latency(0.1), "LATENCY"), (bandwidth(0.1), "BANDWIDTH"), (slower_at(0.1, *SIZES), "ALL")],
 )
-def test_ten_percent_that_no_size_shows_is_a_shift_of_the_curve(ratio: Ratio, name: str) -> None:
+def test_a_loss_of_10_percent_that_no_single_payload_shows_is_found_as_a_shift_of_the_curve(
+    ratio: Ratio, name: str
+) -> None:
     assert _shifted(ratio)[name] >= 0.8 * SEEDS

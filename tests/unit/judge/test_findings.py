@@ -38,7 +38,7 @@ def _merge(outcome: Outcome, *findings: Finding) -> Verdict:
         (Outcome.FAILED, (FAILURE, DOUBT), (Outcome.FAILED, True)),
     ],
 )
-def test_a_failure_goes_before_a_doubt_and_a_doubt_before_the_rule(
+def test_a_finding_with_a_failure_overrides_a_finding_that_makes_a_regression_noisy(
     outcome: Outcome, findings: tuple[Finding, ...], expected: tuple[Outcome, bool]
 ) -> None:
     verdict = _merge(outcome, *findings)

@@ -70,7 +70,7 @@ def _times(earlier: Levels) -> list[tuple[float, ...]]:
     return [session.times_s[CASE] for session in earlier.sessions]
 
 
-def test_sessions_of_the_baseline_and_of_the_history_since_count_in_the_order_of_time() -> None:
+def test_sessions_of_the_baseline_and_later_sessions_of_the_history_make_the_level() -> None:
     stored = build.pooled(record(2, 1e-3), record(6, 1.06e-3))
     history = [_earlier(8, 1.08e-3), _earlier(2, 1.04e-3), _earlier(-1, 9e-3)]
     earlier = _levels(stored, history=history)
@@ -80,7 +80,7 @@ def test_sessions_of_the_baseline_and_of_the_history_since_count_in_the_order_of
     assert _sessions(earlier) == 4
 
 
-def test_each_case_counts_from_its_own_acceptance() -> None:
+def test_the_level_of_a_case_counts_sessions_since_the_acceptance_of_that_case() -> None:
     other = build.case(payload_bytes=8192)
     early = build.pooled(record(2, 1e-3))
     late = build.pooled(record(5, 2e-3), payload_bytes=8192)
@@ -91,7 +91,7 @@ def test_each_case_counts_from_its_own_acceptance() -> None:
     assert _sessions(earlier, other) == 1
 
 
-def test_a_session_that_the_baseline_and_the_history_have_counts_once() -> None:
+def test_a_session_that_is_in_both_the_baseline_and_the_history_counts_once() -> None:
     stored = build.pooled(record(2, 1e-3, 1.1e-3), record(4, 2e-3))
     history = [_earlier(0, 1e-3, 1.1e-3), _earlier(1, 1e-3), _earlier(2, 2e-3)]
     earlier = _levels(stored, history=history)
@@ -99,7 +99,7 @@ def test_a_session_that_the_baseline_and_the_history_have_counts_once() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
-def test_sessions_minutes_apart_are_one(minutes: int, count: int) -> None:
+def test_sessions_within_an_hour_count_as_one_session(minutes: int, count: int) -> None:
     stored = build.pooled(record(2, 1e-3))
     earlier = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
     assert len(earlier.sessions) == count
@@ -108,7 +108,7 @@ def test_sessions_minutes_apart_are_one(minutes: int, count: int) -> None:
         assert _times(earlier) == [(1e-3, 1.01e-3)]
 
 
-def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> None:
+def test_losses_between_sessions_that_count_as_one_session_do_not_widen_the_limit() -> None:
     """Else losses that were accepted one after the other would be noise."""
     stored = build.pooled(record(2, 1e-3))
     history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
@@ -118,7 +118,7 @@ def test_launches_of_sessions_that_were_joined_differ_within_each_of_them() -> N
     assert limit.slower == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
-def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
+def test_stored_sessions_of_a_baseline_that_began_at_the_same_moment_count_as_one_session() -> None:
     later = build.session(1.01e-3, 1.01e-3, date="2026-01-02")
     day = [build.session(1e-3, date="2026-01-02"), later]
     stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
@@ -127,7 +127,7 @@ def test_sessions_of_a_baseline_that_began_at_one_moment_are_one() -> None:
     assert _sessions(earlier, CASE) == 2
 
 
-def test_cases_that_one_session_stored_are_of_one_session() -> None:
+def test_the_baselines_that_one_session_stored_count_as_one_session() -> None:
     device = Device(seed=1)
     earlier = levels(device.sessions(1), POLICY)
     assert len(earlier.sessions) == 1
@@ -135,14 +135,14 @@ def test_cases_that_one_session_stored_are_of_one_session() -> None:
     assert earlier.cases == set(device.cases)
 
 
-def test_a_stored_session_has_its_versions_and_flags_without_the_load() -> None:
+def test_a_stored_session_keeps_its_versions_and_flags_but_not_the_load_of_the_machine() -> None:
     surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
     earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
     assert stored.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
-def test_what_regressed_moves_no_level_and_widens_no_limit() -> None:
+def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() -> None:
     device, other = Device(seed=2), Device(seed=2)
     slow = device.cases[3]
     sessions = other.sessions(6) + [other.session(day, {slow: 1.5}, launches=6) for day in (6, 7)]
@@ -152,7 +152,7 @@ def test_what_regressed_moves_no_level_and_widens_no_limit() -> None:
     assert after.sessions == before.sessions == 6
 
 
-def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
+def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times() -> None:
     device, other = Device(seed=2), Device(seed=2)
     slow = other.sessions(6) + [other.session(day, 1.5, launches=6) for day in (6, 7, 8)]
     today = device.session(9, 1.5).times_s
@@ -166,7 +166,7 @@ def test_a_session_in_which_all_cases_are_slower_makes_no_level() -> None:
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
 
-def test_a_level_is_never_far_above_the_first_sessions() -> None:
+def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() -> None:
     stored = build.pooled(record(2, 1e-3))
     crept = [_earlier(day, 1e-3 * 1.002**day) for day in range(1, 60)]
     first = sum(1.002**day for day in range(10)) / 10
@@ -174,12 +174,12 @@ def test_a_level_is_never_far_above_the_first_sessions() -> None:
     assert _expected(_levels(stored, history=crept)).level == pytest.approx(most, abs=1e-4)
 
 
-def test_what_became_faster_moves_no_level_until_it_is_accepted() -> None:
+def test_a_faster_session_does_not_change_the_level_of_a_case_until_it_is_accepted() -> None:
     earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
     assert _level_s(earlier) == pytest.approx(1e-3)
 
 
-def test_what_was_before_an_acknowledged_change_does_not_count() -> None:
+def test_sessions_before_an_acknowledged_change_do_not_count_for_the_level() -> None:
     stored = build.pooled(*records(1e-3, 1e-3))
     history = [_earlier(day, 1.08e-3) for day in (3, 4)]
     since = {CASE: FIRST + timedelta(days=3)}
@@ -189,13 +189,13 @@ def test_what_was_before_an_acknowledged_change_does_not_count() -> None:
     assert _level_s(_levels(stored, history=history)) < 1.05e-3
 
 
-def test_before_anything_is_measured_after_the_change_what_was_counts_still() -> None:
+def test_sessions_before_an_acknowledged_change_count_until_a_later_session_exists() -> None:
     stored = build.pooled(*records(1e-3, 1.02e-3))
     earlier = _levels(stored, history=[], since={CASE: FIRST + timedelta(days=3)})
     assert _times(earlier) == [(1e-3,), (1.02e-3,)]
 
 
-def test_an_acknowledged_change_of_one_case_leaves_the_others() -> None:
+def test_an_acknowledged_change_of_a_case_does_not_affect_the_sessions_of_other_cases() -> None:
     first, other = cases(2)
     sessions = [
         session(day, {first: (1e-3 + day * 1e-6,), other: (2e-3 + day * 1e-6,)}) for day in range(4)
@@ -212,7 +212,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
     assert earlier.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
-def test_frameworks_share_sessions_and_have_shared_parts_of_their_own() -> None:
+def test_each_framework_of_a_session_has_a_separate_shared_shift() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
     stored = {
         "jax": StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
@@ -262,7 +262,7 @@ def _stepped(
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("number", "factor"), [(4, 1.05), (None, 1.04)])
-def test_a_loss_stays_red_and_names_its_first_session_and_what_changed_then(
+def test_a_lasting_loss_has_its_size_its_first_session_and_the_changed_version(
     seed: int, number: int | None, factor: float
 ) -> None:
     device = Device(seed)
@@ -274,14 +274,14 @@ def test_a_loss_stays_red_and_names_its_first_session_and_what_changed_then(
     assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
 
-def test_a_loss_from_the_second_session_on_stays_red() -> None:
+def test_a_loss_of_all_cases_from_the_second_session_on_is_found_in_every_later_session() -> None:
     device = Device(seed=3)
     sessions = [device.session(day, 1.05 if day else 1.0, launches=6) for day in range(12)]
     for count in range(2, 13):
         assert _judged(sessions[:count])[2].slower == {"jax"}
 
 
-def test_a_repaired_loss_is_green_at_once_and_is_named_as_repaired() -> None:
+def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_repair() -> None:
     device = Device(seed=1)
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
@@ -292,7 +292,7 @@ def test_a_repaired_loss_is_green_at_once_and_is_named_as_repaired() -> None:
     assert repaired_text(_judged(lost)[2]) == ""
 
 
-def test_a_loss_that_comes_and_goes_is_red_each_time_and_green_between() -> None:
+def test_a_loss_that_comes_and_goes_is_found_exactly_in_the_slow_sessions() -> None:
     device = Device(seed=2)
     slow, sessions = device.cases[7], device.sessions(5)
     for day in range(5, 17):
@@ -304,13 +304,13 @@ def test_a_loss_that_comes_and_goes_is_red_each_time_and_green_between() -> None
         assert (judged.states[slow].loss > 0) is lost
 
 
-def test_losses_of_half_a_per_cent_a_session_add_up() -> None:
+def test_losses_of_half_a_percent_in_each_session_add_up_to_a_found_loss() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
     assert [loss.name for loss in _losses(ramp)] == [device.cases[7]]
 
 
-def test_a_slow_rise_of_all_cases_is_gradual() -> None:
+def test_a_slow_rise_of_all_cases_is_found_as_a_gradual_loss() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
@@ -319,12 +319,14 @@ def test_a_slow_rise_of_all_cases_is_gradual() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_unchanged_sessions_have_no_loss(seed: int) -> None:
+def test_unchanged_simulated_sessions_have_no_lasting_loss(seed: int) -> None:
     assert _losses(Device(seed).sessions(6 + 4 * seed)) == ()
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.05, "slower"), (0.95, "faster")])
-def test_an_accepted_session_unlike_all_since_is_named(factor: float, word: str) -> None:
+def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
+    factor: float, word: str
+) -> None:
     device = Device(seed=2)
     first = device.session(0, factor)
     _, _, judged = _judged([first, *device.sessions(3, first=1)])
@@ -357,7 +359,7 @@ def test_accepting_again_replaces_an_accepted_session_unlike_all_since(
     assert earlier.assess(slower, TPU, launches=3).slower == {"jax"}
 
 
-def test_a_case_that_was_not_measured_today_has_no_state() -> None:
+def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
     device = Device(seed=1)
     sessions = _stepped(device, 1.1, number=4, begin=8)
     without = {c: t for c, t in sessions[-1].times_s.items() if c != device.cases[4]}
@@ -372,7 +374,7 @@ LOSS = Loss(
 )
 
 
-def test_the_words_have_the_loss_its_sessions_and_what_changed_then() -> None:
+def test_the_text_of_a_lasting_loss_has_its_size_its_sessions_and_the_changes() -> None:
     assert losses_text([LOSS]) == (
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: a 1 -> 2"
@@ -383,7 +385,7 @@ def test_the_words_have_the_loss_its_sessions_and_what_changed_then() -> None:
     )
 
 
-def test_three_are_named_and_the_others_counted() -> None:
+def test_the_text_of_lasting_losses_names_three_losses_and_counts_the_rest() -> None:
     assert losses_text([]) == ""
     assert losses_text([LOSS] * 3).count("slower than expected") == 3
     assert losses_text([LOSS] * 5).endswith("a 1 -> 2; and 2 cases more")

@@ -57,7 +57,7 @@ def _of(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
     return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
 
 
-def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
+def test_a_stack_interleaved_with_itself_passes_although_the_speed_of_the_machine_varies() -> None:
     ruling = _of(1.0, 6)
     assert Outcome.PASS is ruling.verdict.outcome
     assert (ruling.needed_launches, ruling.is_suspected, ruling.verdict.failed) == (
@@ -70,7 +70,7 @@ def test_the_same_stack_twice_passes_whatever_the_machine_s_moods() -> None:
     assert "6 pairs of launches" in ruling.verdict.text
 
 
-def test_both_sides_are_shown_and_the_ratio_has_an_interval_and_an_error() -> None:
+def test_the_verdict_on_two_stacks_has_both_times_and_a_ratio_with_its_interval_and_error() -> None:
     verdict = _of(1.0, 6).verdict
     assert verdict.now is not None and verdict.baseline is not None
     assert len(verdict.now.times_s) == len(verdict.baseline.times_s) == 6
@@ -80,7 +80,7 @@ def test_both_sides_are_shown_and_the_ratio_has_an_interval_and_an_error() -> No
     assert verdict.limit is not None and verdict.limit >= 1.02
 
 
-def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
+def test_a_slower_candidate_is_noisy_after_6_launches_and_has_regressed_after_9_launches() -> None:
     suspected = _of(1.1, 6)
     assert (suspected.needed_launches, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
@@ -91,12 +91,12 @@ def test_a_slower_candidate_is_suspected_and_then_has_regressed() -> None:
     assert ruling.verdict.text.endswith(" x: confirmed")
 
 
-def test_a_faster_candidate_has_improved() -> None:
+def test_a_candidate_faster_than_its_interleaved_reference_has_improved() -> None:
     ruling = _of(0.8, 6)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.IMPROVED, False)
 
 
-def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
+def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches() -> None:
     wobbling = tuple(
         replace(run, samples_s=tuple(s * (1.3 if i % 2 else 0.8) for s in run.samples_s))
         for i, run in enumerate(_runs("candidate", 1.0, 6))
@@ -110,24 +110,24 @@ def test_what_is_undecided_is_noisy_and_says_so_and_wants_more() -> None:
     assert ruling.verdict.text.endswith(": undecided")
 
 
-def test_a_single_pair_is_too_few_to_compare() -> None:
+def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
     ruling = _of(1.0, 1, replace(TERMS, launches=1))
     assert (ruling.verdict.outcome, ruling.needed_launches) == (Outcome.NOISY, 2)
     assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
     assert ruling.verdict.ratio is None
 
 
-def test_the_first_look_is_after_the_launches_that_were_asked_for() -> None:
+def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() -> None:
     assert _of(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
     assert _of(1.0, 6, replace(TERMS, launches=7)).needed_launches == 7
 
 
-def test_a_difference_that_no_clock_resolves_is_no_regression() -> None:
+def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -> None:
     terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
     assert Outcome.PASS is _of(1.1, 6, terms).verdict.outcome
 
 
-def test_by_a_device_s_own_clock_a_difference_of_nanoseconds_is_one() -> None:
+def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses() -> None:
     terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
     case = build.case(protocol=Protocol(clock=Clock.DEVICE, program="fake"))
     reference = Measurement(case=case, runs=_runs("reference", 1e-3, 9))
@@ -135,7 +135,7 @@ def test_by_a_device_s_own_clock_a_difference_of_nanoseconds_is_one() -> None:
     assert Outcome.REGRESSED is _judged(candidate, reference, terms).verdict.outcome
 
 
-def test_a_case_is_judged_with_the_noise_that_the_session_s_cases_have() -> None:
+def test_the_comparison_of_two_stacks_uses_the_noise_of_all_cases_of_the_session() -> None:
     pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
     broken = replace(pair[0], failures=(build.failure(),)), pair[1]
     assert estimate_prior_of_pairs([pair, broken], TERMS) is None
@@ -146,7 +146,7 @@ def test_a_case_is_judged_with_the_noise_that_the_session_s_cases_have() -> None
     assert Outcome.NOISY is judge_pair(build.spec(), *pair, TERMS, noisy).verdict.outcome
 
 
-def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:
+def test_launches_of_two_stacks_are_paired_by_round_without_launches_that_have_no_partner() -> None:
     reference = _runs("reference", 1.0, 3)
     candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
     pairs = pair_launches(reference, candidate)
@@ -157,7 +157,7 @@ def test_a_pair_is_of_one_pass_and_a_launch_without_its_other_is_none() -> None:
     ]
 
 
-def test_a_dead_launch_of_either_side_fails_the_case_and_it_is_said_whose() -> None:
+def test_a_failed_launch_of_either_stack_fails_the_case_and_the_text_names_the_reference() -> None:
     dead = Measurement(
         case=build.case(), runs=_runs("reference", 1.0, 5), failures=(build.failure(),)
     )
@@ -175,7 +175,7 @@ LACKING = build.measurement(
 )
 
 
-def test_memory_that_only_the_candidate_lacks_fails_and_what_both_lack_is_expected() -> None:
+def test_an_out_of_memory_of_the_candidate_fails_unless_the_reference_is_out_of_memory() -> None:
     ours = _judged(LACKING, _side("reference", 1.0, 6)).verdict
     both = _judged(LACKING, LACKING).verdict
     assert ours.outcome is both.outcome is Outcome.OUT_OF_MEMORY
@@ -185,7 +185,7 @@ def test_memory_that_only_the_candidate_lacks_fails_and_what_both_lack_is_expect
     assert "the reference's is too" in both.text
 
 
-def test_what_fits_the_candidate_only_has_improved() -> None:
+def test_a_case_that_fits_in_memory_only_with_the_candidate_has_improved() -> None:
     verdict = _judged(_side("candidate", 1.0, 6), LACKING).verdict
     assert (verdict.outcome, verdict.failed) == (Outcome.IMPROVED, False)
     assert verdict.text.startswith("it fits; the reference: needs 2.0 KiB")
@@ -202,7 +202,7 @@ def _decided(*shifts: float, looks: Looks = LOOKS, floor: float = 0.02) -> Decis
     return decide(shifts, looks, cases=1, floor=floor)
 
 
-def test_before_the_first_look_so_many_launches_are_wanted() -> None:
+def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() -> None:
     for launches in ([], [0.0] * 5):
         decision = _decided(*launches)
         assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
@@ -213,12 +213,12 @@ def test_before_the_first_look_so_many_launches_are_wanted() -> None:
         assert decision.estimate is None
 
 
-def test_no_difference_at_the_first_look_passes() -> None:
+def test_the_rule_for_two_stacks_passes_6_launches_without_a_difference() -> None:
     decision = _decided(*[0.001, -0.001] * 3)
     assert (decision.outcome, decision.needed_launches) == (Outcome.PASS, None)
 
 
-def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
+def test_the_rule_for_two_stacks_needs_9_and_then_12_launches_of_an_unclear_case() -> None:
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
     assert (first.outcome, first.needed_launches, first.is_suspected) == (None, 9, False)
@@ -226,7 +226,7 @@ def test_what_is_not_clear_is_looked_at_again_with_more_launches() -> None:
     assert _decided(*unclear, 0.1, -0.1, 0.05).needed_launches == 12
 
 
-def test_undecided_after_the_last_look_wants_no_more() -> None:
+def test_the_rule_for_two_stacks_leaves_a_case_undecided_after_12_launches() -> None:
     decision = _decided(*[0.2, -0.2] * 6)
     assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
         None,
@@ -235,7 +235,7 @@ def test_undecided_after_the_last_look_wants_no_more() -> None:
     )
 
 
-def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> None:
+def test_a_regression_between_two_stacks_has_a_mean_above_its_limit() -> None:
     source = random.Random(5)
     called = 0
     for _ in range(300):
@@ -248,14 +248,14 @@ def test_what_is_called_slower_lies_beyond_the_limit_that_is_shown_with_it() -> 
     assert called > 50
 
 
-def test_a_suspicion_that_fresh_launches_do_not_confirm_is_over() -> None:
+def test_a_slower_candidate_that_is_faster_in_additional_launches_has_not_regressed() -> None:
     slow = [SLOWER, SLOWER + 0.001] * 3
     decision = _decided(*slow, -0.1, -0.1, -0.1)
     assert decision.outcome is not Outcome.REGRESSED
     assert not decision.is_suspected
 
 
-def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
+def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regressed() -> None:
     decision = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
     assert Outcome.REGRESSED is decision.outcome
     assert decision.limit is not None and decision.estimate is not None
@@ -263,7 +263,7 @@ def test_a_suspicion_that_is_seen_again_has_regressed() -> None:
     assert decision.estimate.mean > decision.limit >= math.log1p(LOOKS.min_loss)
 
 
-def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before() -> None:
+def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_suspected() -> None:
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
     assert (dropped.outcome, dropped.needed_launches, dropped.is_suspected) == (None, 12, False)
@@ -271,21 +271,21 @@ def test_a_suspicion_that_is_not_seen_again_is_dropped_and_looked_at_as_before()
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
-def test_what_is_faster_in_the_same_measure_has_improved_without_confirmation() -> None:
+def test_a_faster_candidate_has_improved_without_additional_launches() -> None:
     decision = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
     assert (decision.outcome, decision.needed_launches) == (Outcome.IMPROVED, None)
 
 
-def test_a_sure_but_small_difference_is_below_the_floor_and_passes() -> None:
+def test_a_constant_loss_below_the_least_loss_passes() -> None:
     assert Outcome.PASS is _decided(*[0.019] * 6).outcome
     assert _decided(*[0.021] * 6).is_suspected
 
 
-def test_where_no_clock_resolves_the_difference_the_floor_is_higher_and_it_still_ends() -> None:
+def test_a_loss_below_a_least_loss_that_the_clock_raises_passes_after_6_launches() -> None:
     assert Outcome.PASS is _decided(*[0.2] * 6, floor=0.3).outcome
 
 
-def test_more_cases_make_each_of_them_harder_to_suspect() -> None:
+def test_the_limit_of_a_case_of_two_stacks_grows_with_the_number_of_cases() -> None:
     shifts = [0.03, 0.05, 0.04, 0.06, 0.02, 0.05]
     alone = decide(shifts, LOOKS, cases=1, floor=0.02)
     among = decide(shifts, LOOKS, cases=1000, floor=0.02)
@@ -298,12 +298,12 @@ def _six(deviation: float) -> list[float]:
     return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
 
 
-def test_a_case_alone_and_cases_that_do_not_differ_at_all_have_no_prior() -> None:
+def test_one_noisy_case_is_too_few_to_estimate_the_noise_of_a_session() -> None:
     assert estimate_prior([_six(0.03)], LOOKS) is None
     assert estimate_prior([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
-def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_a_limit() -> None:
+def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_freedom() -> None:
     for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
         prior = estimate_prior([_six(0.03)] * cases, LOOKS)
         assert prior is not None
@@ -311,18 +311,18 @@ def test_alike_cases_weigh_as_many_degrees_of_freedom_as_there_are_others_up_to_
         assert 0.02**2 < prior.value < 0.04**2
 
 
-def test_cases_that_differ_much_in_noise_weigh_little() -> None:
+def test_cases_of_very_different_noise_give_the_session_noise_few_degrees_of_freedom() -> None:
     prior = estimate_prior([_six(0.001 * 4**number) for number in range(8)], LOOKS)
     assert prior is not None and prior.freedom < 2
 
 
-def test_launches_after_the_first_look_do_not_change_the_prior() -> None:
+def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
     cases = [_six(0.03), _six(0.02), _six(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
     assert estimate_prior(later, LOOKS) == estimate_prior(cases, LOOKS)
 
 
-def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
+def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> None:
     shifts = [0.08 + shift for shift in _six(0.03)]
     prior = Variance(value=0.03**2, freedom=20.0)
     alone = decide(shifts, LOOKS, cases=42, floor=0.02)
@@ -332,7 +332,9 @@ def test_other_cases_add_certainty_so_that_less_is_a_suspicion() -> None:
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
-def test_a_case_quieter_than_the_others_is_drawn_to_them_and_a_noisier_one_is_not() -> None:
+def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_case_but_not_of_a_noisy_case() -> (
+    None
+):
     prior = Variance(value=0.03**2, freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
         decision = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
@@ -376,19 +378,23 @@ def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
 
 
 @pytest.mark.parametrize("noise", [_normal(0.03), _normal(0.08), _heavy(0.03), _heavy(0.08)])
-def test_fewer_than_one_unchanged_session_in_a_hundred_alarms(noise: Noise) -> None:
+def test_fewer_than_one_of_a_hundred_simulated_sessions_of_an_unchanged_stack_regresses(
+    noise: Noise,
+) -> None:
     assert _share_of_alarms(noise) < 0.01
 
 
 @pytest.mark.parametrize("noise", [_normal(0.05), _heavy(0.05)])
-def test_what_takes_a_tenth_longer_is_found_in_most_cases(noise: Noise) -> None:
+def test_a_candidate_that_takes_a_tenth_longer_regresses_in_most_simulated_cases(
+    noise: Noise,
+) -> None:
     chance = random.Random(20260102)
     outcomes = [_ended(chance, noise, math.log(1.1)) for _ in range(SESSIONS)]
     assert outcomes.count(Outcome.REGRESSED) > 0.95 * SESSIONS
     assert Outcome.PASS not in outcomes[: SESSIONS // 10]
 
 
-def test_most_unchanged_cases_pass_and_hardly_any_is_left_undecided() -> None:
+def test_most_simulated_cases_of_an_unchanged_candidate_pass() -> None:
     chance = random.Random(20260103)
     outcomes = [_ended(chance, _normal(0.05), 0.0) for _ in range(SESSIONS)]
     assert outcomes.count(Outcome.PASS) > 0.95 * SESSIONS

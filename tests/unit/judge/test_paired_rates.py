@@ -46,7 +46,7 @@ def _prior(cases: list[Case]) -> Variance | None:
 
 @pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])
 @pytest.mark.parametrize("number", [3, 17, 42])
-def test_hardly_any_unchanged_session_alarms_or_stays_undecided(
+def test_simulated_sessions_of_an_unchanged_candidate_rarely_regress_or_stay_undecided(
     number: int, least: float, most: float
 ) -> None:
     chance, outcomes, alarms = random.Random(20260105), list[Outcome | None](), 0
@@ -63,7 +63,9 @@ def test_hardly_any_unchanged_session_alarms_or_stays_undecided(
 
 
 @pytest.mark.parametrize("prior", [True, False])
-def test_what_is_worth_seeing_passes_in_one_case_of_ten_at_most(prior: bool) -> None:
+def test_a_detectable_loss_between_two_stacks_passes_in_about_one_of_ten_noisy_cases_at_most(
+    prior: bool,
+) -> None:
     """Of noise so large that hardly anything but the rate stops it from passing."""
     chance, passed, sessions, number = random.Random(20260106), 0, 30, 20
     for _ in range(sessions):

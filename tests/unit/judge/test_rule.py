@@ -19,7 +19,7 @@ TPU = POLICIES[Class.TPU]
 CPU = POLICIES[Class.CPU]
 
 
-def test_launches_are_summed_up_as_logarithms() -> None:
+def test_launches_are_summarized_by_the_logarithms_of_their_times() -> None:
     launches = Launches.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
     assert launches.median == logs[1] and launches.fastest == logs[0]
@@ -36,7 +36,7 @@ def test_launches_are_summed_up_as_logarithms() -> None:
         (8, 5, 5, True),
     ],
 )
-def test_the_last_launches_confirm_whatever_number_was_planned(
+def test_launches_are_split_into_first_launches_and_three_confirming_launches(
     launches: int, count: int | None, first: int, fresh: bool
 ) -> None:
     times = CaseTimes.split([1e-3 + index * 1e-6 for index in range(launches)], TPU.rule, count)
@@ -44,7 +44,7 @@ def test_the_last_launches_confirm_whatever_number_was_planned(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_lost_bandwidth_is_named_size_by_size_and_no_other(seed: int) -> None:
+def test_a_bandwidth_loss_regresses_exactly_the_payloads_that_are_slower(seed: int) -> None:
     device = Device(seed)
     slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
     today = device.session(4, slow, launches=6)
@@ -53,7 +53,9 @@ def test_a_lost_bandwidth_is_named_size_by_size_and_no_other(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_half_of_the_sizes_faster_makes_no_other_slower_in_any_session_after(seed: int) -> None:
+def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_faster(
+    seed: int,
+) -> None:
     device = Device(seed)
     fast = {case: 0.9 for case in device.cases[10:]}
     sessions = device.sessions(6)
@@ -68,7 +70,7 @@ def test_half_of_the_sizes_faster_makes_no_other_slower_in_any_session_after(see
         sessions.append(retimed(today, today.times_s, has_change=True))
 
 
-def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> None:
+def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slower() -> None:
     """What lies beyond its limit and is not confirmed is noisy, never a pass."""
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
@@ -89,7 +91,7 @@ def test_what_is_slower_must_be_so_in_fresh_launches_and_in_the_fastest() -> Non
 
 
 @pytest.mark.parametrize("fresh", [1, 2])
-def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int) -> None:
+def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> None:
     """Another case may want fewer, and all get as many."""
     device = Device(seed=1)
     slow = device.cases[3]
@@ -100,7 +102,7 @@ def test_fewer_fresh_launches_than_are_to_confirm_it_confirm_nothing(fresh: int)
     assert (decision.direction, decision.confirmation) == (None, None)
 
 
-def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
+def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, {slow: 1.3}, launches=6)
@@ -114,7 +116,7 @@ def test_a_limit_of_one_s_own_takes_the_place_of_the_computed_one() -> None:
     )
 
 
-def test_a_session_of_three_times_the_noise_is_noisy_and_a_step_over_the_sizes_is_not() -> None:
+def test_more_noise_raises_the_noise_ratio_of_a_session_and_a_step_over_payloads_does_not() -> None:
     calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
     earlier = levels(calm.sessions(5), TPU)
     assert earlier.assess(noisy.session(5).times_s, TPU).noise_ratio > 2
@@ -122,7 +124,7 @@ def test_a_session_of_three_times_the_noise_is_noisy_and_a_step_over_the_sizes_i
     assert earlier.assess(stepped.times_s, TPU).noise_ratio == 1
 
 
-def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
+def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_noisier() -> None:
     small, large = (
         Device(seed=1, residual=0.02, launch=0.02),
         Device(seed=2, residual=0.002, launch=0.002),
@@ -140,7 +142,7 @@ def test_noise_that_falls_with_the_payload_is_learnt_size_by_size() -> None:
     assert first.stddev > 3 * last.stddev
 
 
-def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> None:
+def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions() -> None:
     few = cases(3)
     limits = [
         max(
@@ -155,7 +157,7 @@ def test_few_sizes_are_compared_by_themselves_and_learn_their_own_noise() -> Non
     assert limits[0] > limits[1] and limits[1] < math.log(1.5)
 
 
-def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it() -> None:
+def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slower() -> None:
     device = Device(seed=4, residual=0.02)
     earlier = levels(device.sessions(1), CPU)
     hit = {case: 1.8 for case in device.cases[4:12]}
@@ -171,7 +173,7 @@ def test_on_a_shared_cpu_the_sizes_next_to_a_case_say_what_other_work_does_to_it
     assert everything.slower == {"jax"}
 
 
-def test_equal_launches_are_no_reason_to_fail() -> None:
+def test_a_limit_after_sessions_without_noise_is_still_2_percent() -> None:
     """A scripted device has no noise at all."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
     judged = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
@@ -183,33 +185,37 @@ OWN_MACHINE = (Class.GPU, Class.TPU)
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_floor_is_below_a_loss_that_must_not_go_unseen(device: Class) -> None:
+def test_the_least_loss_of_a_case_is_below_the_largest_useful_limit(device: Class) -> None:
     rule = POLICIES[device].rule
     assert 0 < rule.min_case_loss < rule.max_useful_limit
 
 
 @pytest.mark.parametrize("device", OWN_MACHINE)
-def test_what_all_cases_lost_is_seen_before_it_is_lost_to_the_budget(device: Class) -> None:
+def test_the_least_loss_of_all_cases_together_is_below_the_budget_of_an_update(
+    device: Class,
+) -> None:
     policy = POLICIES[device]
     assert policy.rule.min_session_loss < policy.budget
 
 
 @pytest.mark.parametrize("device", Class)
-def test_one_accepted_session_is_blind_to_nothing_that_must_be_seen(device: Class) -> None:
+def test_the_limit_after_a_single_accepted_session_is_below_the_largest_useful_limit(
+    device: Class,
+) -> None:
     rule = POLICIES[device].rule
     factor = rule.case_sigmas + rule.case_sigmas_over_sessions
     assert math.sqrt(2) * factor * rule.prior_deviation < math.log1p(rule.max_useful_limit)
 
 
 @pytest.mark.parametrize("device", Class)
-def test_two_interleaved_stacks_alarm_less_than_once_in_a_hundred_on_any_machine(
+def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_each_device(
     device: Class,
 ) -> None:
     assert 0 < POLICIES[device].looks.false_alarm_rate < 0.01
 
 
 @pytest.mark.parametrize("device", Class)
-def test_only_a_clock_of_the_host_has_a_least_difference(device: Class) -> None:
+def test_only_the_clocks_of_the_host_have_a_least_difference(device: Class) -> None:
     policy = POLICIES[device]
     for clock in (Clock.HOST, Clock.DISPATCH):
         assert policy.least_difference_of(clock) == policy.least_difference_s > 0
@@ -217,7 +223,9 @@ def test_only_a_clock_of_the_host_has_a_least_difference(device: Class) -> None:
 
 
 @pytest.mark.parametrize("device", Class)
-def test_looks_follow_each_other_and_a_confirmation_needs_fresh_launches(device: Class) -> None:
+def test_the_launch_counts_of_decisions_rise_and_a_confirmation_needs_additional_launches(
+    device: Class,
+) -> None:
     looks = POLICIES[device].looks
     assert sorted(set(looks.counts)) == list(looks.counts)
     assert looks.counts[0] > 2
@@ -225,18 +233,20 @@ def test_looks_follow_each_other_and_a_confirmation_needs_fresh_launches(device:
 
 
 @pytest.mark.parametrize("device", Class)
-def test_what_is_suspected_lies_between_nothing_and_the_limit(device: Class) -> None:
+def test_the_shares_of_the_limit_at_which_a_case_seems_slower_are_between_0_and_1(
+    device: Class,
+) -> None:
     rule = POLICIES[device].rule
     assert 0 < rule.suspicion_share <= rule.fastest_share <= 1
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_loss_to_detect_is_above_the_floor_and_below_the_budget(device: Class) -> None:
+def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(device: Class) -> None:
     policy = POLICIES[device]
     assert 0 < policy.looks.min_loss < policy.looks.detectable_loss < policy.budget < 1
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_noise_of_sessions_is_known_only_from_several(device: Class) -> None:
+def test_the_noise_of_sessions_is_known_only_from_more_than_two_sessions(device: Class) -> None:
     policy = POLICIES[device]
     assert policy.full_sessions > 2

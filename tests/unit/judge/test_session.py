@@ -43,43 +43,43 @@ def _fine(**about: Any) -> SessionVerdict:
     return _session([build.verdict()], [build.measurement(1e-3, 1e-3, 1e-3)], **about)
 
 
-def test_a_session_with_all_its_launches_is_fine_and_says_how_many() -> None:
+def test_a_session_with_all_its_launches_passes_and_states_the_number_of_launches() -> None:
     session = _fine()
     assert SessionOutcome.PASS is session.outcome
     assert session.text == "1 case measured in 3 launches each, none of them compared"
     assert not session.failed
 
 
-def test_where_some_were_measured_again_the_span_is_said() -> None:
+def test_a_session_with_additional_launches_states_the_range_of_the_number_of_launches() -> None:
     measured = [build.measurement(*(1e-3,) * 3), build.measurement(*(1e-3,) * 9)]
     session = _session([build.verdict()] * 2, measured)
     assert session.text == "2 cases measured in 3 to 9 launches each, none of them compared"
 
 
-def test_a_failed_launch_is_a_launch() -> None:
+def test_a_failed_launch_counts_for_the_requested_number_of_launches() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
     session = _session([build.verdict()], [measurement])
     assert SessionOutcome.PASS is session.outcome
 
 
-def test_a_session_that_measured_nothing_is_not_green() -> None:
+def test_a_session_that_measured_nothing_has_no_verdict_and_fails() -> None:
     session = _session([], [])
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text == "nothing was measured"
     assert session.failed
 
 
-def test_a_session_that_measured_nothing_says_each_reason_once() -> None:
+def test_a_session_that_measured_nothing_states_each_reason_once() -> None:
     skipped = [build.verdict(Outcome.SKIPPED, text=text) for text in ("b", "a", "b")]
     assert _session(skipped, []).text == "nothing was measured: a; b"
 
 
-def test_cases_without_any_launch_are_not_a_measurement() -> None:
+def test_a_session_whose_case_has_no_launch_has_no_verdict() -> None:
     session = _session([build.verdict()], [build.measurement()])
     assert SessionOutcome.NO_VERDICT is session.outcome
 
 
-def test_a_missing_launch_is_no_verdict_and_the_first_case_is_named() -> None:
+def test_a_session_with_a_missing_launch_has_no_verdict_and_names_the_first_case() -> None:
     short = build.measurement(1e-3, 1e-3, payload_bytes=1024)
     whole = build.measurement(1e-3, 1e-3, 1e-3)
     session = _session([build.verdict()] * 2, [whole, short])
@@ -90,7 +90,7 @@ def test_a_missing_launch_is_no_verdict_and_the_first_case_is_named() -> None:
     )
 
 
-def test_a_reason_against_the_session_is_no_verdict_although_the_cases_are_fine() -> None:
+def test_a_session_whose_clock_fell_back_has_no_verdict_although_its_cases_pass() -> None:
     session = _fine(reasons=("the clock fell back",))
     assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
     assert session.text.startswith("the clock fell back")
@@ -104,7 +104,9 @@ def _judged_cases(noisy: int, judged: int, skipped: int = 0) -> SessionVerdict:
 
 
 @pytest.mark.parametrize(("noisy", "fine"), [(1, True), (2, False)])
-def test_more_than_a_tenth_too_noisy_to_judge_is_no_verdict(noisy: int, fine: bool) -> None:
+def test_a_session_has_no_verdict_if_more_than_a_tenth_of_its_cases_are_noisy(
+    noisy: int, fine: bool
+) -> None:
     session = _judged_cases(noisy, 10)
     assert fine == (session.outcome is SessionOutcome.PASS)
     words = "2 of 10 cases too noisy to judge; the first is jax.all_reduce.psum.float32.4K"
@@ -112,7 +114,7 @@ def test_more_than_a_tenth_too_noisy_to_judge_is_no_verdict(noisy: int, fine: bo
 
 
 @pytest.mark.parametrize("skipped", [0, 21])
-def test_it_is_a_share_of_the_cases_that_were_judged(skipped: int) -> None:
+def test_the_share_of_noisy_cases_in_a_session_does_not_count_skipped_cases(skipped: int) -> None:
     session = _judged_cases(4, 21, skipped)
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text.startswith("4 of 21 cases too noisy to judge")
@@ -141,14 +143,14 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         ),
     ],
 )
-def test_what_no_single_case_shows_fails_the_session(
+def test_a_change_of_all_cases_or_a_drift_fails_a_session_whose_cases_pass(
     about: dict[str, Any], outcome: SessionOutcome, text: str
 ) -> None:
     session = _fine(**about)
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
 
 
-def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
+def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     whole = {"slower": ("rate",), "drift": DRIFTED}
     session = _fine(**whole, terms=FOUR_LAUNCHES)
     assert session.outcomes == (
@@ -162,7 +164,7 @@ def test_all_that_holds_is_kept_and_said_the_gravest_first() -> None:
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
-def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
+def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
     slow = build.verdict(Outcome.REGRESSED, failed=True)
     session = _session([slow], [build.measurement(1e-3, 1e-3)], drift=DRIFTED)
     assert session.outcomes == (
@@ -174,7 +176,9 @@ def test_a_session_with_a_failed_case_has_failed_whatever_else_holds() -> None:
 
 
 @pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drift": DRIFTED}])
-def test_an_update_accepts_what_the_whole_session_lost_and_says_so(about: dict[str, Any]) -> None:
+def test_an_update_accepts_a_loss_of_all_cases_or_a_drift_and_names_the_accepted_loss(
+    about: dict[str, Any],
+) -> None:
     session = _fine(**about, accepts_all=True)
     assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
     (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
@@ -187,7 +191,7 @@ def _shared(ratio: float, limit: float) -> Shared:
     return Shared(level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
 
 
-def test_all_cases_together_are_slower_beyond_their_limit() -> None:
+def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:
     assert slower_text("jax", 21, _shared(1.19, 1.2)) == ""
     assert slower_text("jax", 21, _shared(1.21, 1.2)) == (
         "jax: all 21 cases together take 1.210 x the expected time (limit 1.200 x)"
@@ -195,7 +199,7 @@ def test_all_cases_together_are_slower_beyond_their_limit() -> None:
     assert slower_text("jax", 21, _shared(0.5, 1.2)) == ""
 
 
-def test_a_session_noisier_than_usual_has_no_verdict_and_says_by_how_much() -> None:
+def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_factor() -> None:
     session = _fine(noise_ratio=2.96, noisy_sessions=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (
@@ -236,7 +240,7 @@ def _bandwidth(factor: float) -> Callable[[int], float]:
 
 
 @pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
-def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is_a_shift(
+def test_a_latency_or_bandwidth_loss_of_interleaved_stacks_that_no_case_shows_is_a_shift(
     ratio: Callable[[float], Callable[[int], float]], word: str
 ) -> None:
     (group,) = _curve(ratio(1.3))
@@ -247,7 +251,7 @@ def test_of_two_stacks_in_turn_latency_or_bandwidth_that_no_single_size_shows_is
     assert group.shifted == ""
 
 
-def test_against_stored_times_the_rule_alone_says_what_is_slower() -> None:
+def test_a_comparison_with_stored_times_reports_no_shift_of_latency_or_bandwidth() -> None:
     (group,) = _curve(_latency(1.3), in_turn=False)
     assert group.shifted == "" and group.now is not None
 
@@ -256,7 +260,7 @@ def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
     return [build.verdict(Outcome.NOISY, ratio=ratio, limit=limit) for ratio in ratios]
 
 
-def test_noisy_cases_above_the_expected_time_are_named_and_those_above_their_limits_first() -> None:
+def test_the_text_of_a_session_names_slower_noisy_cases_above_their_limits_first() -> None:
     name = "jax.all_reduce.psum.float32.4K"
     verdicts = [*_noisy(1.9, 0.9), *_noisy(1.4, limit=1.3), build.verdict(ratio=2.2, limit=2.3)]
     assert noisy_text(verdicts) == (
@@ -266,7 +270,7 @@ def test_noisy_cases_above_the_expected_time_are_named_and_those_above_their_lim
     assert noisy_text(_noisy(*[1.9] * 10)).endswith("(limit 2.30 x), and 2 cases more")
 
 
-def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_session_too() -> None:
+def test_a_session_that_passes_names_every_noisy_case_above_its_limit_with_its_ratio() -> None:
     ratios = {1 << 20: 2.74, 1 << 21: 3.1, 1 << 22: 2.6, 1 << 23: 12.34, 1 << 24: 2.5, 1 << 25: 1.0}
     verdicts = [
         build.verdict(
@@ -306,7 +310,7 @@ def test_every_noisy_case_above_its_limit_is_named_with_its_ratio_by_a_green_ses
         (replace(ON_CPU, fail_above=1.25), _noisy(1.3, limit=1.25), 0),
     ],
 )
-def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
+def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_session(
     terms: Terms, noisy: list[Verdict], counted: int
 ) -> None:
     verdicts, context = [*noisy, build.verdict(ratio=9.0, limit=1.01)], SessionContext(terms=terms)
@@ -315,20 +319,20 @@ def test_which_noisy_cases_count_depends_on_what_they_are_compared_with(
     assert select_noisy(verdicts, replace(context, has_baselines=False)) == noisy
 
 
-def test_a_case_of_which_the_device_was_throttled_counts_on_every_device() -> None:
+def test_a_noisy_case_during_throttling_counts_against_a_session_on_a_cpu_too() -> None:
     (verdict,) = _noisy(2.8)
     measured, doubted = [build.measurement(1e-3, 1e-3, 1e-3)], frozenset({verdict.spec})
     session = _session([verdict], measured, terms=ON_CPU, doubted=doubted)
     assert session.outcome is SessionOutcome.NO_VERDICT
 
 
-def test_every_reason_against_a_session_is_said() -> None:
+def test_the_text_of_a_session_without_a_verdict_states_every_reason() -> None:
     text = _fine(terms=FOUR_LAUNCHES, reasons=("the clock", "--x")).text
     for words in ("fewer than 4 launches", "the clock; --x"):
         assert words in text
 
 
-def test_a_case_that_is_slower_and_was_throttled_was_not_judged() -> None:
+def test_a_case_above_its_limit_during_throttling_leaves_the_session_without_a_verdict() -> None:
     slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)]
     # A limit that is narrow enough has judged what is noisy for another reason.

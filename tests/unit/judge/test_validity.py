@@ -36,12 +36,12 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
     return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
 
 
-def test_launches_that_all_gave_a_time_are_not_broken() -> None:
+def test_a_case_without_failed_launches_or_with_only_out_of_memory_has_no_failed_launch() -> None:
     assert find_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
     assert find_failed_launches(build.spec(), _all_out_of_memory()) is None
 
 
-def test_whose_launch_broke_is_said_where_there_are_two_sides() -> None:
+def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(),))
     result = find_failed_launches(build.spec(), measurement, "the reference: ")
     assert result is not None
@@ -51,19 +51,19 @@ def test_whose_launch_broke_is_said_where_there_are_two_sides() -> None:
     assert nothing.text == "the reference: it was not measured"
 
 
-def test_memory_is_only_lacking_at_the_moment_if_that_was_predicted_and_it_would_fit() -> None:
+def test_an_out_of_memory_is_temporary_only_if_a_free_machine_would_have_enough_memory() -> None:
     assert is_temporary(_momentary())
     assert not is_temporary(_momentary(capacity_bytes=9))
     assert not is_temporary(_momentary(capacity_bytes=None))
     assert not is_temporary(build.out_of_memory(detected=Detection.RAISED))
 
 
-def test_memory_in_words_has_what_was_needed_and_what_there_was() -> None:
+def test_the_text_of_an_out_of_memory_has_the_needed_and_the_available_bytes() -> None:
     text = memory_text(_momentary(needed_bytes=2048, available_bytes=1024))
     assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
 
 
-def test_where_nothing_is_left_what_the_process_itself_takes_is_said() -> None:
+def test_the_text_of_an_out_of_memory_without_free_bytes_names_the_memory_of_the_worker() -> None:
     left = _momentary(available_bytes=1024, process_bytes=4096)
     assert "by itself" not in memory_text(left)
     nothing = _momentary(needed_bytes=2048, available_bytes=0, process_bytes=4096)
@@ -73,14 +73,14 @@ def test_where_nothing_is_left_what_the_process_itself_takes_is_said() -> None:
     )
 
 
-def test_a_case_that_was_never_measured_has_failed() -> None:
+def test_a_case_without_any_launch_has_failed_with_the_text_not_measured() -> None:
     verdict = _verdict(build.measurement(), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert verdict.text == "it was not measured"
 
 
 @pytest.mark.parametrize("kind", HARD)
-def test_a_single_dead_or_wrong_launch_fails_the_case_and_no_number_is_shown(
+def test_a_single_failed_launch_fails_the_case_and_the_verdict_has_no_time(
     kind: FailureKind,
 ) -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.failure(kind),))
@@ -91,12 +91,12 @@ def test_a_single_dead_or_wrong_launch_fails_the_case_and_no_number_is_shown(
     assert verdict.now is None
 
 
-def test_a_dead_launch_counts_more_than_one_out_of_memory() -> None:
+def test_a_verdict_names_a_timeout_before_an_out_of_memory_of_another_launch() -> None:
     both = build.measurement(failures=(build.out_of_memory(), build.failure(FailureKind.TIMEOUT)))
     assert _verdict(both, OOM).text.startswith("timeout in 1 of 2 launches")
 
 
-def test_out_of_memory_in_some_launches_is_a_failure() -> None:
+def test_a_case_that_is_out_of_memory_in_one_of_three_launches_has_failed() -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.out_of_memory(),))
     verdict = _verdict(measurement, STEADY, accept_all=True)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
@@ -108,14 +108,14 @@ def _momentary(**changes: Any) -> Failure:
     return build.out_of_memory(detected=Detection.PREDICTED, **bytes_of)
 
 
-def test_memory_that_others_hold_at_the_moment_is_incomparable_and_no_regression() -> None:
+def test_a_case_that_lacks_memory_in_use_by_other_programs_is_incomparable() -> None:
     verdict = _verdict(build.measurement(failures=(_momentary(),) * 3), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.INCOMPARABLE, False)
     assert "needs 10 bytes, 5 bytes available (predicted" in verdict.text
     assert "with the machine's memory free it would fit" in verdict.text
 
 
-def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time() -> None:
+def test_a_case_with_a_stored_time_that_exceeds_the_memory_of_the_machine_fails() -> None:
     verdict = _verdict(build.measurement(failures=(_momentary(capacity_bytes=9),)), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.OUT_OF_MEMORY, True)
 
@@ -129,7 +129,9 @@ def test_memory_that_the_machine_never_has_is_a_failure_where_there_was_a_time()
         (None, "raised by the framework"),
     ],
 )
-def test_out_of_memory_says_how_it_was_detected(detected_by: Detection | None, words: str) -> None:
+def test_the_text_of_an_out_of_memory_says_how_it_was_detected(
+    detected_by: Detection | None, words: str
+) -> None:
     assert f"it broke ({words})" in _verdict(_all_out_of_memory(detected=detected_by), None).text
 
 
@@ -146,7 +148,7 @@ def test_out_of_memory_says_how_it_was_detected(detected_by: Detection | None, w
         (build.measurement(failures=(build.failure(),)), None, False),
     ],
 )
-def test_what_was_measured_may_be_stored_and_no_failure_but_memory_lacking_for_good(
+def test_only_a_time_or_a_permanent_out_of_memory_may_become_a_baseline(
     measurement: Measurement, baseline: Baseline | None, may: bool
 ) -> None:
     assert may == may_become_baseline(_verdict(measurement, baseline))
@@ -196,7 +198,7 @@ def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more:
     return apply_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
 
 
-def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
+def test_a_verdict_below_the_ceiling_gets_the_ceiling_and_is_otherwise_unchanged() -> None:
     result = _held(A100, 240.0)
     assert result.ceiling is not None
     assert result.ceiling.bytes_per_s == pytest.approx(300e9)
@@ -214,7 +216,7 @@ def test_below_the_ceiling_a_verdict_gets_it_and_stays_as_it_is() -> None:
         (POD, {"case": None}),
     ],
 )
-def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
+def test_a_verdict_without_a_known_ceiling_is_unchanged(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
@@ -225,7 +227,7 @@ def test_where_no_ceiling_is_known_a_verdict_stays_as_it_is(
 
 @pytest.mark.parametrize("outcome", MEASURED)
 @pytest.mark.parametrize("failed", [True, False])
-def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
+def test_every_verdict_with_a_rate_above_the_most_of_any_algorithm_has_failed(
     outcome: Outcome, failed: bool
 ) -> None:
     result = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
@@ -237,7 +239,7 @@ def test_above_what_any_algorithm_reaches_every_verdict_with_a_time_has_failed(
     )
 
 
-def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
+def test_a_verdict_above_the_ceiling_loses_its_time_its_baseline_and_its_ratio() -> None:
     fields: dict[str, Any] = {
         "notes": ("clocks disagree",),
         "published": Reference(source="a", oom=True),
@@ -249,18 +251,18 @@ def test_what_is_above_is_no_number_to_be_shown_or_compared() -> None:
 
 
 @pytest.mark.parametrize("times", [1.0, BELOW])
-def test_what_vendors_may_have_rounded_away_is_no_error(times: float) -> None:
+def test_a_rate_above_the_ceiling_by_less_than_the_rounding_of_vendors_passes(times: float) -> None:
     result = _held(A100, 300 * times)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
 
-def test_one_launch_above_is_enough_although_the_median_is_below() -> None:
+def test_one_launch_above_the_ceiling_fails_a_case_whose_median_is_below_the_ceiling() -> None:
     verdict = _measured(A100, 330.0, now=_summary(A100, 330.0, 2.0, 2.0))
     assert verdict.now is not None and verdict.now.busbw_gb_per_s < 300
     assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
 
 
-def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
+def test_a_rate_above_a_ceiling_of_uncertain_figures_is_a_note_and_passes() -> None:
     result = _held(V100, 200.0)
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert may_become_baseline(result)
@@ -269,7 +271,7 @@ def test_where_the_figures_are_not_sure_it_is_a_note() -> None:
     assert note.endswith("an error of measurement, or the chip's figures are wrong")
 
 
-def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
+def test_a_rate_that_only_adding_up_in_the_switch_allows_passes_with_a_note() -> None:
     result = _held(H100, 480.0, notes=("before",))
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert result.notes == (
@@ -279,14 +281,14 @@ def test_between_both_bounds_the_switch_adds_up_and_that_is_said() -> None:
     )
 
 
-def test_a_switch_does_not_excuse_what_it_cannot_do_either() -> None:
+def test_a_rate_above_the_ceiling_of_a_switch_that_adds_up_has_failed() -> None:
     result = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
     assert result.outcome is Outcome.FAILED
     assert "above 788 GB/s" in result.text
     assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in result.text
 
 
-def test_more_than_the_published_colors_allow_is_a_note() -> None:
+def test_a_rate_above_the_ceiling_of_the_published_colors_passes_with_a_note() -> None:
     result = _held(POD, 150.0, {"colors": "2"})
     assert result.outcome is Outcome.PASS
     (note,) = result.notes
@@ -294,28 +296,28 @@ def test_more_than_the_published_colors_allow_is_a_note() -> None:
     assert "the 200 GB/s that some algorithm may reach" in note
 
 
-def test_launches_of_different_algorithms_are_bounded_by_neither() -> None:
+def test_launches_with_different_colors_have_the_ceiling_of_all_links() -> None:
     result = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
     assert result.ceiling_share == pytest.approx(0.75)
     assert result.notes == ()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
-def test_what_has_no_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
+def test_a_verdict_without_a_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
     before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
     result = apply_ceiling(before, A100, [])
     assert result.ceiling is not None
     assert replace(result, ceiling=None) == before
 
 
-def test_a_reference_that_is_above_fails_the_case_and_says_whose_error_it_is() -> None:
+def test_a_reference_stack_above_the_ceiling_fails_the_case_and_is_named_in_the_text() -> None:
     verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_summary(A100, 600.0))
     result = apply_ceiling(verdict, A100, _runs({}), paired=True)
     assert (result.outcome, result.now) == (Outcome.FAILED, None)
     assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
-def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
+def test_a_reference_stack_above_the_colors_of_the_candidate_does_not_change_the_verdict() -> None:
     verdict = _measured(POD, 90.0, baseline=_summary(POD, 180.0))
     result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
@@ -336,7 +338,7 @@ def test_a_reference_of_other_colors_is_not_held_against_ours() -> None:
         (V100, 2 * 7 / 8 * 2 * 150),
     ],
 )
-def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
+def test_a_rate_above_all_links_of_the_chips_together_has_failed_for_any_shape(
     key: EnvironmentKey, most_gb_per_s: float
 ) -> None:
     assert _held(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
@@ -346,19 +348,21 @@ def test_above_all_links_together_a_case_has_failed_whatever_the_shape_is(
     assert "links of" in result.text and "of every chip at once, whatever the shape" in result.text
 
 
-def test_a_bound_without_a_shape_is_no_ceiling_that_a_share_is_shown_of() -> None:
+def test_a_verdict_on_a_slice_of_unknown_shape_gets_no_ceiling() -> None:
     before = _measured(replace(POD, mesh=""), 150.0)
     assert apply_ceiling(before, replace(POD, mesh=""), _runs({})) == before
 
 
 @pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
-def test_no_collective_exceeds_all_links_together(collective: str) -> None:
+def test_a_collective_other_than_all_reduce_above_all_links_together_has_failed(
+    collective: str,
+) -> None:
     case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
     verdict = build.verdict(case=case, now=summary_of(case, [1e-9]))
     assert apply_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
 
 
-def test_a_stored_baseline_is_not_measured_now_and_fails_nothing() -> None:
+def test_a_stored_baseline_above_the_ceiling_does_not_fail_a_case() -> None:
     verdict = _measured(A100, 200.0, baseline=_summary(A100, 600.0))
     assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.PASS
 
@@ -381,11 +385,11 @@ def _note(*ratios: float | None) -> tuple[str, ...]:
     ("ratios", "percent"),
     [((1.25,), "+25.0"), ((1.03, None, 1.25, 1.05), "+5.0"), ((0.98,), "-2.0")],
 )
-def test_the_note_of_a_case_has_the_median_over_the_launches_that_have_one(
+def test_the_note_of_an_injected_delay_has_the_median_of_the_measured_delays(
     ratios: tuple[float | None, ...], percent: str
 ) -> None:
     assert _note(*ratios) == (f"injected {ASKED}: measured {percent} %",)
 
 
-def test_where_no_delay_was_measured_there_is_no_note() -> None:
+def test_a_case_without_a_measured_delay_has_no_note_of_an_injected_delay() -> None:
     assert _note(None) == ()

@@ -29,38 +29,38 @@ from tests.helpers import build
         ({"ranks": 8}, "jax-default-float32-4K"),
     ],
 )
-def test_an_id_names_what_is_unusual_beside_framework_strategy_dtype_and_payload(
+def test_an_id_has_framework_strategy_dtype_payload_and_all_options_that_are_not_the_default(
     changes: dict[str, object], name: str
 ) -> None:
     assert build.spec(**changes).id == name
 
 
-def test_equal_cases_are_equal_values_and_another_protocol_is_another_case() -> None:
+def test_two_cases_are_equal_only_if_their_protocols_are_equal() -> None:
     assert build.case() == build.case()
     assert build.case() != build.case(protocol="host/chain1")
 
 
-def test_no_value_can_be_changed() -> None:
+def test_the_fields_of_a_case_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(build.case(), "ranks", 2)  # noqa: B010 - mypy refuses the plain assignment
 
 
 @pytest.mark.parametrize("clock", Clock)
-def test_a_case_s_clock_is_the_first_word_of_its_protocol(clock: Clock) -> None:
+def test_the_clock_of_a_case_is_the_first_word_of_its_protocol(clock: Clock) -> None:
     assert clock is build.case(protocol=f"{clock.value}/chain2-two-buffers/system").clock
 
 
-def test_without_axes_all_ranks_are_one_group_whatever_the_mesh() -> None:
+def test_all_ranks_of_a_case_without_axes_are_one_group_for_any_mesh() -> None:
     assert build.case(ranks=8, mesh="2x4").groups == ((0, 1, 2, 3, 4, 5, 6, 7),)
     assert build.case(ranks=8).group_size == 8
 
 
-def test_along_an_axis_the_group_is_smaller_than_all_ranks() -> None:
+def test_a_case_along_an_axis_has_groups_of_fewer_than_all_ranks() -> None:
     case = build.case(ranks=8, mesh="2x4", axes="y")
     assert (case.group_size, len(case.groups)) == (4, 2)
 
 
-def test_a_spec_asks_for_the_usual_where_nothing_is_said() -> None:
+def test_a_spec_has_default_values_for_all_options_that_are_not_set() -> None:
     spec = build.spec()
     assert (spec.collective, spec.reduce_op, spec.placement) == ("all_reduce", "sum", "in_place")
     assert (spec.mesh, spec.axes, spec.clock, spec.ranks) == ("", "", "default", None)
@@ -77,7 +77,7 @@ def test_a_spec_asks_for_the_usual_where_nothing_is_said() -> None:
         ({"mesh": "2x2", "axes": "y"}, "jax all_reduce (psum), along y"),
     ],
 )
-def test_the_name_of_a_case_s_group_is_what_all_its_sizes_share(
+def test_the_group_name_of_a_case_is_the_same_for_all_payloads(
     changes: dict[str, object], name: str
 ) -> None:
     assert build.case(**changes).group_name == name
@@ -94,7 +94,9 @@ def test_the_name_of_a_case_s_group_is_what_all_its_sizes_share(
         (Injection(extra=Extra.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
     ],
 )
-def test_an_injection_is_written_as_it_is_asked_for(injection: Injection, text: str) -> None:
+def test_the_text_of_an_injection_is_the_value_of_the_option_inject(
+    injection: Injection, text: str
+) -> None:
     assert injection.text == text
 
 
@@ -106,12 +108,14 @@ def test_an_injection_is_written_as_it_is_asked_for(injection: Injection, text: 
         ({"seconds": 0.25, "share": 0.5}, 1.25),
     ],
 )
-def test_a_delay_is_fixed_or_a_share_of_the_time(amount: dict[str, Any], delay_s: float) -> None:
+def test_an_injected_delay_is_a_fixed_time_plus_a_share_of_the_measured_time(
+    amount: dict[str, Any], delay_s: float
+) -> None:
     injection = Injection(extra=Extra.DELAY, **amount)
     assert injection.delay_s(2.0) == delay_s
 
 
-def test_without_payloads_an_injection_applies_to_every_case_else_those_of_its_sizes() -> None:
+def test_an_injection_applies_to_its_payloads_or_without_payloads_to_every_case() -> None:
     everywhere = Injection(extra=Extra.DELAY, share=0.1)
     somewhere = Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, MIB))
     sizes = (1024, 4096, MIB)
@@ -152,31 +156,31 @@ LAUNCHES = {
 
 
 @pytest.mark.parametrize("text", PROTOCOLS)
-def test_a_protocol_is_its_text_and_back(text: str) -> None:
+def test_a_protocol_is_parsed_from_its_text_and_written_unchanged(text: str) -> None:
     assert Protocol.parse(text) == PROTOCOLS[text]
     assert str(PROTOCOLS[text]) == text
 
 
 @pytest.mark.parametrize("text", ["junk/fake", "", "hosts/chain2", "/host"])
-def test_a_protocol_without_a_clock_is_refused_with_those_that_there_are(text: str) -> None:
+def test_a_protocol_without_a_clock_is_refused_with_the_names_of_all_clocks(text: str) -> None:
     with pytest.raises(ValueError, match="expected a clock first, one of host, dispatch, device"):
         Protocol.parse(text)
 
 
 @pytest.mark.parametrize("text", LAUNCHES)
-def test_a_launch_is_its_text_and_back(text: str) -> None:
+def test_a_launch_id_is_parsed_from_its_text_and_written_unchanged(text: str) -> None:
     assert LaunchId.parse(text) == LAUNCHES[text]
     assert LAUNCHES[text].text == str(LAUNCHES[text]) == text
 
 
-def test_the_launch_in_the_place_of_another_and_the_members_of_a_group_are_named_after_it() -> None:
+def test_a_repeated_launch_and_the_workers_of_a_group_have_ids_that_begin_with_the_launch() -> None:
     launch = LaunchId(round_number=1, framework="jax")
     assert launch.again.text == "1.jax.again"
     assert launch.of_member("ps0").text == "1.jax.ps0"
     assert LaunchId(name="probe").again.text == "probe.again"
 
 
-def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_place() -> None:
+def test_launch_ids_and_protocols_are_texts_in_json_and_invalid_texts_are_refused() -> None:
     run = build.run(launch="2.jax.reference")
     document = wire.to_json(run)
     assert document["launch"] == "2.jax.reference"
@@ -189,7 +193,7 @@ def test_values_with_a_text_stand_as_that_in_json_and_are_refused_with_their_pla
         wire.from_json(type(build.case()), {**case, "protocol": 3})
 
 
-def test_files_lines_tables_and_groups_are_named_after_a_case() -> None:
+def test_the_fields_of_a_case_give_its_name_file_name_line_key_group_name_and_family() -> None:
     case = build.case(axes="x", reduce_op="max", dtype="float16")
     assert case.name == "jax.all_reduce.psum.float16.4K"
     assert case.file_name == "jax.all_reduce.psum.json"

@@ -33,13 +33,15 @@ def _read(kind: Any, value: Any) -> Any:
         ({"axes": "x"}, "axes: expected none without a mesh"),
     ],
 )
-def test_a_case_that_cannot_be_measured(changes: dict[str, Any], says: str) -> None:
+def test_a_case_that_cannot_be_measured_is_refused_with_the_invalid_field(
+    changes: dict[str, Any], says: str
+) -> None:
     with pytest.raises(wire.WireError) as refused:
         _read(Case, build.case(**changes))
     assert f"it.{says}" in str(refused.value)
 
 
-def test_a_case_that_can_be_measured() -> None:
+def test_a_case_that_can_be_measured_is_accepted() -> None:
     assert _read(Case, build.case())
     assert _read(Case, build.case(mesh="2x2", axes="xy", ranks=4))
     # A mesh of chips with two cores each.
@@ -47,20 +49,20 @@ def test_a_case_that_can_be_measured() -> None:
 
 
 @pytest.mark.parametrize("name", ["ranks", "hosts", "processes", "cores"])
-def test_a_key_counts_from_1(name: str) -> None:
+def test_ranks_hosts_processes_and_cores_of_a_machine_below_1_are_refused(name: str) -> None:
     with pytest.raises(wire.WireError, match=rf"^it\.{name}: expected 1 to 1000000, got -4"):
         _read(EnvironmentKey, build.key(**{name: -4}))
     assert _read(EnvironmentKey, build.key(cores=None, mesh="4x4"))
 
 
 @pytest.mark.parametrize("seconds", [0.0, -0.0, -1.0, 1e-13, 2e6])
-def test_a_time_that_nothing_takes(seconds: float) -> None:
+def test_a_time_outside_a_picosecond_to_a_million_seconds_is_refused(seconds: float) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected 1e-12 to 1e\+06 seconds"):
         _read(Seconds, seconds)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-1", "20260101", "1" * 5000])
-def test_a_date_that_is_none(text: str) -> None:
+def test_a_text_that_is_no_date_is_refused(text: str) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31"):
         _read(Date, text)
     assert _read(Date, "2026-01-31")
@@ -70,13 +72,13 @@ def test_a_date_that_is_none(text: str) -> None:
     "text",
     ["", "yesterday", "2026-01-31", "2026-02-30T03:00:00Z", "2026-01-31T03:00:00+01:00", "1" * 999],
 )
-def test_a_moment_that_is_none(text: str) -> None:
+def test_a_text_that_is_no_moment_in_utc_is_refused(text: str) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):
         _read(Moment, text)
     assert _read(Moment, "2026-01-31T03:00:00Z")
 
 
-def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
+def test_the_text_of_a_moment_in_another_time_zone_is_in_utc() -> None:
     moment = datetime(2026, 2, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
     assert moment_text(moment) == "2026-01-31T23:30:00Z"
     assert moment_of(moment_text(moment)) == moment
@@ -94,7 +96,7 @@ def test_moments_are_in_utc_whatever_they_were_told_in() -> None:
         "26-01-31",
     ],
 )
-def test_the_digits_of_a_date_are_ascii_and_as_many_as_files_have(text: str) -> None:
+def test_a_date_or_moment_with_foreign_or_missing_digits_is_refused(text: str) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31, got "):
         _read(Date, text)
     with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):

@@ -48,7 +48,7 @@ def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
         ({"processes": 2, "shared": True}, "tpu-v5-lite/16r-1h2p-shared"),
     ],
 )
-def test_a_folder_names_everything_that_a_time_depends_on(
+def test_the_folder_of_a_machine_names_its_cores_ranks_mesh_hosts_and_processes(
     changes: dict[str, Any], folder: str
 ) -> None:
     key = EnvironmentKey(**{"device_kind": "TPU v5 lite", "ranks": 16, **changes})
@@ -63,14 +63,16 @@ HOSTS = "hosts:2,devices:4"
     ("mesh", "extents"),
     [("8", (8,)), ("2x4", (2, 4)), ("4x2", (4, 2)), ("2x2x2", (2, 2, 2)), ("1x16x1", (1, 16, 1))],
 )
-def test_a_mesh_is_whole_numbers_joined_by_x(mesh: str, extents: tuple[int, ...]) -> None:
+def test_the_extents_of_a_mesh_are_the_whole_numbers_that_its_text_joins_by_x(
+    mesh: str, extents: tuple[int, ...]
+) -> None:
     assert extents_of(mesh) == extents
 
 
 @pytest.mark.parametrize(
     "mesh", ["", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4", "1x1x1x1x1x1x2"]
 )
-def test_what_is_no_mesh_is_refused_with_what_is_accepted(mesh: str) -> None:
+def test_an_invalid_mesh_is_refused_with_the_accepted_form(mesh: str) -> None:
     with pytest.raises(ValueError, match=r"is not a mesh; expected up to 6 whole"):
         extents_of(mesh)
 
@@ -85,18 +87,20 @@ def test_what_is_no_mesh_is_refused_with_what_is_accepted(mesh: str) -> None:
         ("y,y", "2x4", "y"),
     ],
 )
-def test_axes_come_in_the_order_of_the_mesh_each_once(axes: str, mesh: str, names: str) -> None:
+def test_axes_are_sorted_in_the_order_of_the_mesh_without_duplicates(
+    axes: str, mesh: str, names: str
+) -> None:
     assert check_axes(axes, mesh) == names
 
 
 @pytest.mark.parametrize("axes", ["z", "a", "", "xy", "x,", "x,z"])
-def test_an_axis_that_the_mesh_has_not_is_refused_with_those_it_has(axes: str) -> None:
+def test_an_axis_that_a_mesh_lacks_is_refused_with_the_axes_of_the_mesh(axes: str) -> None:
     with pytest.raises(ValueError, match=r"is no axis of the mesh 2x4; it has x, y$"):
         check_axes(axes, "2x4")
 
 
 @pytest.mark.parametrize(("axes", "mesh"), [("x", "1x8"), ("x,z", "1x8x1")])
-def test_axes_of_a_single_rank_are_no_collective(axes: str, mesh: str) -> None:
+def test_axes_along_which_a_mesh_has_a_single_rank_are_refused(axes: str, mesh: str) -> None:
     with pytest.raises(ValueError, match=rf"one rank along these axes of {mesh} is not"):
         check_axes(axes, mesh)
 
@@ -115,7 +119,7 @@ def test_axes_of_a_single_rank_are_no_collective(axes: str, mesh: str) -> None:
         ("2x2", "xy", ((0, 1, 2, 3),)),
     ],
 )
-def test_the_last_axis_runs_fastest_through_the_ranks(
+def test_consecutive_ranks_are_neighbours_along_the_last_axis_of_a_mesh(
     mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     ranks = math.prod(extents_of(mesh))
@@ -123,12 +127,12 @@ def test_the_last_axis_runs_fastest_through_the_ranks(
 
 
 @pytest.mark.parametrize("mesh", ["", "2x4"])
-def test_without_axes_all_ranks_are_one_group(mesh: str) -> None:
+def test_all_ranks_of_a_mesh_are_one_group_if_no_axes_are_given(mesh: str) -> None:
     assert groups_of(mesh, "", 8) == (tuple(range(8)),)
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_every_rank_is_in_exactly_one_group_of_the_axes_size(mesh: str) -> None:
+def test_every_rank_of_a_mesh_is_in_exactly_one_group_along_any_axes(mesh: str) -> None:
     extents = extents_of(mesh)
     names = "xyzuvw"[: len(extents)]
     for count in range(1, len(names) + 1):
@@ -148,7 +152,9 @@ def test_every_rank_is_in_exactly_one_group_of_the_axes_size(mesh: str) -> None:
         ("slices:2,hosts:2,devices:2", "slices,devices", ((0, 1, 4, 5), (2, 3, 6, 7))),
     ],
 )
-def test_named_axes_are_axes_too(mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]) -> None:
+def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
+    mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
+) -> None:
     assert groups_of(mesh, axes, 8) == groups
     assert build.case(mesh=mesh, axes=axes, ranks=8).group_size == len(groups[0])
 
@@ -162,7 +168,7 @@ def test_named_axes_are_axes_too(mesh: str, axes: str, groups: tuple[tuple[int, 
         ("slices:2,hosts:2,devices:4", "slices:2,hosts:2,devices:4", "slices2xhosts2xdevices4", 4),
     ],
 )
-def test_named_axes_come_from_the_slowest_network_on(
+def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fastest(
     given: str, text: str, file_name: str, parts: int
 ) -> None:
     assert mesh_text(given) == text
@@ -172,7 +178,7 @@ def test_named_axes_come_from_the_slowest_network_on(
 @pytest.mark.parametrize(
     "mesh", ["hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2", "hosts:2,4", "hosts:", "hosts:2x4"]
 )
-def test_names_that_are_no_axes_are_refused_with_those_that_are(mesh: str) -> None:
+def test_invalid_names_of_axes_are_refused_with_the_valid_names(mesh: str) -> None:
     with pytest.raises(ValueError, match="expected slices, hosts, processes, devices, each"):
         extents_of(mesh)
 
@@ -180,7 +186,7 @@ def test_names_that_are_no_axes_are_refused_with_those_that_are(mesh: str) -> No
 @pytest.mark.parametrize(
     ("axes", "names"), [("hosts", "hosts"), ("devices, hosts", "hosts,devices")]
 )
-def test_named_axes_to_run_over_are_joined_by_commas(axes: str, names: str) -> None:
+def test_the_text_of_several_named_axes_joins_the_names_by_commas(axes: str, names: str) -> None:
     assert check_axes(axes, HOSTS) == names
 
 
@@ -197,7 +203,9 @@ def test_named_axes_to_run_over_are_joined_by_commas(axes: str, names: str) -> N
         ("2x4", 1, 1),
     ],
 )
-def test_a_layout_that_is_there(mesh: str, hosts: int, processes: int) -> None:
+def test_a_mesh_that_fits_the_hosts_and_processes_is_accepted(
+    mesh: str, hosts: int, processes: int
+) -> None:
     check_layout(mesh, hosts, processes)
 
 
@@ -210,7 +218,7 @@ def test_a_layout_that_is_there(mesh: str, hosts: int, processes: int) -> None:
         ("slices:3,devices:8", 4, 4, "has 3 slices, there are 4 hosts"),
     ],
 )
-def test_a_layout_that_is_not_there_is_refused_with_both_numbers(
+def test_a_mesh_that_does_not_fit_the_hosts_or_processes_is_refused_with_both_numbers(
     mesh: str, hosts: int, processes: int, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):

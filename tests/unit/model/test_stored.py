@@ -11,7 +11,7 @@ from tests.helpers import build
 from tests.unit.judge import simulated_sessions
 
 
-def test_a_session_began_at_its_moment() -> None:
+def test_a_stored_record_began_at_its_moment() -> None:
     moment = build.session(1e-3, moment="2026-01-30T23:59:58Z")
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
     return session(now).changes_since(session(before), "jax")
 
 
-def test_what_changed_is_what_differs_or_is_gone_and_what_was_newly_set() -> None:
+def test_the_changes_between_sessions_are_changed_added_and_removed_versions_and_flags() -> None:
     before = {"jax": "0.10.1", "XLA_FLAGS": "--x", "numpy": "2.0"}
     now = {"jax": "0.10.2", "numpy": "2.0", "libtpu": "0.0.42"}
     gone, new = "XLA_FLAGS --x -> none", "libtpu none -> 0.0.42"
@@ -41,23 +41,23 @@ def test_what_changed_is_what_differs_or_is_gone_and_what_was_newly_set() -> Non
     assert changes(before, before) == ()
 
 
-def test_nothing_differs_from_a_session_of_which_nothing_is_known() -> None:
+def test_a_session_with_unknown_versions_gives_no_changes_to_a_later_session() -> None:
     assert changes({}, {"jax": "0.10.2"}) == ()
 
 
-def test_a_host_that_a_baseline_does_not_name_is_no_change() -> None:
+def test_a_host_that_only_one_of_two_sessions_names_is_no_change() -> None:
     assert changes({"host": "vm-1", "jax": "1"}, {"jax": "1"}) == ()
     assert changes({"jax": "1"}, {"host": "vm-1", "jax": "1"}) == ()
     assert changes({"host": "vm-1"}, {"host": "vm-2"}) == ("host vm-1 -> vm-2",)
 
 
-def test_sessions_within_the_hour_of_the_first_are_one_with_all_of_its_launches() -> None:
+def test_stored_sessions_within_an_hour_of_the_first_are_merged_with_all_their_launches() -> None:
     found = merge_sessions([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
     assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
     assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
 
 
-def test_what_changed_is_of_the_stack_that_was_asked_for() -> None:
+def test_the_changes_between_two_sessions_are_changes_of_the_requested_framework_only() -> None:
     """Another framework's versions are no reason for what this one does."""
     other = build.case(framework="tensorflow")
     before, now = (

@@ -21,7 +21,7 @@ LD_PRELOAD_KEY HTTPS_PROXY AWS_SECRET_ACCESS_KEY HOME PATH BUSBW_SECRET XLAFLAGS
 RECORDED, NOT_RECORDED = _RECORDED.split(), _NOT_RECORDED.split()
 
 
-def test_a_variable_is_recorded_by_its_prefix_unless_its_name_is_that_of_a_secret() -> None:
+def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret() -> None:
     assert len(RECORDED) + len(NOT_RECORDED) == 40
     environment = dict.fromkeys([*NOT_RECORDED, *RECORDED], "1")
     found = recorded(environment, "/home/me")
@@ -37,11 +37,13 @@ def test_a_variable_is_recorded_by_its_prefix_unless_its_name_is_that_of_a_secre
         ("--note=me@host", "--note=me@host"),
     ],
 )
-def test_a_recorded_value_has_no_home_and_no_account_of_a_url(value: str, written: str) -> None:
+def test_a_recorded_variable_contains_no_home_directory_and_no_account_of_a_url(
+    value: str, written: str
+) -> None:
     assert recorded({"XLA_FLAGS": value}, "/home/me") == {"XLA_FLAGS": written}
 
 
-def test_the_variables_of_compilers_are_in_full() -> None:
+def test_the_variables_of_compilers_keep_their_full_values() -> None:
     environment = {
         "XLA_FLAGS": "--xla_dump_to=/home/me/x",
         "LIBTPU_INIT_ARGS": "--a",
@@ -53,7 +55,7 @@ def test_the_variables_of_compilers_are_in_full() -> None:
     assert of_compilers(environment) == {name: environment[name] for name in names}
 
 
-def test_the_options_of_a_stack_are_recorded() -> None:
+def test_all_variables_of_a_stack_are_recorded() -> None:
     environment = dict.fromkeys(variables.STACK, "1")
     assert recorded(environment, "") == environment
 
@@ -82,16 +84,18 @@ def test_the_options_of_a_stack_are_recorded() -> None:
         ("at home/me/x", "", "at home/me/x"),
     ],
 )
-def test_a_home_directory_is_written_as_a_tilde(text: str, home: str, written: str) -> None:
+def test_a_home_directory_in_a_recorded_text_is_replaced_by_a_tilde(
+    text: str, home: str, written: str
+) -> None:
     assert without_homes(text, home) == written
 
 
-def test_a_home_that_was_left_out_is_put_back() -> None:
+def test_a_tilde_in_a_recorded_variable_is_expanded_to_the_home_directory() -> None:
     found = variables.with_home("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
     assert found == "--xla_dump_to=/home/me/dump --xla_x=a~b /home/me"
 
 
-def test_options_of_a_stack_are_in_full_but_for_homes() -> None:
+def test_the_variables_of_a_stack_keep_their_values_except_for_home_directories() -> None:
     flags = {"XLA_FLAGS": "--xla_dump_to=/home/me/dump", "NCCL_ALGO": "Ring"}
     assert variables.of_stack({**flags, "LD_PRELOAD": "x"}, "/home/me") == {
         "NCCL_ALGO": "Ring",

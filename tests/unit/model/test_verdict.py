@@ -11,7 +11,7 @@ from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 
 
-def test_a_headline_is_the_outcome_and_the_reason() -> None:
+def test_the_headline_of_a_verdict_has_the_outcome_and_the_reason() -> None:
     assert build.verdict(Outcome.REGRESSED, text="too slow").headline() == "REGRESSED: too slow"
 
 
@@ -20,7 +20,7 @@ def test_a_verdict_without_a_failure_explains_itself_in_one_line() -> None:
     assert verdict.headline() == verdict.explain()
 
 
-def test_a_verdict_with_a_failure_explains_it_down_to_the_end_of_the_log() -> None:
+def test_a_verdict_with_a_failure_explains_itself_with_exit_code_and_end_of_the_log() -> None:
     failure = build.failure(exit_code=139, log="first row\nlast row\n")
     verdict = build.verdict(Outcome.FAILED, text="crashed", failure=failure)
     assert verdict.explain().splitlines() == [
@@ -33,26 +33,30 @@ def test_a_verdict_with_a_failure_explains_it_down_to_the_end_of_the_log() -> No
     ]
 
 
-def test_a_failure_without_exit_code_and_log_says_neither() -> None:
+def test_a_verdict_whose_failure_has_no_exit_code_and_no_log_mentions_neither() -> None:
     text = build.verdict(Outcome.FAILED, failure=build.failure()).explain()
     assert "exit code" not in text
     assert "log" not in text
 
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
-def test_a_session_fails_unless_it_is_fine_or_compared_nothing(outcome: SessionOutcome) -> None:
+def test_a_session_fails_unless_its_outcome_is_pass_or_nothing_compared(
+    outcome: SessionOutcome,
+) -> None:
     session = SessionVerdict(outcomes=(outcome,), text="")
     passes = (SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED)
     assert (outcome not in passes) == session.failed
 
 
-def test_the_share_of_the_ceiling_is_that_of_the_rate_that_is_shown() -> None:
+def test_the_share_of_the_ceiling_is_the_shown_busbw_divided_by_the_ceiling() -> None:
     ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
     assert build.verdict(ceiling=ceiling).ceiling_share == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("missing", ["now", "ceiling"])
-def test_without_a_time_or_a_ceiling_there_is_no_share(missing: str) -> None:
+def test_a_verdict_without_a_time_or_without_a_ceiling_has_no_share_of_the_ceiling(
+    missing: str,
+) -> None:
     ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
     changes: dict[str, Any] = {"ceiling": ceiling, missing: None}
     assert build.verdict(**changes).ceiling_share is None

@@ -46,7 +46,9 @@ def test_a_payload_is_written_in_the_largest_unit_that_divides_it(
         (-2048, "-2.0 KiB"),
     ],
 )
-def test_bytes_are_written_in_the_unit_that_reads_best(count: int, text: str) -> None:
+def test_a_number_of_bytes_is_written_in_the_largest_binary_unit_below_it(
+    count: int, text: str
+) -> None:
     assert text == bytes_text(count)
 
 
@@ -61,7 +63,9 @@ def test_bytes_are_written_in_the_unit_that_reads_best(count: int, text: str) ->
         (2.5, "2.5 s"),
     ],
 )
-def test_a_duration_has_four_digits_and_the_unit_that_reads_best(seconds: float, text: str) -> None:
+def test_a_duration_is_written_with_four_digits_in_microseconds_milliseconds_or_seconds(
+    seconds: float, text: str
+) -> None:
     assert text == seconds_text(seconds)
 
 
@@ -69,7 +73,7 @@ def test_a_duration_has_four_digits_and_the_unit_that_reads_best(seconds: float,
     ("seconds", "digits", "text"),
     [(999.6e-6, 3, "1000 us"), (12.345e-3, 2, "12 ms"), (1234.0, 3, "1230 s"), (5e-6, 1, "5 us")],
 )
-def test_a_duration_can_have_other_digits_and_never_an_exponent(
+def test_a_duration_with_fewer_digits_is_written_without_an_exponent(
     seconds: float, digits: int, text: str
 ) -> None:
     assert text == seconds_text(seconds, digits)
@@ -86,7 +90,9 @@ def test_a_duration_can_have_other_digits_and_never_an_exponent(
         (0.0, "0 GB/s"),
     ],
 )
-def test_a_rate_has_three_digits_of_units_of_10_to_the_9(bytes_per_s: float, text: str) -> None:
+def test_a_rate_is_written_with_three_digits_in_gb_per_second(
+    bytes_per_s: float, text: str
+) -> None:
     assert text == rate_text(bytes_per_s)
 
 
@@ -104,18 +110,20 @@ def test_a_rate_has_three_digits_of_units_of_10_to_the_9(bytes_per_s: float, tex
         (21, "day", "21 days"),
     ],
 )
-def test_a_count_is_written_with_what_it_counts(count: int, noun: str, text: str) -> None:
+def test_a_count_is_written_with_the_singular_or_the_plural_of_its_noun(
+    count: int, noun: str, text: str
+) -> None:
     assert text == plural(count, noun)
 
 
 MANY = tuple(f"strategy_{number}" for number in range(20))
 
 
-def test_a_refusal_names_what_is_expected_and_what_was_said() -> None:
+def test_a_refusal_names_the_expected_words_and_the_refused_word() -> None:
     assert refusal("rign", ("ring", "star")) == "expected one of ring, star, got 'rign'"
 
 
-def test_of_many_words_those_are_shown_that_fit() -> None:
+def test_a_refusal_lists_the_expected_words_that_fit_and_counts_the_rest() -> None:
     said = refusal("x", MANY)
     assert said.startswith("expected one of strategy_0, strategy_1, ")
     assert said.endswith(" others, which --help lists, got 'x'")

@@ -27,7 +27,7 @@ def test_a_series_without_a_change_has_no_change_point() -> None:
     assert all(not find(series((365, 0.0), seed=seed)) for seed in range(30))
 
 
-def test_a_step_is_found_where_it_is_with_its_size() -> None:
+def test_a_step_of_a_series_is_found_at_its_position_with_its_size() -> None:
     for seed in range(30):
         (change,) = find(series((20, 0.0), (10, 5.0), seed=seed))
         assert abs(change.position - 20) <= 1
@@ -35,24 +35,24 @@ def test_a_step_is_found_where_it_is_with_its_size() -> None:
         assert change.count == 30 - change.position
 
 
-def test_several_steps_are_found_in_order() -> None:
+def test_two_steps_of_a_series_are_found_in_order() -> None:
     first, second = steps(series((30, 0.0), (30, 6.0), (30, 1.0)))
     assert abs(first - 30) <= 1 and abs(second - 60) <= 1
 
 
-def test_a_level_has_three_values_at_least() -> None:
+def test_a_step_of_a_series_is_found_only_if_three_values_follow_it() -> None:
     assert steps([0.0] * 10 + [100.0] * 2) == []
     assert steps([0.0] * 10 + [100.0] * 3) == [10]
 
 
 @pytest.mark.parametrize("position", [0, 1, 5, 10, 18, 19])
-def test_a_single_odd_value_is_no_level(position: int) -> None:
+def test_a_single_odd_value_of_a_series_is_no_step(position: int) -> None:
     values = series((20, 0.0))
     values[position] += 60
     assert steps(values) == []
 
 
-def test_an_odd_value_hides_no_step() -> None:
+def test_an_odd_value_of_a_series_does_not_hide_a_step() -> None:
     values = series((20, 0.0), (10, 5.0))
     values[7] += 60
     (position,) = steps(values)

@@ -27,49 +27,51 @@ TIMES = st.lists(st.floats(min_value=1e-7, max_value=1e3), min_size=1, max_size=
 @pytest.mark.parametrize(
     ("q", "value"), [(0.0, 1.0), (0.25, 2.0), (0.5, 3.0), (0.6, 3.4), (1.0, 5.0)]
 )
-def test_a_quantile_is_linear_between_order_statistics(q: float, value: float) -> None:
+def test_a_quantile_is_interpolated_linearly_between_order_statistics(
+    q: float, value: float
+) -> None:
     assert pytest.approx(value) == quantile([5.0, 1.0, 4.0, 2.0, 3.0], q)
 
 
-def test_the_time_of_a_launch_is_the_first_quartile_of_its_samples() -> None:
+def test_the_time_of_a_run_is_the_first_quartile_of_its_samples() -> None:
     assert pytest.approx(2.0) == launch_time_s(build.run(5.0, 1.0, 4.0, 2.0, 3.0))
 
 
-def test_the_spread_is_the_scaled_median_deviation_over_the_median() -> None:
+def test_the_spread_of_times_is_the_scaled_median_deviation_over_the_median() -> None:
     # median 10; deviations 2, 1, 0, 1, 5, of which the median is 1
     assert pytest.approx(0.14826) == relative_mad([8.0, 9.0, 10.0, 11.0, 15.0])
 
 
-def test_the_estimate_of_launches_is_student_s_own() -> None:
+def test_the_estimated_mean_has_the_error_of_student_s_distribution() -> None:
     estimate = estimate_mean([1.0, 2.0, 3.0, 4.0])
     assert (estimate.mean, estimate.freedom) == (2.5, 3)
     assert estimate.error == pytest.approx(math.sqrt(5 / 3) / 2)
 
 
-def test_a_confidence_bound_is_that_of_student_s_distribution() -> None:
+def test_the_confidence_bounds_of_an_estimate_are_the_bounds_of_student_s_distribution() -> None:
     estimate = Estimate(mean=1.0, error=0.1, freedom=5)
     assert estimate.lower(0.05) == pytest.approx(1 - 0.201504837)
     assert estimate.upper(0.05) == pytest.approx(1 + 0.201504837)
 
 
-def test_a_launch_that_is_slower_in_every_sample_is_shifted_by_just_that() -> None:
+def test_the_shift_of_a_launch_that_is_slower_in_every_sample_is_exactly_the_factor() -> None:
     before = [1.0, 1.2, 0.9, 1.1]
     assert shift_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
 
 
-def test_a_drift_that_hits_both_sides_cancels() -> None:
+def test_a_drift_of_the_samples_of_both_stacks_cancels_in_their_shift() -> None:
     drift = [1.0, 1.5, 2.0, 4.0, 3.0]
     assert shift_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
 
 
-def test_a_stalled_sample_hardly_moves_the_shift() -> None:
+def test_a_stalled_sample_changes_the_shift_of_a_launch_by_less_than_1_percent() -> None:
     before = [1.0] * 12
     after = [1.02, 1.0, 0.98] * 4
     stalled = [*after[:-1], 50.0]
     assert abs(shift_of_samples(before, stalled) - shift_of_samples(before, after)) < 0.01
 
 
-def test_launches_of_unequal_length_are_compared_all_with_all() -> None:
+def test_the_shift_of_launches_with_different_numbers_of_samples_compares_all_samples() -> None:
     assert shift_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
 
 
@@ -82,31 +84,35 @@ def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_spent_error_rate_grows_from_nothing_to_all(shape: float) -> None:
+def test_the_spent_part_of_the_error_rate_grows_from_0_to_1(shape: float) -> None:
     shares = [spent(tenths / 10, shape) for tenths in range(11)]
     assert shares[0] == 0 and shares[-1] == pytest.approx(1)
     assert shares == sorted(set(shares))
 
 
-def test_a_higher_shape_spends_earlier() -> None:
+def test_a_larger_shape_parameter_spends_more_of_the_error_rate_in_the_first_half() -> None:
     halves = [spent(0.5, shape) for shape in SHAPES]
     assert halves == sorted(set(halves))
     assert spent(0.5, 0) == 0.5
 
 
 # K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).
-def test_the_bounds_are_those_of_gsdesign() -> None:
+def test_the_bounds_of_sequential_decisions_equal_the_bounds_of_gsdesign() -> None:
     assert _bounds((1, 2, 3), 0.025, -4.0) == pytest.approx([3.0107, 2.5465, 1.9992], abs=2e-4)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_looks_err_more_often_than_the_last_alone_and_less_than_their_sum(shape: float) -> None:
+def test_each_sequential_decision_has_a_smaller_error_rate_than_the_total_and_the_sum_exceeds_it(
+    shape: float,
+) -> None:
     levels = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
     assert max(levels) < 0.001 < sum(levels)
 
 
 @pytest.mark.parametrize("shape", (0.0, 1.0))
-def test_normal_sums_cross_a_bound_as_often_as_the_error_rate_says(shape: float) -> None:
+def test_simulated_normal_sums_cross_a_bound_of_sequential_decisions_at_the_error_rate(
+    shape: float,
+) -> None:
     counts, rate, draws = (2, 3, 5, 9), 0.1, 4000
     bounds = _bounds(counts, rate, shape)
     chance = random.Random(20260104)

@@ -17,14 +17,14 @@ from busbw.stats.variance import (
 )
 
 
-def test_a_step_adds_nothing_to_the_successive_variance() -> None:
+def test_a_step_in_a_series_does_not_increase_its_successive_variance() -> None:
     source = random.Random(1)
     values = [source.gauss(0, 1) + (100 if index >= 10 else 0) for index in range(20)]
     assert successive_variance(values).value == pytest.approx(1.0, rel=0.5)
     assert variance_of(values).value > 2000
 
 
-def test_the_successive_variance_is_on_average_that_of_the_values() -> None:
+def test_the_successive_variance_is_on_average_the_variance_of_the_values() -> None:
     source = random.Random(2)
     for count in (2, 4, 5, 6, 20):
         values = ([source.gauss(0, 3) for _ in range(count)] for _ in range(6000))
@@ -37,7 +37,7 @@ def chi_squared(source: random.Random, freedom: int) -> float:
     return sum(source.gauss(0, 1) ** 2 for _ in range(freedom)) / freedom
 
 
-def test_the_prior_of_many_variances_is_what_they_were_drawn_from() -> None:
+def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_variances() -> None:
     """True variances are 4 x 8 / chi-squared of 8; each is estimated with 5 degrees of freedom."""
     source = random.Random(3)
     drawn = [4 / chi_squared(source, 8) * chi_squared(source, 5) for _ in range(4000)]
@@ -46,14 +46,14 @@ def test_the_prior_of_many_variances_is_what_they_were_drawn_from() -> None:
     assert prior.freedom == pytest.approx(8, rel=0.2)
 
 
-def test_variances_that_differ_by_chance_alone_have_a_prior_of_great_weight() -> None:
+def test_variances_that_differ_only_by_chance_have_a_prior_of_many_degrees_of_freedom() -> None:
     source = random.Random(4)
     variances = [Variance(value=chi_squared(source, 5), freedom=5) for _ in range(2000)]
     prior = prior_variance(variances)
     assert prior.value == pytest.approx(1, rel=0.05) and prior.freedom > 100
 
 
-def test_a_variance_is_moderated_by_as_much_as_the_prior_weighs() -> None:
+def test_a_moderated_variance_weighs_the_sample_and_the_prior_by_degrees_of_freedom() -> None:
     sample, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
     assert moderated(sample, prior) == Variance(value=1.75, freedom=8)
     assert moderated(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
