@@ -29,7 +29,7 @@ ROOMS = ("collectives", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 
 
-def test_a_bundle_holds_what_workers_and_their_extensions_may_import_and_nothing_else(
+def test_a_bundle_holds_only_code_that_workers_and_their_extensions_may_import(
     bundle: Bundle,
 ) -> None:
     package = bundle.path / "busbw"
@@ -54,7 +54,7 @@ def test_a_bundle_holds_what_workers_and_their_extensions_may_import_and_nothing
         ("driver/group.py", False),
     ],
 )
-def test_times_are_of_other_code_only_where_the_code_that_measures_changed(
+def test_the_hash_of_workers_changes_only_if_the_code_that_measures_changes(
     package: Path, path: str, is_measuring: bool
 ) -> None:
     before = worker_hash()
@@ -63,7 +63,7 @@ def test_times_are_of_other_code_only_where_the_code_that_measures_changed(
     assert (worker_hash() != before) is is_measuring
 
 
-def test_what_a_worker_leaves_in_its_temporary_folder_goes_with_the_bundle(bundle: Bundle) -> None:
+def test_the_temporary_folder_of_a_worker_is_in_its_bundle(bundle: Bundle) -> None:
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
     worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
@@ -107,7 +107,7 @@ def foreign(tmp_path: Path) -> Path:
     return home
 
 
-def test_a_foreign_interpreter_sees_its_own_packages_and_none_of_ours(
+def test_a_worker_of_another_interpreter_imports_the_packages_of_that_interpreter_only(
     bundle: Bundle, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{sysconfig.get_path('purelib')}:{Path(__file__).parents[3]}")
@@ -120,7 +120,7 @@ def test_a_foreign_interpreter_sees_its_own_packages_and_none_of_ours(
     assert str(Path(__file__).parents[3]) not in path
 
 
-def test_pytest_s_own_interpreter_keeps_the_user_s_path(
+def test_a_worker_of_the_interpreter_of_pytest_keeps_the_pythonpath_of_the_user(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(SHOWN)
@@ -128,7 +128,7 @@ def test_pytest_s_own_interpreter_keeps_the_user_s_path(
     assert str(tmp_path) in path_of(starter(), bundle)
 
 
-def test_a_worker_starts_once_with_huge_pages_and_the_users_own_tunables(
+def test_a_worker_starts_with_huge_pages_in_addition_to_the_glibc_tunables_of_the_user(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
@@ -144,7 +144,7 @@ def test_a_worker_starts_once_with_huge_pages_and_the_users_own_tunables(
     assert bundle.log_path("1.fake.fake").read_text() == f"{tunables}\n"
 
 
-def test_a_python_that_is_too_old_says_so_before_it_reads_anything_else(bundle: Bundle) -> None:
+def test_a_worker_under_an_old_python_says_that_python_3_11_is_expected(bundle: Bundle) -> None:
     aged = "import runpy, sys; sys.version_info = (3, 10, 14); runpy.run_path(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", aged, str(bundle.path)], capture_output=True, text=True, check=False
@@ -162,7 +162,9 @@ def orphan(bundle: Bundle) -> Path:
     return folder
 
 
-def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> None:
+def test_an_orphaned_bundle_that_another_session_has_locked_is_removed_only_when_unlocked(
+    orphan: Path,
+) -> None:
     with storage.folder_lock(orphan, 0):
         Bundle().remove()
         assert (orphan / "busbw" / "wire.py").exists()
@@ -170,7 +172,9 @@ def test_two_that_tidy_up_at_once_do_not_trouble_each_other(orphan: Path) -> Non
     assert not orphan.exists()
 
 
-def test_a_link_with_such_a_name_is_not_followed(orphan: Path, tmp_path: Path) -> None:
+def test_a_link_with_the_name_of_an_orphaned_bundle_is_not_followed(
+    orphan: Path, tmp_path: Path
+) -> None:
     victim = tmp_path / "victim"
     orphan.rename(victim)
     orphan.symlink_to(victim)
@@ -180,14 +184,14 @@ def test_a_link_with_such_a_name_is_not_followed(orphan: Path, tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
-def test_what_another_user_left_under_such_a_name_stays(orphan: Path) -> None:
+def test_an_orphaned_bundle_of_another_user_is_not_removed(orphan: Path) -> None:
     os.chown(orphan, 65534, 65534)
     Bundle().remove()
     assert (orphan / "busbw" / "wire.py").exists()
 
 
 @pytest.mark.parametrize("when", ["before it is locked", "while it is locked"])
-def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
+def test_a_new_bundle_that_another_session_removes_as_an_orphan_is_made_again(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     real = storage.try_lock_folder
@@ -211,7 +215,9 @@ def test_a_bundle_that_another_session_takes_for_an_orphan_is_made_anew(
     assert list(bundle.path.parent.iterdir()) == [bundle.path]
 
 
-def test_an_interrupt_while_it_is_removed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_a_bundle_is_removed_leaves_no_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bundle = Bundle()
 
     def interrupted(*_: object, **options: object) -> None:
@@ -244,7 +250,7 @@ print(folder.path.exists())
 """
 
 
-def test_a_deep_folder_is_removed_with_few_descriptors_and_no_link_is_followed(
+def test_a_deep_folder_is_removed_with_few_file_descriptors_and_links_are_not_followed(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "kept").touch()

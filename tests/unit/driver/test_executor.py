@@ -85,7 +85,7 @@ def make_schedule(
 
 
 @pytest.mark.parametrize("handover", [True, False])
-def test_a_worker_that_is_stopped_as_it_begins_is_killed_and_another_started(
+def test_a_worker_that_is_stopped_at_its_start_is_killed_and_another_worker_is_started(
     bundle: Bundle, tmp_path: Path, stops: Stops, handover: bool
 ) -> None:
     stops("1.fake", 1)
@@ -107,7 +107,9 @@ def opened(starting: Executor, then: str = "") -> Group:
     return group
 
 
-def test_no_group_is_left_by_an_interrupt_and_another_group_can_be_opened(bundle: Bundle) -> None:
+def test_an_interrupt_leaves_no_group_of_workers_and_another_group_can_be_opened(
+    bundle: Bundle,
+) -> None:
     with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
         opened(starting)
         starting.start(starter(), LaunchId.parse("2.fake"))
@@ -120,7 +122,7 @@ def test_no_group_is_left_by_an_interrupt_and_another_group_can_be_opened(bundle
     assert not processes(bundle.path)
 
 
-def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
+def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is impatient interrupts twice."""
@@ -141,7 +143,7 @@ def test_an_interrupt_while_it_ends_groups_leaves_none_alive(
         worker.end_and_wait(Ending.KILL)
 
 
-def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again(
+def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_more_groups(
     bundle: Bundle,
 ) -> None:
     notes: list[str] = []
@@ -164,7 +166,9 @@ def test_stopped_from_another_thread_what_is_asked_ends_and_nothing_begins_again
 
 
 @pytest.mark.exhaustive
-def test_a_probe_has_a_deadline(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_hangs_is_ended_after_the_timeout_of_a_start(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(import_module("busbw.driver.executor"), "START_TIMEOUT_S", 1.0)
     with pytest.raises(
         HostLostError, match=r"did not answer within 1[.\d]* s while looking for devices"

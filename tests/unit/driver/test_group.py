@@ -78,20 +78,24 @@ def killed_soon(pid: int, number: signal.Signals) -> Iterator[None]:
     timer.join()
 
 
-def test_a_worker_that_died_is_named_and_not_the_first_to_complain(bundle: Bundle) -> None:
+def test_a_group_names_its_killed_worker_and_not_a_worker_that_failed_differently(
+    bundle: Bundle,
+) -> None:
     with started(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as group:
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
     assert ended.message.startswith("worker 2: the worker was killed")
 
 
-def test_a_worker_that_cannot_start_leaves_none_of_the_others(bundle: Bundle) -> None:
+def test_a_worker_that_cannot_start_leaves_no_other_worker_of_its_group(bundle: Bundle) -> None:
     transport = ByIndex(bundle, {2: starter("/bin/false")})
     ended = failure(Group(transport, starter(), LAUNCH, CLUSTER).wait_until_ready(LONG_S))
     assert ended.message == "worker 2: the worker ended with exit code 1 while starting"
     assert not processes(bundle.path)
 
 
-def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bundle) -> None:
+def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descriptor(
+    bundle: Bundle,
+) -> None:
     before = len(os.listdir("/proc/self/fd"))
     impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
     transport = ByIndex(bundle, {2: impossible})
@@ -101,7 +105,7 @@ def test_a_start_that_raises_leaves_none_of_those_that_were_started(bundle: Bund
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_an_interrupt_while_members_end_leaves_none(
+def test_an_interrupt_while_the_workers_of_a_group_end_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(worker: LocalWorker, ending: Ending) -> Exit:
@@ -115,7 +119,7 @@ def test_an_interrupt_while_members_end_leaves_none(
 
 
 @pytest.mark.exhaustive
-def test_a_member_that_replies_without_end_does_not_hold_up_the_deadline(
+def test_a_worker_that_sends_replies_endlessly_does_not_prevent_the_timeout_of_its_group(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with started(bundle, worker0="hang") as group:
@@ -135,7 +139,7 @@ def stop(pid: int) -> None:
     assert wait_until(lambda: state(pid) == "T")
 
 
-def test_a_stopped_worker_is_named_and_not_one_that_ended_because_of_it(bundle: Bundle) -> None:
+def test_a_group_names_its_stopped_worker_and_not_a_worker_that_ended_later(bundle: Bundle) -> None:
     with started(bundle) as group, killed_soon(pid_of(group, 2), signal.SIGTERM):
         stop(pid_of(group, 3))
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
@@ -147,7 +151,9 @@ PAIR = Cluster(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
 
 
-def test_what_one_of_them_refuses_ends_all(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_result_of_a_single_worker_ends_all_workers_of_its_group(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
     script = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
     group = Group(LocalTransport(bundle), script, LAUNCH, PAIR)
@@ -166,7 +172,7 @@ def merged(*answers: object) -> object:
     return merge_replies(answers, JAX_LAUNCH)
 
 
-def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory() -> None:
+def test_equal_runs_of_a_group_merge_to_one_run_with_summed_values_and_the_largest_memory() -> None:
     first = build.run(1e-3, launch="1.jax.worker0")
     first = replace(first, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
     other = replace(first, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
@@ -179,7 +185,9 @@ def test_runs_that_agree_are_one_with_the_values_of_all_and_the_largest_memory()
 
 
 @pytest.mark.parametrize("name", ["samples_s", "iterations", "clock"])
-def test_runs_that_differ_in_what_all_measured_are_a_failure(name: str) -> None:
+def test_runs_of_a_group_with_different_samples_iterations_or_clocks_are_a_failure(
+    name: str,
+) -> None:
     other = {"samples_s": (5.0,), "iterations": 77, "clock": "device"}
     run = build.run(1e-3)
     ended = failure(merged(run, replace(run, **{name: other[name]})))  # type: ignore[arg-type]
@@ -194,17 +202,19 @@ PROBE = replace(build.probe(build.device_set()), least_memory_bytes=5)
 @pytest.mark.parametrize(
     "answers", [(True, False), (PROBE, replace(PROBE, devices=(build.device_set(cores=64),)))]
 )
-def test_answers_that_differ_are_a_failure_of_the_group(answers: tuple[object, ...]) -> None:
+def test_different_answers_of_the_workers_of_a_group_are_a_failure(
+    answers: tuple[object, ...],
+) -> None:
     assert isinstance(merged(*answers), Failure)
 
 
-def test_probes_are_one_with_the_most_that_a_process_takes() -> None:
+def test_probes_of_a_group_merge_to_one_probe_with_the_largest_memory_of_a_process() -> None:
     both = merged(PROBE, replace(PROBE, least_memory_bytes=9))
     assert isinstance(both, Probe)
     assert both.least_memory_bytes == 9
 
 
-def test_a_group_may_have_descriptors_from_1024_on(bundle: Bundle) -> None:
+def test_a_group_measures_with_file_descriptors_of_1024_and_more(bundle: Bundle) -> None:
     """Have as many as a group of several hundred hosts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))

@@ -63,7 +63,7 @@ def schedule(
         in_gate=3,
     ),
 )
-def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_what_was_measured(
+def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_the_measured_runs(
     bundle: Bundle, name: str, can_overlap: bool, event: str, launch: str, runs: list[int]
 ) -> None:
     running = schedule(bundle, name, event, launch, can_overlap=can_overlap, measured=case(1024))

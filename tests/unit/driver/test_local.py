@@ -79,7 +79,9 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
         return answer
 
 
-def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) -> None:
+def test_the_log_of_a_worker_that_hangs_with_the_interpreter_lock_has_its_stack_trace(
+    bundle: Bundle,
+) -> None:
     hung = ended(bundle, "hang_with_lock", SHORT_S)
     assert hung.exit_code is None
     assert 'fake/backend.py", line' in hung.log
@@ -89,7 +91,7 @@ def test_a_hang_that_holds_the_interpreter_lock_has_a_stack_too(bundle: Bundle) 
     ("act", "invalid", "kind"),
     [(SILENT, "", FailureKind.TIMEOUT), (TWICE, "more than one", FailureKind.CRASHED)],
 )
-def test_a_worker_that_closes_its_replies_or_replies_twice_is_ended_by_the_driver(
+def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     bundle: Bundle,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -111,7 +113,9 @@ def test_a_worker_that_closes_its_replies_or_replies_twice_is_ended_by_the_drive
     assert not processes(bundle.path)
 
 
-def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: Bundle) -> None:
+def test_a_worker_that_was_killed_between_two_requests_answers_the_next_with_its_exit_code(
+    bundle: Bundle,
+) -> None:
     with ready(bundle, starter()) as worker:
         os.kill(worker.pid, signal.SIGKILL)
         answer = measure(worker)
@@ -119,7 +123,7 @@ def test_a_worker_that_was_killed_between_two_requests_is_an_ending_too(bundle: 
     assert answer.exit_code == -signal.SIGKILL
 
 
-def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -> None:
+def test_the_reason_of_a_failed_request_contains_no_earlier_line_of_the_log(bundle: Bundle) -> None:
     with ready(bundle, starter(cases=[{"then": "exit"}])) as worker:
         with bundle.log_path("1.fake.fake").open("a") as log:
             log.write("ran out of memory, and went on\n")
@@ -129,7 +133,9 @@ def test_what_was_logged_before_a_request_is_not_why_it_failed(bundle: Bundle) -
     assert failure_of_exit(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
 
 
-def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle) -> None:
+def test_killing_a_worker_twice_is_no_error_and_leaves_no_file_descriptor_open(
+    bundle: Bundle,
+) -> None:
     before = len(os.listdir("/proc/self/fd"))
     worker = LocalWorker(starter(), bundle, LaunchId.parse("1.fake"))
     kill(worker)
@@ -137,7 +143,7 @@ def test_killing_twice_is_no_error_and_leaves_no_descriptor_open(bundle: Bundle)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -> None:
+def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_sentence(bundle: Bundle) -> None:
     # The kernel takes no variable of more than 128 KiB.
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})
     with pytest.raises(HostError, match=r"^a worker cannot be started on this host \(Argument "):
@@ -147,7 +153,7 @@ def test_a_worker_that_the_system_does_not_start_is_a_sentence(bundle: Bundle) -
 @pytest.mark.parametrize(
     ("user", "options", "noise"), [("", {}, "1"), ("0", {}, "0"), ("", {"NOISE": "2"}, "2")]
 )
-def test_what_a_framework_is_told_is_the_user_s_to_change(
+def test_a_variable_of_the_user_overrides_the_default_variable_of_a_framework(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, user: str, options: dict[str, str], noise: str
 ) -> None:
     monkeypatch.delenv("NOISE", raising=False)
@@ -158,7 +164,7 @@ def test_what_a_framework_is_told_is_the_user_s_to_change(
     assert worker_environment(begin, os.environ)["NOISE"] == noise
 
 
-def test_where_the_machine_cannot_be_locked_nothing_is_measured(
+def test_a_machine_that_cannot_be_locked_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(storage.MACHINE, str(tmp_path / "missing" / "machine"))
@@ -190,7 +196,7 @@ def failed(exit_code: int | None, **fields: Any) -> Failure:
         *((-signal.SIGABRT, {"log": words}, FailureKind.OUT_OF_MEMORY, DIED) for words in WORDS),
     ],
 )
-def test_each_ending_has_its_kind_and_its_words(
+def test_each_exit_of_a_worker_has_its_kind_of_failure_and_its_message(
     exit_code: int | None, fields: dict[str, Any], kind: FailureKind, message: str
 ) -> None:
     failure = failed(exit_code, **fields)
@@ -201,7 +207,7 @@ def test_each_ending_has_its_kind_and_its_words(
     assert failure.detected is detected.get(message)
 
 
-def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> None:
+def test_the_message_of_a_failure_has_the_reason_in_the_log_except_after_sigkill() -> None:
     reason = "LLVM ERROR: pthread_create failed"
     aborted = failed(-signal.SIGABRT, reason=reason).message
     assert aborted == f"the worker died of SIGABRT while measuring a case: {reason}"
@@ -211,7 +217,9 @@ def test_the_log_says_why_a_worker_ended_unless_the_end_explains_itself() -> Non
     assert killed == "the worker was killed (SIGKILL) while measuring a case"
 
 
-def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) -> None:
+def test_the_count_of_out_of_memory_kills_of_the_kernel_is_0_if_vmstat_lacks_it(
+    tmp_path: Path,
+) -> None:
     vmstat = tmp_path / "vmstat"
     assert oom_kill_count(vmstat) == 0
     vmstat.write_text("pgfault 12\noom_kill 7\nthp 3\n")
@@ -220,13 +228,13 @@ def test_the_kernels_count_is_read_and_is_0_where_there_is_none(tmp_path: Path) 
     assert oom_kill_count(vmstat) == 0
 
 
-def test_the_end_of_a_log_begins_at_the_request(tmp_path: Path) -> None:
+def test_the_log_of_a_request_begins_at_the_offset_of_the_request(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"before\nafter \xff\n")
     assert public_log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"
 
 
-def test_of_a_log_that_fills_the_disk_only_the_end_is_read(tmp_path: Path) -> None:
+def test_only_the_end_of_a_log_of_8_gib_is_read(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as file:
         file.seek(2**33)

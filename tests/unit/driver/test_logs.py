@@ -50,11 +50,11 @@ with a line more
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_the_line_of_a_real_log_is_found(name: str) -> None:
+def test_the_reason_of_an_end_is_the_known_line_of_a_recorded_log(name: str) -> None:
     assert reason_in_log((LOGS / f"{name}.txt").read_text()) == REASONS[name]
 
 
-def test_a_long_line_keeps_its_begin_and_its_end() -> None:
+def test_a_long_reason_from_a_log_keeps_its_beginning_and_its_end() -> None:
     line = reason_in_log((LOGS / "coordination_service.txt").read_text())
     assert line.startswith("client.h:80] Terminating process because the JAX distributed service ")
     assert line.endswith("absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded")
@@ -74,27 +74,27 @@ def test_a_long_line_keeps_its_begin_and_its_end() -> None:
         "UNAVAILABLE: DEADLINE_EXCEEDED: Barrier timed out",
     ],
 )
-def test_the_first_fatal_line_is_the_reason(line: str) -> None:
+def test_the_first_fatal_line_of_a_log_is_the_reason_of_an_end(line: str) -> None:
     log = f"W0000 a warning\n{line}\nFatal Python error: Aborted\n{STACK}\nExtension modules: numpy"
     assert reason_in_log(log) == line
 
 
-def test_a_fatal_line_of_tensorflow_loses_its_time() -> None:
+def test_the_reason_from_a_log_of_tensorflow_has_no_time_of_day() -> None:
     text = "2026-11-28 00:21:15.676642: F tensorflow/core/framework/tensor.cc:844] it is not so"
     assert (
         reason_in_log(f"{text}\nAborted") == "tensorflow/core/framework/tensor.cc:844] it is not so"
     )
 
 
-def test_of_chained_exceptions_the_last_is_the_reason() -> None:
+def test_the_last_of_chained_exceptions_in_a_log_is_the_reason_of_an_end() -> None:
     assert reason_in_log(CHAINED) == "ValueError: second"
 
 
-def test_of_a_hang_it_is_where_the_current_thread_was() -> None:
+def test_the_reason_of_a_hang_is_the_function_of_the_current_thread() -> None:
     assert reason_in_log(f"compiling\n{STACK}") == "in initialize (distributed.py, line 173)"
 
 
-def test_else_it_is_the_last_line() -> None:
+def test_the_last_line_of_a_log_without_a_fatal_line_is_the_reason_of_an_end() -> None:
     assert reason_in_log("one\nPython 3.9.1 is too old: expected 3.11 or newer\n") == (
         "Python 3.9.1 is too old: expected 3.11 or newer"
     )

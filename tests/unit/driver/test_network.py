@@ -26,13 +26,13 @@ MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1
         ({"no_proxy": "a", "no_grpc_proxy": "d"}, f"d,{LISTED}"),
     ],
 )
-def test_members_are_added_to_the_hosts_that_grpc_reaches_without_a_proxy(
+def test_the_hosts_of_a_group_are_added_to_the_hosts_that_grpc_reaches_without_a_proxy(
     user: Mapping[str, str], listed: str
 ) -> None:
     assert proxy_exception(user, HOSTS) == {"no_grpc_proxy": listed}
 
 
-def test_a_member_has_no_proxy_to_other_members_and_a_single_process_keeps_its_own() -> None:
+def test_a_worker_of_a_group_bypasses_the_proxy_and_a_single_worker_keeps_the_proxy() -> None:
     base = {"http_proxy": "http://127.0.0.1:9", "NO_PROXY": "a"}
     member = worker_environment(starter(), base, MEMBER)
     assert (member["no_grpc_proxy"], member["NO_PROXY"]) == (f"a,{LISTED}", "a")
@@ -41,6 +41,6 @@ def test_a_member_has_no_proxy_to_other_members_and_a_single_process_keeps_its_o
     assert (single["NO_PROXY"], single.get("no_grpc_proxy")) == ("a", None)
 
 
-def test_an_address_that_the_host_does_not_have_is_refused() -> None:
+def test_a_worker_address_that_the_host_does_not_have_is_refused() -> None:
     with pytest.raises(HostError, match=r"192\.0\.2\.1 .*no network interface of this host"):
         free_ports(1, "192.0.2.1", socket.AF_INET)

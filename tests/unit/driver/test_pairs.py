@@ -96,19 +96,23 @@ def plan(**changes: Any) -> Plan:
     return replace(PLAN, **changes)
 
 
-def test_both_sides_take_their_samples_of_a_case_in_turn_a_b_b_a(pairs: Make, log: Log) -> None:
+def test_two_stacks_take_the_samples_of_a_case_in_the_alternating_order_a_b_b_a(
+    pairs: Make, log: Log
+) -> None:
     pairs(SMALL, plan=plan(samples=6)).run()
     assert log.sides("open") == "rc"
     assert log.sides("sample") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
 
 
-def test_who_begins_changes_from_pass_to_pass_a_b_b_a(pairs: Make, log: Log) -> None:
+def test_the_stack_that_begins_changes_from_round_to_round_in_the_order_a_b_b_a(
+    pairs: Make, log: Log
+) -> None:
     pairs(SMALL, plan=plan(launches=5, samples=1)).run()
     assert log.sides("sample") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
-def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
+def test_a_large_case_is_measured_by_one_stack_after_the_other_and_released_in_between(
     pairs: Make, log: Log
 ) -> None:
     # A device with memory of its own: nothing is predicted and none of it is taken.
@@ -124,7 +128,7 @@ def test_large_cases_are_measured_one_side_after_the_other_and_let_go_of(
 
 
 @pytest.mark.exhaustive
-def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
+def test_launches_of_two_stacks_that_cannot_share_devices_alternate_in_the_order_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
     schedule = pairs(SMALL, OTHER, can_overlap=False, plan=plan(launches=4))
@@ -135,7 +139,7 @@ def test_where_only_one_can_have_the_devices_launches_take_turns_a_b_b_a(
     assert runs(schedule, R) == runs(schedule, C) == [4, 4]
 
 
-def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
+def test_a_stack_whose_worker_dies_fails_the_case_and_the_other_stack_takes_all_its_samples(
     pairs: Make, log: Log
 ) -> None:
     log.kill_before = ("1.fake.candidate", "sample")
@@ -152,7 +156,7 @@ def test_a_worker_that_dies_in_mid_turn_fails_and_the_other_goes_on_alone(
     [("kill", FailureKind.KILLED), ("out_of_memory", FailureKind.OUT_OF_MEMORY)],
 )
 @pytest.mark.parametrize("lacking", sweep(Side))
-def test_a_side_that_dies_or_runs_out_of_memory_fails_its_case_and_leaves_the_other_side_measured(
+def test_a_stack_that_dies_or_is_out_of_memory_fails_a_case_that_the_other_stack_measures(
     pairs: Make, lacking: Side, log: Log, event: str, kind: FailureKind
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": event}])
@@ -170,7 +174,7 @@ def test_a_side_that_dies_or_runs_out_of_memory_fails_its_case_and_leaves_the_ot
 
 @pytest.mark.parametrize("can_overlap", sweep([True, False]))
 @pytest.mark.parametrize("broken", sweep(Side))
-def test_a_side_that_does_not_start_fails_in_every_case(
+def test_a_stack_whose_workers_do_not_start_fails_in_every_case(
     pairs: Make, broken: Side, can_overlap: bool
 ) -> None:
     false = starter("/bin/false")

@@ -27,13 +27,17 @@ def machine(root: Path, groups: str, mount: str) -> Path:
 
 
 @pytest.mark.parametrize(("groups", "mount"), [(ONE, "pids"), (TWO, "")])
-def test_the_least_limit_counts_and_each_refusal(tmp_path: Path, groups: str, mount: str) -> None:
+def test_the_smallest_limit_of_processes_and_the_sum_of_refusals_are_read_from_control_groups(
+    tmp_path: Path, groups: str, mount: str
+) -> None:
     root = machine(tmp_path, groups, mount)
     assert pids.refused_start_count(root) == 3
     assert pids.least_pids_limit(root) == 30
 
 
-def test_in_a_container_that_sees_only_its_own_group_that_one_counts(tmp_path: Path) -> None:
+def test_the_limit_of_processes_of_a_container_is_read_from_its_only_visible_control_group(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text("0::/kubepods/pod1\n")
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
@@ -42,5 +46,5 @@ def test_in_a_container_that_sees_only_its_own_group_that_one_counts(tmp_path: P
     assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (5, 64)
 
 
-def test_without_control_groups_nothing_is_known(tmp_path: Path) -> None:
+def test_a_host_without_control_groups_has_no_known_limit_of_processes(tmp_path: Path) -> None:
     assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (0, None)

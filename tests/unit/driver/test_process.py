@@ -48,25 +48,27 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_hooks_that_a_library_registers_for_forks_do_not_run() -> None:
+def test_starting_a_process_runs_no_fork_hooks_of_libraries() -> None:
     done = _run(sys.executable, "-c", _WITH_FORK_HOOKS)
     assert (done.stdout, done.stderr) == ("1\n0 []\n", "")
 
 
-def test_no_process_is_left_by_a_parent_that_is_killed_while_it_starts(tmp_path: Path) -> None:
+def test_a_parent_that_is_killed_while_it_starts_a_process_leaves_no_process(
+    tmp_path: Path,
+) -> None:
     assert _run(sys.executable, "-c", _KILLED_PARENTS, str(tmp_path)).returncode == 0
     assert wait_until(lambda: not processes(tmp_path))
 
 
 @pytest.mark.parametrize(("others", "ends"), [(0, (0, "runs\n")), (1, (1, ""))])
-def test_a_command_whose_parent_has_ended_before_is_not_run(
+def test_a_command_that_is_tied_to_an_ended_parent_is_not_run(
     others: int, ends: tuple[int, str]
 ) -> None:
     done = _run(*command_tied_to(os.getpid() + others, ["echo", "runs"]))
     assert (done.returncode, done.stdout) == ends
 
 
-def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_started_prints_the_reason(tmp_path: Path) -> None:
     done = _run(*command_tied_to(os.getpid(), [str(tmp_path / "python")]))
     assert (done.returncode, done.stderr) == (
         127,
@@ -74,7 +76,7 @@ def test_a_command_that_cannot_be_run_says_why(tmp_path: Path) -> None:
     )
 
 
-def test_a_command_ignores_no_signal_that_python_ignores() -> None:
+def test_a_started_command_does_not_ignore_the_signals_that_python_ignores() -> None:
     done = _run(*command_tied_to(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
     mask = int(done.stdout.split()[1], 16)
     assert not mask >> (signal.SIGPIPE - 1) & 1

@@ -85,7 +85,9 @@ def order(bundle: Bundle, seed: int) -> list[int]:
 
 
 @pytest.mark.exhaustive
-def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) -> None:
+def test_the_order_of_cases_is_shuffled_in_each_launch_and_reproducible_by_the_seed(
+    bundle: Bundle,
+) -> None:
     first = order(bundle, seed=1)
     assert order(bundle, seed=1) == first
     assert order(bundle, seed=2) != first
@@ -94,7 +96,7 @@ def test_the_order_is_shuffled_and_the_same_for_the_same_seed(bundle: Bundle) ->
 
 
 @pytest.mark.exhaustive
-def test_a_worker_is_told_the_pace_of_the_launch_before(
+def test_a_worker_gets_the_pace_of_the_last_launch_that_measured_the_case(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paces: list[object] = []
@@ -115,7 +117,7 @@ def test_a_worker_is_told_the_pace_of_the_launch_before(
     )
 
 
-def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bundle) -> None:
+def test_the_remaining_time_counts_down_and_includes_the_starts_of_launches(bundle: Bundle) -> None:
     reports: list[Progress] = []
     ticking = executor(bundle)
     # Each start, each case and each end takes a second.
@@ -141,7 +143,7 @@ def test_the_time_left_counts_down_though_every_launch_has_to_start(bundle: Bund
         ]
     ),
 )
-def test_with_handover_a_worker_ends_only_when_the_next_one_is_ready(
+def test_a_worker_with_handover_ends_only_when_the_worker_of_the_next_launch_is_ready(
     bundle: Bundle, handover: bool, order: list[str]
 ) -> None:
     events: list[str] = []
@@ -173,7 +175,9 @@ def _ordered(cases: list[Case], *, seed: int = 0, large_first: bool = False) -> 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_large_cases_stand_together_at_one_end_the_largest_outermost(seed: int) -> None:
+def test_large_cases_are_measured_together_at_the_beginning_or_end_in_the_order_of_size(
+    seed: int,
+) -> None:
     cases = [*LARGE_CASES, *SMALL_CASES]
     first, last = (_ordered(cases, seed=seed, large_first=order) for order in (True, False))
     assert (first[:3], last[-3:]) == (LARGE_CASES[::-1], LARGE_CASES)

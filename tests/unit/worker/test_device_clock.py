@@ -59,7 +59,7 @@ def _refused(
         ),
     ],
 )
-def test_a_collective_takes_as_long_as_on_its_slowest_rank_and_the_first_of_a_call_is_ignored(
+def test_a_sample_of_the_device_clock_is_the_time_of_the_slowest_rank_without_the_warm_up(
     ranks: list[Calls], samples_s: tuple[float, ...], rank_times_s: tuple[float, ...]
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
@@ -69,7 +69,7 @@ def test_a_collective_takes_as_long_as_on_its_slowest_rank_and_the_first_of_a_ca
     assert (recorded.samples_s, recorded.rank_times_s) == (samples_s, rank_times_s)
 
 
-def test_ranks_come_by_the_number_of_the_device() -> None:
+def test_the_times_of_ranks_by_the_device_clock_are_in_the_order_of_device_numbers() -> None:
     # As text the tenth device would come before the second one.
     collectives = [
         TimedCollective(device, NAME, float(index), float(device))
@@ -80,7 +80,7 @@ def test_ranks_come_by_the_number_of_the_device() -> None:
     assert times.rank_times_s == (2.0, 10.0)
 
 
-def test_the_order_of_a_recording_does_not_matter() -> None:
+def test_the_order_of_events_in_a_recording_does_not_change_the_times_of_the_device_clock() -> None:
     collectives = _timed([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
     times = device_clock.times_of_calls(list(reversed(collectives)), ranks=2, calls=2, iterations=2)
     assert times == device_clock.times_of_calls(collectives, ranks=2, calls=2, iterations=2)
@@ -88,7 +88,9 @@ def test_the_order_of_a_recording_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 3, 5])
-def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
+def test_a_lost_event_of_a_recording_is_a_failure_that_names_the_expected_and_actual_counts(
+    lost: int,
+) -> None:
     collectives = _timed([[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]])
     del collectives[lost]
     message = _refused(collectives, ranks=2, calls=1, iterations=3)
@@ -99,7 +101,7 @@ def test_a_lost_event_is_a_failure_that_names_the_counts(lost: int) -> None:
     )
 
 
-def test_events_with_a_wrong_name_are_a_failure_though_their_number_is_right() -> None:
+def test_recorded_events_with_a_wrong_name_are_a_failure_although_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
     device_clock.times_of_calls(collectives, ranks=1, calls=1, iterations=4, names="ab")
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
@@ -107,7 +109,7 @@ def test_events_with_a_wrong_name_are_a_failure_though_their_number_is_right() -
     assert "got 1 of a, 3 of b" in message
 
 
-def test_kernels_that_name_no_instruction_are_only_counted() -> None:
+def test_recorded_kernels_that_name_no_instruction_are_accepted_by_their_number() -> None:
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
     times = device_clock.times_of_calls(
@@ -139,7 +141,7 @@ def test_kernels_that_name_no_instruction_are_only_counted() -> None:
         ([[[1.0], [1.0]]], (1, 2, 1), "a single collective has none after its warm-up"),
     ],
 )
-def test_missing_or_additional_ranks_and_events_are_a_failure(
+def test_missing_or_additional_ranks_or_events_of_a_recording_are_a_failure(
     ranks: list[Calls], expected: tuple[int, int, int], message: str
 ) -> None:
     count, calls, iterations = expected

@@ -54,14 +54,16 @@ def test_cpu_quotas_of_control_groups_of_both_versions_are_read(
     "limit",
     ["max 100000", "", "25000", "25000 0", "-25000 100000", "a lot", f"{10**30} 100000"],
 )
-def test_an_absent_or_unreadable_cpu_quota_is_left_out(tmp_path: Path, limit: str) -> None:
+def test_an_absent_or_invalid_cpu_quota_is_left_out(tmp_path: Path, limit: str) -> None:
     root = make_machine(tmp_path, groups="0::/box")
     put(root / "sys/fs/cgroup/box/cpu.max", limit)
     assert (host.cpu_quotas(root), host.cpu_quota_flags(root)) == ({}, {})
 
 
 @pytest.mark.parametrize("groups", ["nonsense", "0:", "\n\n", "0::/../../..", "0::/a:b", "x::"])
-def test_missing_control_groups_have_no_quota(tmp_path: Path, groups: str) -> None:
+def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
+    tmp_path: Path, groups: str
+) -> None:
     root = make_machine(tmp_path, groups=groups)
     put(root / "sys/cpu.max", "25000 100000")
     (root / "sys/fs/cgroup").mkdir(parents=True)

@@ -26,7 +26,7 @@ def _begin(program: ScriptedProgram, *, single: bool = False, **options: Any) ->
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("more", [1.1, 1.25, 7.0])
-def test_the_ratio_is_the_time_with_the_delay_over_the_time_without_it(
+def test_the_ratio_of_an_injected_delay_is_the_time_with_the_delay_over_the_time_without_the_delay(
     more: float, single: bool
 ) -> None:
     # What a call costs beyond its collectives does not count.
@@ -38,12 +38,12 @@ def test_the_ratio_is_the_time_with_the_delay_over_the_time_without_it(
     assert sampler.phases.spent_s["injecting"] == pytest.approx(seconds)
 
 
-def test_a_stall_of_one_chain_does_not_change_the_ratio() -> None:
+def test_a_stall_of_one_chain_does_not_change_the_ratio_of_an_injected_delay() -> None:
     program = DelayedProgram(lambda turn: 50.0 if turn == 7 else 1.25)
     assert delayed_ratio(_begin(program, samples=5), QUARTER) == 1.25
 
 
-def test_chains_with_and_without_a_delay_alternate_in_changing_order() -> None:
+def test_chains_with_and_without_an_injected_delay_alternate_in_the_order_a_b_b_a() -> None:
     program = DelayedProgram(lambda _: 1.25)
     sampler = _begin(program)
     before = len(program.with_work)
@@ -59,7 +59,7 @@ def test_chains_with_and_without_a_delay_alternate_in_changing_order() -> None:
     # A few even if they need more time, and one of what takes very long.
     [(1e6, 40), (30 * BESIDE_S, 8), (5 * BESIDE_S, 5), (BESIDE_S, 2), (1.0, 1)],
 )
-def test_there_are_as_many_pairs_as_the_time_for_samples_allows(
+def test_the_ratio_of_a_delay_comes_from_as_many_pairs_of_chains_as_the_sampling_time_allows(
     budget_s: float, turns: int
 ) -> None:
     program = DelayedProgram(lambda _: 1.25)
@@ -70,14 +70,14 @@ def test_there_are_as_many_pairs_as_the_time_for_samples_allows(
     assert len(program.runs) - before == 2 * turns
 
 
-def test_a_delay_is_refused_if_the_clock_cannot_distinguish_a_chain_from_an_empty_call() -> None:
+def test_an_injected_delay_is_refused_if_a_chain_takes_no_longer_than_an_empty_call() -> None:
     sampler = _begin(DelayedProgram(lambda _: 1.25))
     sampler.program = ScriptedProgram(lambda _: 0.0, call_s=lambda _: 0.5)
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
         delayed_ratio(sampler, QUARTER)
 
 
-def test_a_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
+def test_an_injected_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sampler = _begin(ScriptedProgram(lambda _: 1.0), samples=3)

@@ -77,7 +77,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return sizes
 
 
-def test_by_the_host_s_clock_a_run_has_slopes_and_what_a_call_costs() -> None:
+def test_a_run_by_the_host_clock_has_slopes_as_samples_and_the_overhead_of_a_call() -> None:
     times_s = [1.0, 1.0, 1.0, 8.0, 2.0, 6.0, 4.0]
     program = ScriptedProgram(lambda turn: times_s[turn], call_s=lambda _: 0.25)
     run = _run_of(program)
@@ -88,7 +88,7 @@ def test_by_the_host_s_clock_a_run_has_slopes_and_what_a_call_costs() -> None:
     assert run.values_checked == SURE * len(program.runs)
 
 
-def test_a_run_has_the_time_of_each_phase() -> None:
+def test_a_run_has_the_time_of_each_phase_of_measuring() -> None:
     phases_s = _run_of(ScriptedProgram(lambda _: 1.0)).phases_s
     assert list(phases_s) == [
         "prefaulting",
@@ -103,7 +103,7 @@ def test_a_run_has_the_time_of_each_phase() -> None:
 
 
 @pytest.mark.parametrize("turn", [0, 1, 2, 4, 7])
-def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
+def test_a_wrong_value_in_any_chain_of_a_case_is_a_failure_and_gives_no_run(turn: int) -> None:
     backend = ScriptedBackend(ScriptedProgram(wrong_at=turn))
     failure = _measured(backend)
     assert isinstance(failure, Failure)
@@ -113,7 +113,7 @@ def test_a_wrong_value_in_any_run_is_a_failure_and_no_run(turn: int) -> None:
     assert backend.released
 
 
-def test_memory_that_the_framework_lacks_is_a_failure_with_its_bytes() -> None:
+def test_an_out_of_memory_that_the_framework_raises_is_a_failure_with_its_bytes() -> None:
     lacking = MeasuringError(
         FailureKind.OUT_OF_MEMORY, "no room", needed_bytes=20, available_bytes=10
     )
@@ -134,12 +134,14 @@ def _failing(error: Exception) -> ScriptedBackend:
     return backend
 
 
-def test_any_other_error_is_not_swallowed() -> None:
+def test_an_unexpected_exception_while_a_case_is_measured_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         _measured(_failing(ZeroDivisionError()))
 
 
-def test_what_would_not_fit_is_refused_before_anything_is_touched(sizes: dict[str, int]) -> None:
+def test_a_case_that_does_not_fit_in_the_free_memory_is_refused_before_its_program_runs(
+    sizes: dict[str, int],
+) -> None:
     run = _is_run(_measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100))))
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (110, 50)
     backend = ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=101))
@@ -151,7 +153,9 @@ def test_what_would_not_fit_is_refused_before_anything_is_touched(sizes: dict[st
     assert backend.program.events == []
 
 
-def test_a_third_of_what_the_heap_keeps_is_expected_to_be_used_again(sizes: dict[str, int]) -> None:
+def test_the_predicted_memory_counts_a_third_of_the_free_heap_as_reused(
+    sizes: dict[str, int],
+) -> None:
     sizes["heap"] = 60
     run = _is_run(_measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100))))
     assert run.predicted_memory_bytes == 10 + 100 - 20
@@ -162,7 +166,7 @@ def test_a_third_of_what_the_heap_keeps_is_expected_to_be_used_again(sizes: dict
 
 
 @pytest.mark.parametrize(("reuses_kept_memory", "kind"), [(True, Run), (False, Failure)])
-def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
+def test_memory_that_the_allocator_kept_of_earlier_cases_counts_as_free_if_it_is_reused(
     sizes: dict[str, int], reuses_kept_memory: bool, kind: type[Run | Failure]
 ) -> None:
     session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept_memory))
@@ -172,7 +176,7 @@ def test_what_an_allocator_kept_of_earlier_cases_counts_where_it_is_used_again(
 
 
 @pytest.mark.parametrize(("hosts", "available_bytes"), [(1, 25), (2, 50), (4, 100)])
-def test_processes_of_one_host_share_what_it_has_left(
+def test_the_processes_of_a_host_share_its_free_memory(
     sizes: dict[str, int], hosts: int, available_bytes: int
 ) -> None:
     """Divide the free memory by the processes of a host."""
@@ -192,7 +196,9 @@ def test_processes_of_one_host_share_what_it_has_left(
     )
 
 
-def test_where_the_device_has_memory_of_its_own_nothing_is_predicted(sizes: dict[str, int]) -> None:
+def test_no_host_memory_is_predicted_for_a_device_with_its_own_memory(
+    sizes: dict[str, int],
+) -> None:
     run = _run_of(ScriptedProgram())
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (None, 77)
 
@@ -206,7 +212,7 @@ def test_no_case_is_refused_if_the_free_memory_is_unknown(
     )
 
 
-def test_more_devices_than_ranks_are_no_other_world() -> None:
+def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
     backend = ScriptedBackend(ScriptedProgram(), world=replace(WORLD, ranks=8))
     assert isinstance(_measured(backend, key=build.key()), Run)
 
@@ -221,7 +227,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
 @pytest.mark.parametrize(
     ("less_bytes", "wrong_at", "held"), [(0, None, True), (1, None, False), (0, 0, False)]
 )
-def test_a_large_case_s_memory_is_held_until_the_next_one_and_no_other_s(
+def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_case(
     large: MemoryNeed, less_bytes: int, wrong_at: int | None, held: bool
 ) -> None:
     need = replace(large, needed_bytes=large.needed_bytes - less_bytes)
@@ -244,7 +250,7 @@ def _interleaved(session: MeasureSession, injection: Injection | None = None) ->
 
 
 @pytest.mark.parametrize("injection", [None, DELAY])
-def test_interleaved_samples_give_the_same_run_as_measuring_at_once(
+def test_interleaved_samples_give_the_same_run_as_uninterrupted_samples(
     injection: Injection | None,
 ) -> None:
     (interleaved, _), (at_once, _) = (
@@ -255,7 +261,7 @@ def test_interleaved_samples_give_the_same_run_as_measuring_at_once(
     assert _interleaved(interleaved, injection) == _is_run(measured)
 
 
-def test_opening_a_case_while_another_is_open_releases_that_one() -> None:
+def test_opening_a_case_releases_the_case_that_was_open() -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0))
     session.open_case(_request())
     session.take_sample()
@@ -265,7 +271,7 @@ def test_opening_a_case_while_another_is_open_releases_that_one() -> None:
     assert len(_interleaved(session).samples_s) == 4
 
 
-def test_waiting_for_the_other_worker_has_a_phase_of_its_own() -> None:
+def test_the_time_in_which_a_worker_waits_for_the_other_stack_is_the_phase_waiting() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     session, _ = _session(program)
     session.open_case(_request())
@@ -279,7 +285,7 @@ def test_waiting_for_the_other_worker_has_a_phase_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("way", [_interleaved, lambda session: session.measure(_request())])
-def test_the_memory_of_a_large_case_is_held_until_it_is_released(
+def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
     large: MemoryNeed, way: Callable[[MeasureSession], Run]
 ) -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0), large)
@@ -289,7 +295,7 @@ def test_the_memory_of_a_large_case_is_held_until_it_is_released(
     assert backend.released
 
 
-def test_an_injection_is_named_in_the_run_and_passed_to_the_back_end() -> None:
+def test_a_run_with_an_injection_names_the_injection_which_the_back_end_gets() -> None:
     session, backend = _session(DelayedProgram(lambda _: 1.25))
     run, plain = _interleaved(session, QUARTER), _interleaved(session)
     assert (run.injected, plain.injected) == ("delay:25%", "")
@@ -309,9 +315,7 @@ def _recorded(
     return backend, _measured(backend, case=ON_DEVICE, samples=samples)
 
 
-def test_by_the_device_s_clock_a_run_has_its_samples_and_the_host_s_time_of_the_same_calls() -> (
-    None
-):
+def test_a_run_by_the_device_clock_has_its_samples_and_the_host_time_of_the_same_calls() -> None:
     # Two chains to warm up, one to calibrate and five samples come before the recording.
     program = ScriptedProgram(lambda turn: 1.0 if turn < 8 else 3.0, call_s=lambda _: 0.25)
     backend, measured = _recorded(program, samples=5)
@@ -328,7 +332,9 @@ def test_by_the_device_s_clock_a_run_has_its_samples_and_the_host_s_time_of_the_
 
 
 @pytest.mark.parametrize(("step", "iterations"), [(1, 156), (4, 156), (100, 100)])
-def test_a_recording_stays_readable_in_whole_steps(step: int, iterations: int) -> None:
+def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_program(
+    step: int, iterations: int
+) -> None:
     program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
     backend, run = _recorded(program, samples=8)
     assert _is_run(run).iterations == iterations
@@ -350,7 +356,7 @@ def test_a_recording_stays_readable_in_whole_steps(step: int, iterations: int) -
         ({"most": 1}, 0, FailureKind.UNAVAILABLE, "a single collective"),
     ],
 )
-def test_without_a_right_and_whole_recording_there_is_no_time_on_the_device_s_clock(
+def test_a_wrong_result_or_an_incomplete_recording_gives_a_failure_of_the_device_clock(
     options: dict[str, Any], lost: int, kind: FailureKind, text: str
 ) -> None:
     backend, failure = _recorded(ScriptedProgram(lambda _: 1.0, **options), lost=lost)

@@ -50,7 +50,7 @@ def _gib(available: float, capacity: float) -> Headroom:
         (GIB, (0, 0)),
     ],
 )
-def test_without_control_groups_the_headroom_is_that_of_the_machine_less_a_twentieth(
+def test_the_free_memory_without_control_groups_is_the_memory_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
     assert _gib(*left) == memory.find_headroom(limit, make_machine(tmp_path))
@@ -89,7 +89,7 @@ V1 = "5:cpu,cpuacct:/other\n4:memory:/box\n1:name=systemd:/"
         ("0::/box", {"box": {}, "..": _v2(1, used_gib=0)}, (55, 93)),
     ],
 )
-def test_control_groups_of_both_versions_limit_the_headroom(
+def test_control_groups_of_both_versions_limit_the_free_memory(
     tmp_path: Path,
     groups: str,
     files_of_groups: dict[str, dict[str, str]],
@@ -104,14 +104,14 @@ def test_control_groups_of_both_versions_limit_the_headroom(
 
 
 @pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])
-def test_without_proc_files_nothing_is_predicted(tmp_path: Path, missing: str) -> None:
+def test_the_free_memory_is_unknown_without_the_files_of_proc(tmp_path: Path, missing: str) -> None:
     root = make_machine(tmp_path)
     (root / missing).unlink()
     assert memory.find_headroom(None, root) is None
     assert memory.find_headroom(GIB, root) is None
 
 
-def test_the_resident_size_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
+def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
     assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
     assert memory.minimum_limit_bytes(root) == int(3 * GIB / 0.95)
@@ -131,7 +131,7 @@ assert abs(memory.resident_bytes() - before) < 2**23
 """
 
 
-def test_touched_memory_is_freed_and_more_than_there_is_is_not_touched() -> None:
+def test_touched_memory_is_freed_and_more_memory_than_available_causes_no_error() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=False
     )

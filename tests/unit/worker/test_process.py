@@ -23,7 +23,7 @@ from busbw.worker.__main__ import without_garbage_collection
         ("JAX_PLATFORMS", "tpu,cpu", {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}),
     ],
 )
-def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_the_user_has_set(
+def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_variables_the_user_sets(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})
@@ -31,9 +31,7 @@ def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_the_user_
     assert expected.items() <= os.environ.items()
 
 
-def test_imported_objects_are_never_collected_and_later_objects_are_even_if_the_import_failed() -> (
-    None
-):
+def test_garbage_collection_is_disabled_during_imports_and_enabled_after_a_failed_import() -> None:
     before = gc.get_freeze_count()
     with pytest.raises(ImportError), without_garbage_collection():
         assert not gc.isenabled()

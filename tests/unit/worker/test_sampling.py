@@ -21,7 +21,7 @@ def _slopes(program: ScriptedProgram, **plan: Any) -> Samples:
     return take_samples(make_sampler(program, **plan))
 
 
-def test_every_chain_begins_with_fresh_values_and_ends_with_a_check() -> None:
+def test_every_chain_of_samples_begins_with_fresh_values_and_ends_with_a_check() -> None:
     program = ScriptedProgram()
     _slopes(program)
     events = [event for event in program.events if event != ("run", 0)]
@@ -36,7 +36,7 @@ PACE = Pace(iterations=12, time_s=2**-10, dispatch_s=0.25)
 
 
 @pytest.mark.parametrize(("first_s", "warm_up"), [(0.25, 1), (0.27, 1), (0.28, 2), (9.0, 2)])
-def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
+def test_a_first_chain_as_fast_as_in_the_previous_launch_needs_no_second_warm_up(
     first_s: float, warm_up: int
 ) -> None:
     program = ScriptedProgram(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
@@ -57,7 +57,7 @@ def test_a_first_chain_that_is_as_fast_as_in_the_launch_before_is_warm(
         (40, 10, [10]),
     ],
 )
-def test_chains_begin_as_long_as_in_the_launch_before(
+def test_the_calibration_of_chains_begins_at_the_length_of_the_previous_launch(
     iterations: int, most: int, chains: list[int]
 ) -> None:
     program = ScriptedProgram(lambda _: 2**-10, most=most)
@@ -66,7 +66,7 @@ def test_chains_begin_as_long_as_in_the_launch_before(
     assert program.runs == [1, *chains]
 
 
-def test_chains_have_whole_steps_at_any_pace() -> None:
+def test_chains_have_whole_steps_of_the_program_at_any_pace() -> None:
     program = ScriptedProgram(lambda _: 2**-10, step=4)
     make_sampler(program).warm_up_and_calibrate(pace=replace(PACE, iterations=11, dispatch_s=0.0))
     assert program.runs == [4, 8, 12]
@@ -74,7 +74,7 @@ def test_chains_have_whole_steps_at_any_pace() -> None:
 
 @pytest.mark.parametrize("shortest", [0, 1])
 @pytest.mark.parametrize("call_s", [0.0, 2**-12, 0.5, 8.0, 64.0])
-def test_the_cost_of_a_call_is_not_part_of_the_slope(call_s: float, shortest: int) -> None:
+def test_the_overhead_of_a_call_is_not_part_of_a_sample(call_s: float, shortest: int) -> None:
     # Powers of two: nothing is rounded.
     program = ScriptedProgram(lambda _: 2**-10, call_s=lambda _: call_s, shortest=shortest)
     samples = _slopes(program, min_sample_s=0.01)
@@ -83,7 +83,7 @@ def test_the_cost_of_a_call_is_not_part_of_the_slope(call_s: float, shortest: in
     assert samples.dispatch_s == (call_s or None)
 
 
-def test_if_an_empty_call_does_less_work_slopes_begin_at_a_chain_of_one() -> None:
+def test_the_short_chain_of_a_slope_has_one_iteration_if_an_empty_call_does_less_work() -> None:
     program = ScriptedProgram(lambda _: 1.0, call_s=lambda _: 0.5, shortest=1)
     samples = _slopes(program)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (2, (1.0,) * 4, 0.5)
@@ -94,7 +94,7 @@ def test_if_an_empty_call_does_less_work_slopes_begin_at_a_chain_of_one() -> Non
     ]
 
 
-def test_the_short_chain_is_the_p25_of_all_so_that_a_slow_call_changes_nothing() -> None:
+def test_a_single_slow_empty_call_does_not_change_the_samples() -> None:
     # Calls: two to warm up, one more to calibrate, then empty and chain by turns.
     program = ScriptedProgram(lambda _: 1.0, call_s=lambda turn: 50.0 if turn == 4 else 0.25)
     samples = _slopes(program)
@@ -102,7 +102,7 @@ def test_the_short_chain_is_the_p25_of_all_so_that_a_slow_call_changes_nothing()
     assert samples.samples_s == (1.0,) * 4
 
 
-def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
+def test_an_empty_call_longer_than_the_chain_is_an_error_that_names_both_times() -> None:
     slow_when_empty = iter([0.0] * 4 + [99.0, 0.0] * 8)
     program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(slow_when_empty))
     with pytest.raises(MeasuringError) as caught:
@@ -113,7 +113,7 @@ def test_a_long_empty_call_is_an_error_that_names_both_times() -> None:
     )
 
 
-def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -> None:
+def test_sampling_goes_on_after_its_time_while_stalls_hide_the_time_of_a_chain() -> None:
     # Two calls warm up, two calibrate; the machine stalls in the empty calls of two samples.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 2)
     program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
@@ -121,28 +121,28 @@ def test_samples_go_on_after_their_time_while_stalls_hide_what_a_chain_takes() -
     assert slopes.samples_s == (2.0,) * 4
 
 
-def test_chains_that_the_clock_cannot_distinguish_become_longer_once() -> None:
+def test_chains_that_the_clock_cannot_distinguish_from_empty_calls_become_longer_once() -> None:
     # The machine stalls in the empty calls of all samples, and then no more.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 4)
     slopes = _slopes(ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
     assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
 
 
-def test_a_single_call_is_timed_with_its_overhead() -> None:
+def test_a_sample_of_a_single_call_includes_the_overhead_of_the_call() -> None:
     program = ScriptedProgram(lambda _: 0.75, call_s=lambda _: 0.25)
     samples = take_samples(make_sampler(program), single=True)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (1, (1.0,) * 4, None)
     assert set(program.calls) == {1}
 
 
-def test_warming_up_comes_first_then_calibrating_then_samples_of_one_length() -> None:
+def test_samples_of_one_length_follow_after_warm_up_and_calibration() -> None:
     program = ScriptedProgram(lambda _: 2**-10)
     samples = _slopes(program)
     assert program.calls == [1, 1, 0, 1, 0, 8, 0, 12, *[0, 12] * 4]
     assert samples.iterations == 12
 
 
-def test_warming_up_goes_on_while_each_run_is_much_faster_than_the_last() -> None:
+def test_the_warm_up_goes_on_while_each_chain_is_much_faster_than_the_previous_chain() -> None:
     times_s = [8.0, 4.0, 2.0, 1.0]
     program = ScriptedProgram(lambda turn: times_s[min(turn, 3)])
     samples = _slopes(program)
@@ -150,14 +150,14 @@ def test_warming_up_goes_on_while_each_run_is_much_faster_than_the_last() -> Non
     assert samples.samples_s == (1.0,) * 4
 
 
-def test_warming_up_ends_with_the_budget() -> None:
+def test_the_warm_up_ends_when_the_time_for_samples_is_spent() -> None:
     program = ScriptedProgram(lambda turn: 0.5**turn)
     _slopes(program, budget_s=BESIDE_S, samples=2, min_sample_s=0.0)
     assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
 @pytest.mark.parametrize(("single", "before"), [(False, 3), (True, 2)])
-def test_samples_are_kept_in_order_and_none_is_dropped(single: bool, before: int) -> None:
+def test_all_samples_are_kept_in_their_order(single: bool, before: int) -> None:
     times_s = [1.0] * before + [5.0, 1.0, 900.0, 2.0]
     samples = take_samples(make_sampler(ScriptedProgram(lambda turn: times_s[turn])), single=single)
     assert samples.samples_s == (5.0, 1.0, 900.0, 2.0)
@@ -165,7 +165,7 @@ def test_samples_are_kept_in_order_and_none_is_dropped(single: bool, before: int
 
 @pytest.mark.parametrize("one_s", [1e-6, 1e-4, 1.1e-3, 9.9e-3])
 @pytest.mark.parametrize("step", [1, 2, 4])
-def test_a_sample_lasts_as_long_as_the_plan_wants(one_s: float, step: int) -> None:
+def test_a_sample_lasts_at_least_as_long_as_the_plan_requests(one_s: float, step: int) -> None:
     program = ScriptedProgram(lambda _: one_s, step=step, most=10**6)
     samples = _slopes(program, min_sample_s=0.01)
     assert samples.iterations * one_s >= 0.01
@@ -174,14 +174,16 @@ def test_a_sample_lasts_as_long_as_the_plan_wants(one_s: float, step: int) -> No
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
-def test_the_overhead_of_a_call_does_not_count_as_sample_time(shortest: int) -> None:
+def test_the_overhead_of_a_call_does_not_count_for_the_requested_length_of_a_sample(
+    shortest: int,
+) -> None:
     program = ScriptedProgram(lambda _: 1e-3, call_s=lambda _: 5.0, shortest=shortest)
     samples = _slopes(program, min_sample_s=0.01)
     assert (samples.iterations - shortest) * 1e-3 >= 0.01
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
-def test_no_longer_chain_is_tried_if_a_chain_takes_all_sampling_time(
+def test_no_longer_chain_is_tried_if_one_iteration_takes_all_the_sampling_time(
     shortest: int,
 ) -> None:
     program = ScriptedProgram(lambda _: 1000.0, shortest=shortest)
@@ -190,13 +192,13 @@ def test_no_longer_chain_is_tried_if_a_chain_takes_all_sampling_time(
     assert program.calls == [1, 1, *[shortest, shortest + 1] * 2]
 
 
-def test_a_chain_of_many_times_all_sampling_is_warmed_up_and_sampled_once() -> None:
+def test_an_iteration_of_many_times_the_sampling_time_is_warmed_up_and_sampled_once() -> None:
     program = ScriptedProgram(lambda _: 9000.0)
     assert len(_slopes(program, budget_s=1000.0).samples_s) == 1
     assert program.calls == [1, 0, 1]
 
 
-def test_the_time_of_the_warm_up_replaces_a_stalled_only_short_chain() -> None:
+def test_the_time_of_the_warm_up_replaces_the_only_short_chain_if_it_stalled() -> None:
     # Turns: the warm-up, the short chain that stalls, the long one.
     program = ScriptedProgram(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
     assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
@@ -205,7 +207,7 @@ def test_the_time_of_the_warm_up_replaces_a_stalled_only_short_chain() -> None:
 @pytest.mark.parametrize(
     ("shortest", "most"), [(0, 1), (0, 2), (0, 7), (0, 12), (0, 100), (1, 2), (1, 3), (1, 50)]
 )
-def test_no_run_is_longer_than_values_stay_exact(shortest: int, most: int) -> None:
+def test_no_chain_is_longer_than_its_values_stay_exact(shortest: int, most: int) -> None:
     program = ScriptedProgram(
         lambda _: 1e-9, call_s=lambda _: 1e-3 * shortest, shortest=shortest, most=most
     )
@@ -214,7 +216,7 @@ def test_no_run_is_longer_than_values_stay_exact(shortest: int, most: int) -> No
     assert samples.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
 
 
-def test_calibrating_grows_by_no_more_than_eight_at_a_time() -> None:
+def test_the_calibration_makes_a_chain_at_most_eight_times_longer_at_a_time() -> None:
     program = ScriptedProgram(lambda _: 1e-9, most=10**6)
     _slopes(program)
     grown = [after / before for before, after in zip(program.runs, program.runs[1:])]
@@ -222,7 +224,7 @@ def test_calibrating_grows_by_no_more_than_eight_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_that(
+def test_sampling_ends_after_its_time_with_two_samples_or_with_one_very_long_sample(
     single: bool,
 ) -> None:
     def count(budget_s: float) -> int:
@@ -236,7 +238,7 @@ def test_sampling_ends_with_the_budget_after_two_samples_or_one_of_many_times_th
     assert count(1e6) == 12
 
 
-def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
+def test_the_time_of_samples_is_divided_into_warm_up_sampling_laying_out_and_checking() -> None:
     program = ScriptedProgram(lambda _: 0.5, call_s=lambda _: 0.25)
     sampler = make_sampler(program)
     take_samples(sampler)
@@ -251,7 +253,7 @@ def test_time_goes_to_warming_up_sampling_laying_out_and_checking() -> None:
     )
 
 
-def test_time_in_an_inner_phase_does_not_count_for_the_outer_phase() -> None:
+def test_time_in_an_inner_phase_of_a_run_does_not_count_for_the_outer_phase() -> None:
     # The clock is read as a phase begins and as it ends.
     phases = PhaseTimer(iter([100.0, 101.0, 103.0, 119.0, 200.0, 232.0]).__next__)
     with phases.enter("compiling"), phases.enter("sampling"):
@@ -306,7 +308,7 @@ def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
         (lambda turn: 1e-3 * 0.1**turn, lambda turn: 0.1**turn, {"samples": 2, "budget_s": 400.5}),
     ],
 )
-def test_all_processes_run_the_same_calls_and_have_the_samples_of_the_slowest_process(
+def test_all_processes_of_a_group_run_the_same_chains_and_have_the_samples_of_the_slowest_process(
     quick: Callable[[int], float], slow: Callable[[int], float], plan: dict[str, Any]
 ) -> None:
     programs = [ScriptedProgram(quick), ScriptedProgram(slow)]
@@ -316,7 +318,7 @@ def test_all_processes_run_the_same_calls_and_have_the_samples_of_the_slowest_pr
     assert plan or max(first.samples_s) >= 2e-3 - 1e-9
 
 
-def test_sampling_ends_in_all_processes_at_once() -> None:
+def test_sampling_ends_after_the_same_number_of_samples_in_all_processes_of_a_group() -> None:
     # The clocks of both move by what they do themselves; one does a thousand times as much.
     programs = [ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 1.0)]
     first, second = together(programs, samples=50, budget_s=3000.0)
@@ -326,14 +328,16 @@ def test_sampling_ends_in_all_processes_at_once() -> None:
 @pytest.mark.parametrize(
     ("stalls", "calls"), [(range(2, 3), [0, 8, 0, 12]), (range(2, 9), [])], ids=["once", "twice"]
 )
-def test_a_stalled_chain_is_timed_again_while_calibrating(stalls: range, calls: list[int]) -> None:
+def test_a_stalled_chain_is_timed_again_during_the_calibration(
+    stalls: range, calls: list[int]
+) -> None:
     # Turns: two to warm up, then the shortest chain.
     program = ScriptedProgram(lambda turn: 0.5 if turn in stalls else 2**-10)
     make_sampler(program).warm_up_and_calibrate()
     assert program.calls == [1, 1, *[0, 1] * 2, *calls]
 
 
-def test_time_before_the_first_sample_does_not_count() -> None:
+def test_time_before_the_first_sample_does_not_count_as_sampling_time() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     sampler = make_sampler(program, budget_s=500.0)
     sampler.warm_up_and_calibrate()
@@ -359,7 +363,7 @@ def test_the_time_of_a_launch_is_the_p25_of_its_samples(
     assert launch_time_s(samples_s) == time_s
 
 
-def test_single_calls_warm_up_but_are_not_chained_however_short_they_are() -> None:
+def test_samples_of_single_calls_are_warmed_up_and_never_chained() -> None:
     program = ScriptedProgram(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
     samples = take_samples(make_sampler(program, min_sample_s=100.0), single=True)
     assert samples.samples_s == (1.0,) * 4

@@ -52,7 +52,7 @@ def test_a_probe_has_the_devices_and_the_memory_that_the_process_takes_without_a
     assert replace(probe, least_memory_bytes=None) == build.probe(build.device_set())
 
 
-def test_measuring_is_answered_with_a_run() -> None:
+def test_the_request_measure_is_answered_with_a_run() -> None:
     _, (name, value) = _replies(_request("measure"))
     assert name == "Run"
     run = wire.from_json(Run, value)
@@ -63,7 +63,7 @@ def test_measuring_is_answered_with_a_run() -> None:
     ("wrong_at", "names"),
     [(0, ["NoneType", "Failure"]), (4, ["NoneType", "bool", "bool", "Failure"])],
 )
-def test_after_the_failure_of_a_case_the_next_case_can_be_opened(
+def test_a_worker_can_open_the_next_case_after_a_failed_case(
     wrong_at: int, names: list[str]
 ) -> None:
     requests = [_request("open"), TURN, TURN][: len(names) - 1]
@@ -77,10 +77,10 @@ def test_after_the_failure_of_a_case_the_next_case_can_be_opened(
     assert [name for name, _ in replies] == [*names, "bool", "bool", "Run"]
 
 
-def test_releasing_memory_is_answered_also_if_there_is_none() -> None:
+def test_the_request_release_is_answered_even_if_no_memory_is_held() -> None:
     assert _replies(RELEASE, _request("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
 
 
-def test_an_invalid_request_ends_the_worker() -> None:
+def test_an_invalid_request_raises_an_error_that_names_the_invalid_key() -> None:
     with pytest.raises(wire.WireError, match=r"plan\.lunches: unknown key"):
         _replies({**_request("measure"), "plan": {"lunches": 3}})

@@ -26,7 +26,7 @@ def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
         (4, 2, {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}, ["5", "GPU-1a2b"] * 2),
     ],
 )
-def test_processes_that_share_gpus_are_hosts_of_their_own_with_equal_shares_of_memory(
+def test_processes_that_share_gpus_have_separate_nccl_host_ids_and_equal_fractions_of_memory(
     processes: int, gpus: int, seen: dict[str, str], visible: list[str]
 ) -> None:
     variables = [sharing.shared_gpu_variables(member, seen) for member in _members(processes, gpus)]
@@ -37,20 +37,22 @@ def test_processes_that_share_gpus_are_hosts_of_their_own_with_equal_shares_of_m
 
 
 @pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
-def test_the_user_s_own_memory_fraction_is_shared(name: str) -> None:
+def test_the_memory_fraction_of_the_user_is_divided_by_the_processes_that_share_a_gpu(
+    name: str,
+) -> None:
     (first, _) = _members(2, 1)
     variables = sharing.shared_gpu_variables(first, {name: ".9"})
     fractions = {key: text for key, text in variables.items() if "FRACTION" in key}
     assert fractions == {name: "0.450000"}
 
 
-def test_a_fraction_that_is_no_number_is_refused() -> None:
+def test_a_memory_fraction_that_is_no_number_is_refused() -> None:
     (first, _) = _members(2, 1)
     with pytest.raises(MeasuringError, match=r"expected a number such as 0.75, got 'half'"):
         sharing.shared_gpu_variables(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
 
 
-def test_a_process_with_its_own_devices_keeps_its_environment(
+def test_a_process_with_its_own_devices_sets_no_nccl_host_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("NCCL_HOSTID", raising=False)
@@ -66,7 +68,7 @@ def _host(path: Path, gpus: int) -> Path:
     return path
 
 
-def test_a_process_without_its_gpu_is_refused_before_others_wait(
+def test_a_process_whose_host_lacks_its_gpu_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -23,7 +23,7 @@ def _exchange(member: ClusterMember, value: float) -> list[list[float]]:
     return FakeAllGather(member)([value])
 
 
-def test_of_two_groups_with_the_same_port_each_hears_its_own() -> None:
+def test_two_groups_of_fake_processes_with_the_same_port_exchange_only_their_own_values() -> None:
     (port,) = free_ports(1, HOST, socket.AF_INET)
     ours, theirs = _members(port, "ours"), _members(port, "theirs")
     with ThreadPoolExecutor(4) as pool:

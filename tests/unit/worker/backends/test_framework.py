@@ -59,7 +59,7 @@ class Counter(Chain):
         return {0: self.result}
 
 
-def test_draws_alternate_and_each_result_is_compared_with_its_own_draw() -> None:
+def test_the_inputs_of_chains_alternate_and_each_result_is_compared_with_its_own_input() -> None:
     chain = Counter()
     for _ in range(4):
         chain.initialize_values()
@@ -69,7 +69,7 @@ def test_draws_alternate_and_each_result_is_compared_with_its_own_draw() -> None
     assert chain.initialized == [0, 1, 2, 0]
 
 
-def test_a_missing_step_is_a_wrong_result_that_names_rounds() -> None:
+def test_a_chain_that_ran_too_few_iterations_is_a_wrong_result_with_both_numbers() -> None:
     chain = Counter()
     chain.skipped = 1
     chain.initialize_values()
@@ -119,7 +119,7 @@ class Small(FrameworkBackend):
         return ReleasedCounter()
 
 
-def test_a_probe_has_the_devices_and_the_reason_for_each_missing_class() -> None:
+def test_a_probe_has_the_devices_and_the_reason_for_each_missing_kind_of_device() -> None:
     probe = Small(None).probe()
     assert [devices.device for devices in probe.devices] == [Device.CPU]
     assert probe.missing == {"gpu": "no gpu here", "tpu": "no tpu here"}
@@ -133,7 +133,7 @@ def test_only_cases_on_the_cpu_need_host_memory() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("RESOURCE_EXHAUSTED: all"), MemoryError()])
-def test_running_out_of_memory_is_a_measuring_error_and_the_program_is_released(
+def test_an_out_of_memory_in_a_framework_is_a_measuring_error_and_the_program_is_released(
     error: Exception,
 ) -> None:
     backend = Small(Device.CPU)
@@ -143,7 +143,7 @@ def test_running_out_of_memory_is_a_measuring_error_and_the_program_is_released(
     assert backend.released == 1
 
 
-def test_other_errors_are_not_translated() -> None:
+def test_an_error_of_a_framework_other_than_out_of_memory_is_raised_unchanged() -> None:
     assert not is_out_of_memory(ValueError("INVALID_ARGUMENT: shapes differ"))
     backend = Small(Device.CPU)
     with pytest.raises(OSError, match="broken"), backend.prepare_program(build.case()):
@@ -189,7 +189,7 @@ GIB = 2**30
         ),
     ],
 )
-def test_figures_are_read_from_the_framework_s_own_words(
+def test_needed_and_available_bytes_are_read_from_the_out_of_memory_message_of_a_framework(
     words: str, needed_bytes: int | None, available_bytes: int | None
 ) -> None:
     error = out_of_memory_error(RuntimeError(words))
@@ -206,7 +206,7 @@ def test_figures_are_read_from_the_framework_s_own_words(
         *(("2.9.3", "2.16"), ("2.15.1", "2.16"), ("1", "2.0")),
     ],
 )
-def test_versions_are_compared_number_by_number(version: str, other: str) -> None:
+def test_versions_of_frameworks_are_compared_number_by_number(version: str, other: str) -> None:
     assert framework.is_older(version, other)
     assert not framework.is_older(other, version)
 
@@ -214,5 +214,5 @@ def test_versions_are_compared_number_by_number(version: str, other: str) -> Non
 @pytest.mark.parametrize(
     "version", ["2.16", "2.16.0", "2.16.0rc1", "2.16.dev20240101+cpu", "2.17.1"]
 )
-def test_a_pre_release_counts_as_the_release(version: str) -> None:
+def test_a_pre_release_of_a_framework_counts_as_its_release(version: str) -> None:
     framework.check_version("tensorflow", version, "2.16")

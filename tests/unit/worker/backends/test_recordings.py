@@ -31,7 +31,7 @@ def times_us(*events: ProfileEvent, **timed: str) -> list[tuple[int, Any]]:
 @pytest.mark.parametrize(
     "name", ["psum", "%psum = f32[4]{0} all-reduce(f32[4]{0} %x)", "psum.in_megacore_fusion"]
 )
-def test_an_instruction_of_a_tpu_is_found_by_its_name(name: str) -> None:
+def test_an_instruction_of_a_tpu_is_found_in_a_recording_by_its_name(name: str) -> None:
     others = [
         event("psum.2"),
         event("psum", line="Async XLA Ops"),
@@ -40,7 +40,7 @@ def test_an_instruction_of_a_tpu_is_found_by_its_name(name: str) -> None:
     assert times_us(event(name), *others, psum="psum") == [(0, 5)]
 
 
-def test_a_time_is_by_the_device_s_own_clock_where_that_is_recorded() -> None:
+def test_a_recorded_collective_has_the_time_of_the_device_clock_if_it_is_recorded() -> None:
     device_times: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
     assert times_us(event("psum", **device_times), psum="psum") == [(0, 4)]
     later: Any = {"device_offset_ps": 30 * US, "device_duration_ps": 1 * US}
@@ -50,7 +50,7 @@ def test_a_time_is_by_the_device_s_own_clock_where_that_is_recorded() -> None:
     assert times_us(*mixed, a_start="a-done") == [(0, 25)]
 
 
-def test_a_collective_that_is_waited_for_takes_from_its_begin_to_the_end_of_its_done() -> None:
+def test_a_recorded_asynchronous_collective_lasts_from_its_start_to_the_end_of_its_done() -> None:
     events = [
         event("a-done", at_us=1),
         *(event(name, at_us=at, us=2) for at, name in ((10, "a-start"), (20, "a-done"))),
@@ -60,7 +60,7 @@ def test_a_collective_that_is_waited_for_takes_from_its_begin_to_the_end_of_its_
     assert times_us(*events, a_start="a-done") == [(0, 12), (0, 17)]
 
 
-def test_kernels_of_a_gpu_belong_to_the_instruction_that_they_name() -> None:
+def test_recorded_kernels_of_a_gpu_belong_to_the_instruction_that_they_name() -> None:
     events = [
         event("ncclDevKernel_AllReduce_Sum_f32_RING_LL", GPU, "Stream #20", hlo_op="a-start", us=7),
         event("a-start", GPU, "XLA Ops", hlo_op="a-start"),
@@ -73,12 +73,12 @@ def test_kernels_of_a_gpu_belong_to_the_instruction_that_they_name() -> None:
     assert times_us(*events, a_start="a-done") == [(1, 7), (1, 8), (1, 9)]
 
 
-def test_on_a_cpu_the_device_is_noted_at_the_instruction() -> None:
+def test_the_device_of_a_recorded_instruction_on_a_cpu_is_its_device_ordinal() -> None:
     ran = [event("psum", CPU, "pool/7", device_ordinal=device, us=device) for device in (3, 1)]
     assert times_us(*ran, event("psum", CPU, "pool/7"), psum="psum") == [(3, 3), (1, 1)]
 
 
-def test_a_collective_is_timed_by_its_own_instruction_or_by_those_that_call_it() -> None:
+def test_a_collective_is_timed_by_its_own_instruction_or_by_the_instructions_that_call_it() -> None:
     module = hlo.read_module("""\
 %aside (p: f32[4]) -> f32[4] {
   ROOT %all-reduce.1 = f32[4]{0} all-reduce(%p), to_apply=%add

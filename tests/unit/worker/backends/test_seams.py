@@ -77,7 +77,7 @@ COMPILED = ("--topology=v5e:2x4", "--compile-cache=none", "--frameworks=fake")
         ("framework", ("--device=cpu", "--ranks=2", "--frameworks=numpy"), ["numpy"]),
     ],
 )
-def test_a_collective_or_a_framework_is_added_by_new_files_alone(
+def test_new_files_without_an_edit_add_a_collective_or_a_framework(
     tmp_path: Path, new: str, options: tuple[str, ...], frameworks: list[str]
 ) -> None:
     _copied(tmp_path, new)
@@ -90,7 +90,9 @@ def test_a_collective_or_a_framework_is_added_by_new_files_alone(
 
 
 @pytest.mark.exhaustive
-def test_a_new_collective_must_be_known_to_the_tests_of_all_collectives(tmp_path: Path) -> None:
+def test_a_new_collective_fails_the_tests_of_all_collectives_until_it_has_a_file_of_known_facts(
+    tmp_path: Path,
+) -> None:
     _copied(tmp_path, "rooted")
     tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
     shutil.copytree(ROOT / "tests", tests, ignore=others)

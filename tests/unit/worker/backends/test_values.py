@@ -58,7 +58,9 @@ def _sum_as_tree(values: list[Array]) -> Array:
 
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("ranks", RANKS)
-def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, ranks: int) -> None:
+def test_a_chain_of_sums_in_its_dtype_is_exact_up_to_its_longest_exact_length(
+    dtype: str, ranks: int
+) -> None:
     values = _values(dtype, ranks=ranks)
     rounds = values.max_exact_iterations()
     held = [values.starting_values(rank, 1) for rank in range(ranks)]
@@ -69,7 +71,7 @@ def test_a_chain_stays_exact_to_its_last_round_in_the_dtype_itself(dtype: str, r
     np.testing.assert_array_equal(held[0], expected)
 
 
-def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
+def test_a_dtype_that_holds_no_exact_sum_over_the_ranks_is_refused() -> None:
     with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
         ExactValues(_case(dtype="bfloat16", ranks=257), np.float32).max_exact_iterations()
     assert e.value.kind is FailureKind.UNAVAILABLE
@@ -77,7 +79,9 @@ def test_a_dtype_too_narrow_for_a_single_sum_is_unavailable() -> None:
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: str) -> None:
+def test_the_arrays_of_exact_values_have_the_dtype_and_the_blocks_of_the_collective(
+    collective: str, dtype: str
+) -> None:
     values = _values(dtype, collective=collective)
     draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
     begun, ended = values.starting_values(3, 2), values.values_after(3, 2, 1)
@@ -87,14 +91,16 @@ def test_arrays_are_of_blocks_and_periods_in_the_dtype(collective: str, dtype: s
 
 
 @pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])
-def test_out_of_place_any_number_of_rounds_is_one(placement: str, rounds: int) -> None:
+def test_the_expected_result_of_a_chain_out_of_place_is_the_result_of_a_single_iteration(
+    placement: str, rounds: int
+) -> None:
     values = _values(placement=placement)
     np.testing.assert_array_equal(
         values.values_after(0, 0, 5), 4.0**rounds / 4 * values.values_after(0, 0, 1)
     )
 
 
-def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw() -> None:
+def test_the_exact_values_of_a_rank_depend_on_its_position_in_its_group_and_on_the_group() -> None:
     values = _values(ranks=8, mesh="2x4", axes="y")
     alone = _values(ranks=4)
     for rank in range(8):
@@ -112,7 +118,7 @@ def test_a_rank_s_place_in_its_group_decides_its_values_and_the_group_their_draw
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_a_right_result_is_counted_in_full(collective: str) -> None:
+def test_the_check_of_a_right_result_counts_all_its_elements(collective: str) -> None:
     values = _values(collective=collective)
     parts = len(values.values_after(2, 0, 1))
     size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
@@ -124,7 +130,9 @@ def test_a_right_result_is_counted_in_full(collective: str) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
 @pytest.mark.parametrize("collective", ["all_reduce", "all_to_all", "all_gather"])
-def test_the_first_wrong_element_is_named_with_both_values(collective: str, place: int) -> None:
+def test_the_check_of_a_result_names_the_first_wrong_element_with_both_values(
+    collective: str, place: int
+) -> None:
     values = _values(collective=collective)
     got = _right(values, 2)
     wrong = got.copy()
@@ -133,7 +141,7 @@ def test_the_first_wrong_element_is_named_with_both_values(collective: str, plac
     assert message == f"rank 2, element {place}: {got[place] + 1}, expected {got[place]}"
 
 
-def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_buffer(
+def test_the_check_of_a_result_in_stretches_names_the_place_of_a_wrong_element_in_the_buffer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held, "_STRETCH", 16)
@@ -147,9 +155,7 @@ def test_a_wrong_element_beyond_the_first_stretch_is_named_by_its_place_in_the_b
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("change", [-4, -1, 1, 4])
-def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
-    collective: str, change: int
-) -> None:
+def test_a_result_with_another_number_of_elements_is_wrong(collective: str, change: int) -> None:
     values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
     got = np.resize(values.values_after(0, 0, 1)[0], count + change)
@@ -159,7 +165,7 @@ def test_a_result_of_another_size_is_wrong_however_right_what_is_there(
 
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_every_rank_s_memory_is_written_to_its_last_element(
+def test_the_inputs_of_every_rank_are_written_up_to_the_last_element(
     monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
 ) -> None:
     monkeypatch.setattr(held, "_STRETCH", 16)
@@ -175,7 +181,7 @@ def test_every_rank_s_memory_is_written_to_its_last_element(
 
 
 @pytest.mark.parametrize("threads", [False, True])
-def test_all_ranks_are_checked_and_counted_on_one_core_or_on_all(
+def test_the_results_of_all_ranks_are_checked_and_counted_with_one_or_several_threads(
     monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
     monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)

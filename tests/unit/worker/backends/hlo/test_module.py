@@ -42,7 +42,7 @@ def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
     return [one.op for one in found if one.op in wanted]
 
 
-def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
+def test_only_the_bodies_of_loops_in_the_entry_of_hlo_are_loop_bodies() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
     module = hlo.read_module(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
     assert module.loop_bodies() == (BODY,)
@@ -51,7 +51,7 @@ def test_the_bodies_of_the_entry_s_loops_are_found_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
-def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
+def test_the_instructions_of_a_loop_in_hlo_are_reached_from_its_body_and_not_from_the_entry(
     turned_round: bool,
 ) -> None:
     module = hlo.read_module(programs.cpu(FIRST, SECOND, turned_round=turned_round))
@@ -69,13 +69,13 @@ def test_what_a_loop_runs_is_reached_from_its_body_and_not_from_the_entry(
         "%w.1 = (s32[]) while(%t), condition=%called, body=%called",
     ],
 )
-def test_a_branch_and_an_inner_loop_may_never_run_and_are_not_reached(line: str) -> None:
+def test_branches_and_inner_loops_in_hlo_are_not_reached_from_the_body_of_a_loop(line: str) -> None:
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
     assert _ops(module.reachable_instructions(BODY), "all-reduce") == []
     assert len(module.collectives()) == 1
 
 
-def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -> None:
+def test_the_instructions_of_a_fusion_in_hlo_can_be_left_out() -> None:
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
     assert _ops(module.reachable_instructions(BODY, fused=False), "all-reduce", "fusion") == [
@@ -103,7 +103,7 @@ def test_the_parts_of_a_fusion_are_left_out_where_only_its_result_is_written() -
         ("(f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, f32[2]{0}, /*index=5*/f32[2]{0})", 48),
     ],
 )
-def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
+def test_the_result_bytes_of_a_collective_in_hlo_are_the_sum_of_the_arrays_of_its_shape(
     shape: str, array_bytes: int
 ) -> None:
     one = _only(_line(shape, "all-to-all"))
@@ -127,7 +127,7 @@ def test_what_a_collective_gives_is_the_sum_of_the_arrays_of_its_shape(
         ("((f32[1024]{0}), f32[256]{0}, u32[])", "reduce-scatter-start", "reduce-scatter", 1024),
     ],
 )
-def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
+def test_an_asynchronous_collective_in_hlo_is_read_from_its_start_with_its_result_bytes(
     shape: str, op: str, kind: str, result_bytes: int
 ) -> None:
     one = _only(_line(shape, op))
@@ -145,11 +145,11 @@ def test_an_asynchronous_collective_is_its_start_which_names_input_and_result(
         "  %all-reduce-done.1 = f32[1024]{0} all-reduce-done(%all-reduce-start.1)",
     ],
 )
-def test_a_name_an_operand_or_an_end_is_no_collective(line: str) -> None:
+def test_a_line_of_hlo_that_only_mentions_or_ends_a_collective_is_no_collective(line: str) -> None:
     assert _only(line).collective == ""
 
 
-def test_a_tuple_of_many_arrays_is_read_to_its_end() -> None:
+def test_a_parameter_of_hlo_with_several_arrays_is_read_completely() -> None:
     module = hlo.read_module(programs.TPU_REDUCE_SCATTER)
     parameter = module.computations["wide.region_0.0_spmd.sunk"][0]
     assert (parameter.op, parameter.array_bytes) == ("parameter", (4096, 1024))
@@ -187,7 +187,7 @@ def published(*configs: object) -> dict[str, str]:
     return hlo.published_algorithm(module.collectives())
 
 
-def test_an_algorithm_is_read_with_colors_and_phases() -> None:
+def test_the_algorithm_of_a_collective_is_read_from_hlo_with_its_colors_and_phases() -> None:
     assert published({"collective_algorithm_config": RING, "flag_configs": []}) == {
         "colors": "2",
         "emitter": "RotatedPincerEmitter",
@@ -198,7 +198,7 @@ def test_an_algorithm_is_read_with_colors_and_phases() -> None:
     assert published(config) == {"emitter": "SinglePhaseRingSumEmitter"}
 
 
-def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None:
+def test_the_algorithm_on_sparse_cores_has_its_rings_and_different_algorithms_are_joined() -> None:
     assert published(SPARSECORE) == {
         "colors": "2",
         "offload": "SparseCore",
@@ -220,7 +220,7 @@ def test_the_sparse_cores_rings_are_counted_and_what_differs_is_joined() -> None
         {"collective_offload_config": {"a": {"ici_strategy_config": {"color_strategies": 5}}}},
     ],
 )
-def test_what_is_not_published_is_not_made_up(config: object) -> None:
+def test_hlo_without_a_published_algorithm_gives_no_algorithm(config: object) -> None:
     assert published(config) == {}
     # Nor is what was cut off.
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
@@ -268,9 +268,7 @@ def started(start: str, kind: str, collective: str) -> str:
 
 
 @STARTS
-def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
-    start: str, kind: str
-) -> None:
+def test_a_collective_that_is_started_on_sparse_cores_is_proved(start: str, kind: str) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
     found = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
     assert found.is_asynchronous
@@ -279,7 +277,9 @@ def test_a_collective_on_the_sparse_cores_is_proved_and_started_apart(
 
 
 @STARTS
-def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: str) -> None:
+def test_a_started_call_without_a_collective_is_refused_as_no_collective(
+    start: str, kind: str
+) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
         proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
@@ -293,6 +293,6 @@ def test_what_is_started_apart_and_is_no_collective_is_none(start: str, kind: st
         "f32[8,2]{1,0} %a.1, /*index=1*/f32[] %b",
     ],
 )
-def test_what_an_instruction_takes_has_names_in_every_form(operands: str) -> None:
+def test_the_operands_of_an_instruction_are_read_from_every_form_of_hlo(operands: str) -> None:
     line = f'  ROOT %x.1 = (f32[8]{{0}}, s32[]) tuple({operands}), metadata={{op_name="f(a, c)"}}'
     assert _only(line).operands == ("a.1", "b")

@@ -60,7 +60,7 @@ def _refused(
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
-def test_a_chain_of_two_all_reduces_is_proved_wherever_its_loop_s_body_stands(
+def test_a_chain_of_two_all_reduces_is_proved_at_any_position_of_the_body_of_its_loop(
     turned_round: bool,
 ) -> None:
     assert _proof(programs.cpu(FIRST, SECOND, turned_round=turned_round)) == Proof(
@@ -73,29 +73,29 @@ def test_a_chain_of_two_all_reduces_is_proved_wherever_its_loop_s_body_stands(
     )
 
 
-def test_a_tpu_s_chain_is_proved_through_its_layouts() -> None:
+def test_a_chain_of_a_tpu_is_proved_although_its_shapes_have_layouts() -> None:
     assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
 
 
-def test_a_gpu_s_start_that_lists_its_operands_is_proved() -> None:
+def test_an_asynchronous_all_reduce_of_a_gpu_that_lists_its_operands_is_proved() -> None:
     proved = _proof(programs.GPU_WITH_OPERANDS, 1)
     assert (proved.collectives, proved.array_bytes) == ({"all-reduce": 1}, 4096)
 
 
-def test_a_tpu_s_permute_is_its_start_and_the_copy_beside_it_is_counted() -> None:
+def test_a_permute_of_a_tpu_is_proved_by_its_start_and_a_copy_of_the_payload_is_counted() -> None:
     proof = _proof(programs.TPU_PERMUTE, 1, forbids_copies=False, **PERMUTE)
     assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
     message = _refused(programs.TPU_PERMUTE, 1, **PERMUTE)
     assert "the payload is copied between collectives: %copy.9" in message
 
 
-def test_a_tpu_s_all_gather_is_proved_and_what_a_call_copies_once_is_counted() -> None:
+def test_an_all_gather_of_a_tpu_is_proved_and_the_copies_of_each_call_are_counted() -> None:
     proof = _proof(programs.TPU_ALL_GATHER, 1, **GATHER)
     assert (proof.collectives, proof.array_bytes) == ({"all-gather": 1}, 4096)
     assert (proof.payload_copies, proof.copies_per_call) == (0, 3)
 
 
-def test_an_all_to_all_of_a_tuple_of_blocks_is_the_payload_and_its_copies_count() -> None:
+def test_an_all_to_all_of_several_blocks_is_proved_and_its_copies_are_counted() -> None:
     changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
     proof = _proof(programs.CPU_ALL_TO_ALL, 1, forbids_copies=False, **changes)
     assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
@@ -103,7 +103,7 @@ def test_an_all_to_all_of_a_tuple_of_blocks_is_the_payload_and_its_copies_count(
     assert proof.payload_copies == 2
 
 
-def test_a_reduce_scatter_that_xla_makes_an_all_reduce_is_none() -> None:
+def test_a_reduce_scatter_that_xla_compiled_as_an_all_reduce_is_refused() -> None:
     message = _refused(
         programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
     )
@@ -113,18 +113,18 @@ def test_a_reduce_scatter_that_xla_makes_an_all_reduce_is_none() -> None:
     )
 
 
-def test_a_single_call_has_its_collective_in_the_entry() -> None:
+def test_a_program_of_a_single_call_is_proved_by_the_collective_in_its_entry() -> None:
     proof = _proof(programs.SINGLE, 1, protocol="dispatch/chain2")
     assert (proof.collectives, proof.copies_per_call) == ({"all-reduce": 1}, 0)
 
 
-def test_a_loop_is_no_single_call_and_a_single_call_no_loop() -> None:
+def test_a_loop_is_refused_as_a_single_call_and_a_single_call_is_refused_as_a_loop() -> None:
     message = _refused(programs.CPU_CHAIN, 1, protocol="dispatch/chain2")
     assert "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there" in message
     assert "0 of them there" in _refused(programs.SINGLE, 1)
 
 
-def test_a_program_without_the_collective_is_none() -> None:
+def test_a_program_without_the_collective_is_refused() -> None:
     message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
     assert message == (
         "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
@@ -158,7 +158,7 @@ INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%ca
         ((FIRST, SECOND.replace("replica_groups={{0,1,2,3}}, ", "")), (), "in groups {0,1,2,3}"),
     ],
 )
-def test_another_number_kind_or_place_of_collectives_is_refused(
+def test_a_program_with_another_number_kind_or_place_of_collectives_is_refused(
     body: tuple[str, ...], outside: tuple[str, ...], phrase: str
 ) -> None:
     called = CALLED if BRANCH in body or INNER_LOOP in body else ""
@@ -172,13 +172,15 @@ def test_another_number_kind_or_place_of_collectives_is_refused(
         "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%psum_invariant.12), calls=%called",
     ],
 )
-def test_a_collective_in_a_computation_that_each_round_calls_is_proved(line: str) -> None:
+def test_a_collective_in_a_computation_that_each_turn_of_the_loop_calls_is_proved(
+    line: str,
+) -> None:
     proof = _proof(programs.cpu(FIRST, line, computations=CALLED), forbids_copies=False)
     assert proof.collectives == {"all-reduce": 2}
 
 
 @pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
-def test_other_bytes_than_the_payload_s_are_refused_with_the_line(shape: str) -> None:
+def test_a_collective_of_other_bytes_than_the_payload_is_refused_with_its_line(shape: str) -> None:
     line = SECOND.replace("f32[1024]", shape)
     message = _refused(programs.cpu(FIRST, line), forbids_copies=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
@@ -196,7 +198,7 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
     return caught.value
 
 
-def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None:
+def test_a_bfloat16_collective_that_a_cpu_computes_in_float32_is_refused_as_another_dtype() -> None:
     error = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
     assert error.kind is FailureKind.OTHER_DTYPE
     assert str(error) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
@@ -212,17 +214,19 @@ def test_a_cpu_s_collective_of_as_many_float32_is_one_of_another_dtype() -> None
         SECOND.replace(" all-reduce(", " all-gather("),
     ],
 )
-def test_a_wider_collective_beside_another_program_is_no_collective(second: str) -> None:
+def test_a_float32_collective_for_bfloat16_next_to_a_different_collective_is_refused(
+    second: str,
+) -> None:
     error = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
     assert error.kind is FailureKind.NOT_A_COLLECTIVE
 
 
-def test_a_wide_payload_in_another_width_is_not_taken_for_one_that_was_widened() -> None:
+def test_a_float64_collective_for_float32_is_refused_as_no_collective() -> None:
     text = programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]")
     assert _on_a_cpu(text).kind is FailureKind.NOT_A_COLLECTIVE
 
 
-def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() -> None:
+def test_a_refusal_shows_a_long_instruction_shortened_on_a_separate_line() -> None:
     many = ", ".join(["f32[8]"] * 500)
     line = SECOND.replace("f32[1024]{0}", f"({many})")
     sentence, below = _refused(programs.cpu(FIRST, line), forbids_copies=False).splitlines()
@@ -249,7 +253,9 @@ def test_a_long_instruction_stands_on_a_line_of_its_own_and_no_line_is_long() ->
         "mesh['ranks'=4], device_ids=(3,2,1,0) {'ranks'}",
     ],
 )
-def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
+def test_a_collective_over_other_groups_than_all_ranks_is_refused_with_both_groups(
+    groups: str,
+) -> None:
     line = SECOND.replace("{{0,1,2,3}}", groups)
     message = _refused(programs.cpu(FIRST, line))
     assert "over 4 ranks in each turn of the loop in groups {0,1,2,3}, XLA compiled" in message
@@ -266,7 +272,9 @@ def test_other_groups_than_all_ranks_are_refused_with_both(groups: str) -> None:
         "mesh['x'=2,'y'=2] {'x','y'}",
     ],
 )
-def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
+def test_a_collective_whose_group_of_all_ranks_is_written_in_any_form_is_proved(
+    groups: str,
+) -> None:
     lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
     assert _proof(programs.cpu(*lines)).groups == ((0, 1, 2, 3),)
 
@@ -292,7 +300,7 @@ def test_all_ranks_may_be_named_in_any_form(groups: str) -> None:
         ("x", "mesh['x'=4] {'x':(1)2}", False),
     ],
 )
-def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(
+def test_a_collective_along_an_axis_is_proved_only_over_the_groups_of_the_axis(
     axes: str, groups: str, right: bool
 ) -> None:
     text = programs.cpu(*(line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND)))
@@ -316,7 +324,9 @@ def test_along_an_axis_the_groups_must_be_exactly_the_axis_s(
         ("{}", False),
     ],
 )
-def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, right: bool) -> None:
+def test_a_permute_is_proved_only_if_its_pairs_send_each_rank_to_the_next(
+    pairs: str, right: bool
+) -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
     if right:
         assert _proof(text, 1, forbids_copies=False, **PERMUTE).groups == ((0, 1, 2, 3),)
@@ -324,7 +334,7 @@ def test_a_permute_s_pairs_must_be_exactly_each_rank_to_the_next(pairs: str, rig
         assert f"source_target_pairs={pairs}" in _refused(text, 1, forbids_copies=False, **PERMUTE)
 
 
-def test_a_permute_along_an_axis_goes_round_within_each_group() -> None:
+def test_a_permute_along_an_axis_is_proved_with_a_ring_within_each_group() -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
     proved = _proof(text, 1, forbids_copies=False, mesh="2x2", axes="y", **PERMUTE)
     assert proved.groups == ((0, 1), (2, 3))
@@ -359,13 +369,15 @@ FUSED = """\
         ("%call.1 = f32[1024]{0} call(%p), to_apply=%fused_computation", FUSED),
     ],
 )
-def test_an_operation_on_the_payload_in_the_loop_is_refused(line: str, computations: str) -> None:
+def test_a_program_with_an_operation_on_the_payload_in_its_loop_is_refused(
+    line: str, computations: str
+) -> None:
     text = programs.cpu(FIRST, line, SECOND, computations=computations)
     assert "the payload is copied between collectives: " in _refused(text)
     assert _proof(text, forbids_copies=False).payload_copies == 1
 
 
-def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> None:
+def test_a_copy_to_the_own_memory_of_a_tpu_is_counted_and_not_refused() -> None:
     """Count copies to a TPU's own memory, which may hold a small payload during a collective."""
     move = (
         "%copy-start.1 = (f32[1024]{0:T(1024)S(1)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
@@ -375,7 +387,7 @@ def test_a_move_between_a_chip_s_memories_is_counted_and_refused_nowhere() -> No
 
 
 @pytest.mark.parametrize("line", [COPY, FUSION])
-def test_a_copy_in_the_entry_is_counted_once_for_a_call(line: str) -> None:
+def test_a_copy_in_the_entry_of_a_program_is_counted_as_a_copy_of_each_call(line: str) -> None:
     proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), computations=FUSED))
     assert (proof.payload_copies, proof.copies_per_call) == (0, 1)
 
@@ -393,11 +405,13 @@ def test_a_copy_in_the_entry_is_counted_once_for_a_call(line: str) -> None:
         "%ob.1 = (f32[1024]{0}, f32[1024]{0}) opt-barrier(%tuple.9)",
     ],
 )
-def test_counters_small_arrays_and_mere_names_are_no_copies_of_the_payload(line: str) -> None:
+def test_counters_small_arrays_and_instructions_without_data_are_no_copies_of_the_payload(
+    line: str,
+) -> None:
     assert _proof(programs.cpu(FIRST, line, SECOND)).payload_copies == 0
 
 
-def test_a_block_of_a_payload_of_blocks_is_worth_counting() -> None:
+def test_a_copied_block_of_an_all_gather_counts_as_a_copy_of_the_payload() -> None:
     block = "%copy.1 = f32[256]{0} copy(%get-tuple-element.64)"
     smaller = "%copy.1 = f32[255]{0} copy(%get-tuple-element.64)"
     for line, copies in ((block, 1), (smaller, 0)):
@@ -405,7 +419,7 @@ def test_a_block_of_a_payload_of_blocks_is_worth_counting() -> None:
         assert _proof(text, 1, forbids_copies=False, **GATHER).payload_copies == copies
 
 
-def test_a_collective_s_own_sum_and_its_end_are_no_copies() -> None:
+def test_the_end_of_an_asynchronous_collective_is_no_copy_of_the_payload() -> None:
     start = FIRST.replace(" all-reduce(", " all-reduce-start(")
     done = "%d.1 = f32[1024]{0} all-reduce-done(%psum_invariant.12)"
     proof = _proof(programs.cpu(start, done, SECOND))
@@ -432,15 +446,13 @@ def _algorithm(loop: ProvedLoop) -> dict[str, str]:
     return hlo.published_algorithm(loop.collectives)
 
 
-def test_a_chain_in_place_is_one_all_reduce_a_turn_and_nothing_beside_it() -> None:
+def test_a_chain_in_place_of_a_gpu_has_one_all_reduce_and_no_copy_in_each_turn() -> None:
     loop = _prove_on(programs.GPU_IN_PLACE)
     assert [instruction.op for instruction in loop.collectives] == ["all-reduce-start"]
     assert (loop.payload_writers, loop.payload_writers_per_call) == ((), ())
 
 
-def test_kernels_libraries_and_modes_are_published_and_a_field_at_its_default_says_nothing() -> (
-    None
-):
+def test_the_algorithm_of_a_gpu_has_the_kernel_library_and_mode_that_are_not_the_default() -> None:
     assert _algorithm(_prove_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
     assert _algorithm(_prove_on(programs.GPU_WAITED_FOR)) == {}
     text = programs.GPU_WAITED_FOR.replace('"backend":"DEFAULT"', '"backend":"NVSHMEM"')
@@ -448,7 +460,7 @@ def test_kernels_libraries_and_modes_are_published_and_a_field_at_its_default_sa
     assert _algorithm(_prove_on(text)) == {"backend": "NVSHMEM", "mode": "SYMMETRIC_MEMORY"}
 
 
-def test_a_configuration_of_another_form_says_nothing() -> None:
+def test_an_unknown_form_of_configuration_of_a_gpu_gives_no_algorithm() -> None:
     text = programs.GPU_WAITED_FOR.replace(programs.config(is_sync=True), "backend_config={}")
     assert _algorithm(_prove_on(text)) == {}
     cut = programs.GPU_WAITED_FOR.replace(
@@ -460,11 +472,13 @@ def test_a_configuration_of_another_form_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "starts"), [(programs.GPU_IN_PLACE, True), (programs.GPU_WAITED_FOR, False)]
 )
-def test_what_is_waited_for_at_once_is_not_started_apart(text: str, starts: bool) -> None:
+def test_a_collective_of_a_gpu_that_is_awaited_immediately_is_not_asynchronous(
+    text: str, starts: bool
+) -> None:
     assert _prove_on(text).is_asynchronous is starts
 
 
-def test_only_out_of_place_on_gpus_a_copy_of_the_input_belongs_to_the_collective() -> None:
+def test_a_copy_of_the_input_is_allowed_only_out_of_place_on_gpus() -> None:
     text = programs.GPU_OUT_OF_PLACE
     assert [instruction.op for instruction in _prove_on(text, **OUT_OF_PLACE).payload_writers] == [
         "copy"
@@ -493,7 +507,7 @@ def test_only_out_of_place_on_gpus_a_copy_of_the_input_belongs_to_the_collective
         ),
     ],
 )
-def test_out_of_place_no_other_copy_of_the_payload_belongs_to_the_collective(
+def test_a_program_out_of_place_on_gpus_with_another_copy_than_that_of_the_input_is_refused(
     lines: tuple[str, ...], phrase: str
 ) -> None:
     assert f"the payload is copied between collectives: {phrase}" in _refused_of_gpu(
@@ -501,7 +515,7 @@ def test_out_of_place_no_other_copy_of_the_payload_belongs_to_the_collective(
     )
 
 
-def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
+def test_a_copy_of_buffers_in_the_entry_of_a_gpu_program_is_a_copy_around_the_loop() -> None:
     loop = _prove_on(programs.GPU_OWN_BUFFERS)
     assert (
         loop.payload_writers,
@@ -521,7 +535,7 @@ def test_buffers_in_another_memory_are_copied_once_in_a_call() -> None:
         (programs.GPU_PERMUTE, {**PERMUTE, **OUT_OF_PLACE}),
     ],
 )
-def test_the_other_collectives_are_proved_through_their_starts(
+def test_all_gather_reduce_scatter_all_to_all_and_permute_of_a_gpu_are_proved_by_their_starts(
     text: str, changes: dict[str, Any]
 ) -> None:
     loop = _prove_on(text, **changes)
@@ -550,5 +564,7 @@ def test_the_other_collectives_are_proved_through_their_starts(
         ),
     ],
 )
-def test_another_program_is_not_the_collective(text: str, phrase: str) -> None:
+def test_a_gpu_program_with_other_collectives_than_expected_is_refused(
+    text: str, phrase: str
+) -> None:
     assert phrase in _refused_of_gpu(text)

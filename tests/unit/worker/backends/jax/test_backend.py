@@ -57,7 +57,9 @@ def results() -> Results:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_payload_is_summed_and_checked_on_every_rank(results: Results, size: int) -> None:
+def test_jax_sums_every_payload_and_checks_every_element_on_every_rank(
+    results: Results, size: int
+) -> None:
     run = run_of(results, f"{size} bytes")
     assert run.proof.collectives == {"all-reduce": 4}
     assert run.proof.payload_copies == 0
@@ -68,7 +70,9 @@ def test_every_payload_is_summed_and_checked_on_every_rank(results: Results, siz
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_every_collective_is_proved_and_checked(results: Results, name: str) -> None:
+def test_jax_proves_the_program_and_checks_the_result_of_every_collective(
+    results: Results, name: str
+) -> None:
     collective, run = COLLECTIVES[name], run_of(results, name)
     assert list(run.proof.collectives) == [collective.hlo]
     assert run.iterations % run.proof.collectives[collective.hlo] == 0
@@ -79,7 +83,9 @@ def test_every_collective_is_proved_and_checked(results: Results, name: str) -> 
     assert run.proof.read_from == "optimised HLO"
 
 
-def test_out_of_place_there_is_one_collective_in_a_round(results: Results) -> None:
+def test_a_jax_program_out_of_place_has_one_collective_in_each_turn_of_its_loop(
+    results: Results,
+) -> None:
     runs = [run_of(results, name) for name in ("all_reduce out of place", "all_to_all", "permute")]
     assert [dict(run.proof.collectives) for run in runs] == [
         {"all-reduce": 1},
@@ -90,13 +96,13 @@ def test_out_of_place_there_is_one_collective_in_a_round(results: Results) -> No
 
 
 @pytest.mark.parametrize("name", ["max", "min", "int32", "float16", "permute of int32"])
-def test_other_operations_and_dtypes_are_exact_too(results: Results, name: str) -> None:
+def test_jax_measures_and_proves_max_min_int32_and_float16(results: Results, name: str) -> None:
     proof = run_of(results, name).proof
     expected = {"collective-permute": 1} if "permute" in name else {"all-reduce": 4}
     assert (proof.array_bytes, proof.collectives) == (PAYLOAD, expected)
 
 
-def test_bfloat16_that_xla_sums_as_float32_is_no_number(results: Results) -> None:
+def test_a_bfloat16_all_reduce_that_xla_computes_in_float32_is_refused(results: Results) -> None:
     text = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
     real.refused(results["bfloat16"], FailureKind.OTHER_DTYPE, text)
 
@@ -110,7 +116,7 @@ def test_bfloat16_that_xla_sums_as_float32_is_no_number(results: Results) -> Non
         ("permute along x", "collective-permute", ((0, 2), (1, 3))),
     ],
 )
-def test_along_an_axis_of_a_mesh_the_groups_are_the_axis_s(
+def test_jax_runs_a_collective_along_an_axis_over_the_groups_of_the_axis(
     results: Results, name: str, hlo: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     run = run_of(results, name)
@@ -120,7 +126,7 @@ def test_along_an_axis_of_a_mesh_the_groups_are_the_axis_s(
 
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_gather", "y", "max"])
-def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+def test_a_jax_run_by_the_host_clock_has_the_time_of_the_host_clock_and_its_phases(
     results: Results, name: str
 ) -> None:
     run = run_of(results, name)
@@ -129,14 +135,16 @@ def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
 
 
 @pytest.mark.parametrize("name", ["dispatch", "dispatch out of place"])
-def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results, name: str) -> None:
+def test_a_jax_run_by_the_clock_dispatch_has_samples_of_single_calls(
+    results: Results, name: str
+) -> None:
     run = run_of(results, name)
     real.check_clock(run, "dispatch")
     assert run.proof.collectives == {"all-reduce": 1}
 
 
 @pytest.mark.parametrize("name", ["device", "device gather"])
-def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
+def test_a_jax_run_by_the_device_clock_has_a_time_of_each_rank_and_a_time_by_the_host_clock(
     results: Results, name: str
 ) -> None:
     real.check_clock(run_of(results, name), "device")
@@ -144,7 +152,7 @@ def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_any_number_of_ranks_from_two_is_measured(ranks: int) -> None:
+def test_jax_measures_with_two_and_with_three_ranks(ranks: int) -> None:
     (run,) = real.launch([_spec()], ranks=ranks)
     assert run_of({"": run}, "").proof.groups == (tuple(range(ranks)),)
 
@@ -172,7 +180,9 @@ say([len(loaded), run.values_checked > 0, run.proof.collectives])
 
 
 @pytest.mark.exhaustive
-def test_what_one_worker_compiled_the_next_one_loads_proves_and_checks(tmp_path: Path) -> None:
+def test_a_jax_worker_loads_the_program_that_an_earlier_worker_compiled_and_proves_it_again(
+    tmp_path: Path,
+) -> None:
     script = f"os.environ[{variables.PROGRAMS!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
     (first,), (second,) = (real.run_script(script) for _ in range(2))
     assert first == [0, True, {"all-reduce": 4}]
@@ -180,7 +190,7 @@ def test_what_one_worker_compiled_the_next_one_loads_proves_and_checks(tmp_path:
 
 
 @pytest.mark.exhaustive
-def test_the_sides_of_a_pair_share_no_program() -> None:
+def test_two_interleaved_jax_stacks_keep_their_compiled_programs_in_separate_folders() -> None:
     bundle = Bundle()
     try:
         stacks = {side: Stack(starters={"jax": real.starter("jax", 4)}) for side in Side}
@@ -194,7 +204,7 @@ def test_the_sides_of_a_pair_share_no_program() -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
+def test_the_predicted_peak_memory_of_jax_is_within_a_quarter_of_the_measured_peak() -> None:
     (run,) = real.launch([_spec(2**26)], ranks=4)
     run = run_of({"": run}, "")
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None

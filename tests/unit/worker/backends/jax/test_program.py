@@ -77,7 +77,7 @@ def results() -> Results:
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("size", SIZES)
-def test_what_is_right_is_found_right_without_the_host(
+def test_a_right_result_of_jax_is_accepted_by_the_check_on_the_devices_without_the_host(
     results: Results, name: str, size: int
 ) -> None:
     run_of(results, f"{name} {size}")
@@ -85,7 +85,7 @@ def test_what_is_right_is_found_right_without_the_host(
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
 @pytest.mark.parametrize("place", PLACES)
-def test_a_wrong_element_is_found_wherever_it_is_and_named_by_the_host(
+def test_the_check_on_the_devices_finds_a_wrong_element_of_jax_at_any_place(
     results: Results, name: str, place: int
 ) -> None:
     result = results[f"{name} wrong at {place}"]
@@ -141,7 +141,9 @@ def delayed() -> Results:
 @pytest.mark.parametrize(
     "name", ["delay", "delay in seconds", "delay out of place", "delay of a gather"]
 )
-def test_a_delay_is_in_the_program_and_touches_no_value(delayed: Results, name: str) -> None:
+def test_an_injected_delay_is_in_the_jax_program_and_changes_no_value(
+    delayed: Results, name: str
+) -> None:
     run = run_of(delayed, name)
     assert run.injected == ("delay:5000us" if "seconds" in name else "delay:300%")
     assert run.values_checked > 0
@@ -150,13 +152,15 @@ def test_a_delay_is_in_the_program_and_touches_no_value(delayed: Results, name: 
 
 
 @pytest.mark.parametrize("name", ["without", "without again"])
-def test_without_an_injection_nothing_is_beside_the_collective(delayed: Results, name: str) -> None:
+def test_a_jax_program_without_an_injection_has_only_the_collective(
+    delayed: Results, name: str
+) -> None:
     run = run_of(delayed, name)
     assert (run.injected, run.injected_ratio) == ("", None)
     assert run.proof.collectives == {"all-reduce": 4}
     assert run.proof.payload_copies == 0
 
 
-def test_a_launch_whose_program_lost_the_delay_is_no_run(delayed: Results) -> None:
+def test_a_jax_launch_whose_program_lost_its_injected_delay_is_refused(delayed: Results) -> None:
     text = "the delay was not applied: with delay:300% a collective took "
     real.refused(delayed["delay of no steps"], FailureKind.UNAVAILABLE, text)

@@ -59,7 +59,7 @@ def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
     return (*arguments, options)
 
 
-def test_an_older_shard_map_checks_no_replication(
+def test_the_shard_map_of_an_older_jax_is_called_without_a_check_of_replication(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load(shard_map=called).shard_map(abs, **SPECS) == (abs, SPECS)
@@ -67,7 +67,7 @@ def test_an_older_shard_map_checks_no_replication(
     assert load().shard_map(abs, **SPECS) == (abs, {**SPECS, "check_rep": False})
 
 
-def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> None:
+def test_values_are_typed_as_varying_if_the_jax_version_has_the_type(load: Load) -> None:
     current = load(lax=SimpleNamespace(pcast=called, pvary=None), shard_map=called)
     assert current.type_as_varying(1, AXES) == (1, AXES, {"to": "varying"})
     between = load(lax=SimpleNamespace(pvary=called), shard_map=called)
@@ -80,7 +80,9 @@ def test_values_are_typed_as_varying_where_there_is_such_a_type(load: Load) -> N
 @pytest.mark.parametrize(
     ("version", "kept"), [("0.5.0", False), ("0.6.0", False), ("0.6.1", True), ("0.12", True)]
 )
-def test_compiled_programs_are_kept_from_jax_0_6_1_on(load: Load, version: str, kept: bool) -> None:
+def test_compiled_programs_are_kept_in_a_cache_from_jax_0_6_1_on(
+    load: Load, version: str, kept: bool
+) -> None:
     options: dict[str, Any] = {}
     config = SimpleNamespace(update=options.__setitem__)
     load(__version__=version, config=config).use_compilation_cache("/folder")
@@ -90,7 +92,7 @@ def test_compiled_programs_are_kept_from_jax_0_6_1_on(load: Load, version: str, 
     assert sorted(least.values()) == ([-1, 0.0] if kept else [])
 
 
-def test_the_profiler_is_offered_where_it_can_leave_out_python_s_calls(load: Load) -> None:
+def test_the_profiler_of_jax_is_offered_only_if_it_has_profile_data(load: Load) -> None:
     assert not load(profiler=SimpleNamespace(ProfileOptions=called)).has_readable_profiler()
     profiler = SimpleNamespace(ProfileOptions=called, ProfileData=called)
     assert load(profiler=profiler).has_readable_profiler()
@@ -146,7 +148,7 @@ OF_TPU = {
         (Device.TPU, 1, [OF_TPU, PLAIN]),
     ],
 )
-def test_python_s_own_calls_are_left_out_and_a_tpu_records_what_is_needed(
+def test_the_profiler_of_jax_leaves_out_python_calls_and_has_settings_for_a_tpu(
     load: Load, device: Device, refusing: int, started: list[dict[str, Any]]
 ) -> None:
     profiler = _Profiler(refusing=refusing)
@@ -154,7 +156,7 @@ def test_python_s_own_calls_are_left_out_and_a_tpu_records_what_is_needed(
     assert profiler.started == started
 
 
-def test_the_message_of_a_profiler_that_does_not_start_is_shown(load: Load) -> None:
+def test_a_profiler_of_jax_that_does_not_start_is_an_error_with_its_message(load: Load) -> None:
     profiler = _Profiler(refusing=2)
     with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
         _recorded(load, profiler, Device.TPU)
@@ -173,7 +175,9 @@ def _joining(load: Load, initialize: Callable[..., None]) -> Any:
     return load(config=config, distributed=distributed, errors=errors)
 
 
-def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Load) -> None:
+def test_a_jax_process_joins_its_group_by_address_count_and_index_without_cluster_detection(
+    load: Load,
+) -> None:
     options: dict[str, Any] = {}
 
     def initialize(
@@ -206,7 +210,7 @@ def test_a_process_joins_by_address_count_and_index_and_detects_nothing(load: Lo
     assert options["local_device_ids"] == [0]
 
 
-def test_gloo_listens_on_the_address_of_its_process(
+def test_gloo_listens_on_the_address_of_its_jax_process(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
@@ -217,7 +221,9 @@ def test_gloo_listens_on_the_address_of_its_process(
     )
 
 
-def test_a_process_that_finds_no_group_raises_unavailable(load: Load) -> None:
+def test_a_jax_process_that_does_not_reach_its_group_is_an_error_with_the_reason(
+    load: Load,
+) -> None:
     def initialize(**options: Any) -> None:
         raise RuntimeError("DEADLINE_EXCEEDED: nobody came\nand more")
 

@@ -41,7 +41,9 @@ def results() -> Results:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_default_is_the_ring_checked_on_every_rank(results: Results, size: int) -> None:
+def test_tensorflow_runs_its_ring_by_default_and_checks_every_element_on_every_rank(
+    results: Results, size: int
+) -> None:
     run = run_of(results, f"{size} bytes")
     assert run.proof.collectives == {"CollectiveReduceV2": 4}
     assert run.proof.algorithm == "ring"
@@ -54,23 +56,25 @@ def test_the_default_is_the_ring_checked_on_every_rank(results: Results, size: i
 
 
 @pytest.mark.parametrize("strategy", OTHERS)
-def test_strategies_that_reduce_to_one_device_say_so(results: Results, strategy: str) -> None:
+def test_tensorflow_strategies_that_reduce_to_one_device_record_the_operation_addn(
+    results: Results, strategy: str
+) -> None:
     run = run_of(results, strategy)
     assert set(run.proof.collectives) == {"AddN"}
     assert run.proof.algorithm == strategy
     assert run.proof.read_from == "executed graph"
 
 
-def test_half_precision_is_exact_too(results: Results) -> None:
+def test_tensorflow_measures_float16(results: Results) -> None:
     assert run_of(results, "float16").proof.array_bytes == PAYLOAD
 
 
-def test_an_algorithm_that_tensorflow_replaced_is_no_number(results: Results) -> None:
+def test_an_algorithm_that_tensorflow_replaced_for_int32_is_refused(results: Results) -> None:
     real.refused(results["int32"], FailureKind.NOT_A_COLLECTIVE, "AddN")
 
 
 @pytest.mark.parametrize("name", ["1024 bytes", "out of place", *OTHERS])
-def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
+def test_a_tensorflow_run_by_the_host_clock_has_the_time_of_the_host_clock_and_its_phases(
     results: Results, name: str
 ) -> None:
     run = run_of(results, name)
@@ -80,18 +84,22 @@ def test_by_the_host_s_clock_a_run_has_that_clock_s_time_and_its_phases(
         assert run.proof.collectives == {"CollectiveReduceV2": 4}
 
 
-def test_by_the_clock_dispatch_a_sample_is_a_single_call(results: Results) -> None:
+def test_a_tensorflow_run_by_the_clock_dispatch_has_samples_of_single_calls(
+    results: Results,
+) -> None:
     run = run_of(results, "dispatch")
     real.check_clock(run, "dispatch")
     assert run.proof.collectives == {"CollectiveReduceV2": 4}
 
 
-def test_by_the_device_s_clock_every_rank_has_a_time_beside_the_host_s(results: Results) -> None:
+def test_a_tensorflow_run_by_the_device_clock_has_a_time_of_each_rank_and_by_the_host_clock(
+    results: Results,
+) -> None:
     real.check_clock(run_of(results, "device"), "device")
 
 
 @pytest.mark.exhaustive
-def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one() -> None:
+def test_the_predicted_peak_memory_of_tensorflow_is_within_a_quarter_of_the_measured_peak() -> None:
     (run,) = real.launch([_spec(LARGE)], ranks=4)
     assert isinstance(run, Run), run
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
