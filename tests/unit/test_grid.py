@@ -95,11 +95,13 @@ _SUM = "jax-default-float32-1K"
         ),
     ],
 )
-def test_options_give_these_specs_in_this_order(changes: dict[str, Any], ids: list[str]) -> None:
+def test_options_give_the_expected_specs_in_the_expected_order(
+    changes: dict[str, Any], ids: list[str]
+) -> None:
     assert [spec.id for spec in _grid(**changes)] == ids
 
 
-def test_every_id_of_the_whole_grid_is_unique() -> None:
+def test_every_spec_of_the_whole_grid_has_a_unique_id() -> None:
     grid = _grid(
         frameworks=("jax", "tensorflow", "fake"),
         strategies=("default", "psum", "ring", "fake"),
@@ -155,7 +157,7 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
         ),
     ],
 )
-def test_options_that_give_no_spec_are_an_error_that_names_the_valid_ones(
+def test_options_that_give_no_spec_are_an_error_that_names_the_valid_values(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=f"^{message}"):
@@ -174,7 +176,7 @@ def _target(
 CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
 
 
-def test_by_default_a_tpu_is_taken_before_a_gpu_before_a_cpu() -> None:
+def test_a_session_without_the_option_device_prefers_a_tpu_to_a_gpu_and_a_gpu_to_a_cpu() -> None:
     every = [build.device_set(device) for device in Device]
     assert Device.TPU is _target(build.probe(*every)).device
     without_tpu = [device_set for device_set in every if device_set.device is not Device.TPU]
@@ -197,7 +199,7 @@ UNREACHED = build.probe(framework="tensorflow", tpu="not built for it", cpu="imp
         ),
     ],
 )
-def test_no_other_device_and_no_other_framework_replaces_a_named_one(
+def test_a_named_device_or_framework_that_is_missing_is_an_error_without_a_replacement(
     probes: list[Probe], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=message):
@@ -213,7 +215,7 @@ def test_no_other_device_and_no_other_framework_replaces_a_named_one(
         ({"ranks": 4, "mesh": "2x2"}, "2x2", ""),
     ],
 )
-def test_a_slice_keeps_its_shape_however_ranks_are_laid_out_on_it(
+def test_the_key_of_a_slice_keeps_the_shape_of_the_slice_for_any_mesh_of_ranks(
     changes: dict[str, Any], mesh: str, lying: str
 ) -> None:
     target = _target(build.probe(build.device_set(Device.TPU, ranks=8, mesh="2x4")))
@@ -244,7 +246,7 @@ TWO_CLOCKS = build.probe(build.device_set(clocks=(Clock.HOST, Clock.DISPATCH)))
         ({"mesh": "3"}, r"mesh of 3 has 3 ranks, there are 4 \(CPU\); --ranks says how many"),
     ],
 )
-def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_what_it_can(
+def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_the_possible_values(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=message):
@@ -260,7 +262,7 @@ def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_what_it_ca
         ("fake", "all_to_all", "fake"),
     ],
 )
-def test_other_collectives_than_the_all_reduce_have_the_framework_s_own_strategy(
+def test_the_default_strategy_of_each_collective_is_resolved_to_its_name(
     framework: str, collective: str, strategy: str
 ) -> None:
     target = _target(build.probe(build.device_set(), framework=framework))
@@ -280,7 +282,7 @@ def test_other_collectives_than_the_all_reduce_have_the_framework_s_own_strategy
         ("permute", 20, True),
     ],
 )
-def test_a_payload_is_cut_into_equal_blocks_of_whole_elements_or_refused(
+def test_a_payload_that_cannot_be_cut_into_equal_blocks_of_whole_elements_is_refused(
     collective: str, payload_bytes: int, fits: bool
 ) -> None:
     spec = build.spec(collective=collective, payload_bytes=payload_bytes)
@@ -291,6 +293,6 @@ def test_a_payload_is_cut_into_equal_blocks_of_whole_elements_or_refused(
             grid.resolve(spec, _target(CPU))
 
 
-def test_blocks_are_cut_for_the_group_and_not_for_all_ranks() -> None:
+def test_a_payload_along_an_axis_is_cut_into_blocks_for_the_ranks_of_the_group() -> None:
     spec = build.spec(collective="all_gather", payload_bytes=8, mesh="2x2", axes="y")
     assert grid.resolve(spec, _target(CPU)).group_size == 2

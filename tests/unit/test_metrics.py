@@ -26,20 +26,20 @@ KIB, MIB = 1024, 1024**2
         (" 4K ", 4 * KIB),
     ],
 )
-def test_a_size_counts_in_powers_of_1024(text: str, payload_bytes: int) -> None:
+def test_the_units_of_a_size_are_powers_of_1024(text: str, payload_bytes: int) -> None:
     assert payload_bytes == metrics.parse_payload(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"]
 )
-def test_an_invalid_size_is_refused_with_the_grammar(text: str) -> None:
+def test_an_invalid_size_is_refused_with_the_accepted_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size; expected a whole number of bytes"):
         metrics.parse_payload(text)
 
 
 @given(st.integers(min_value=1, max_value=2**40))
-def test_a_payload_as_text_is_read_back(payload_bytes: int) -> None:
+def test_the_text_of_a_payload_is_parsed_to_the_same_number_of_bytes(payload_bytes: int) -> None:
     assert payload_bytes == metrics.parse_payload(payload_text(payload_bytes))
 
 
@@ -52,13 +52,13 @@ def test_a_payload_as_text_is_read_back(payload_bytes: int) -> None:
         ("1M,4K,1K:4K", [KIB, 2 * KIB, 4 * KIB, MIB]),
     ],
 )
-def test_payloads_are_ranges_that_double_and_sizes_sorted_without_repeats(
+def test_the_option_payloads_gives_doubling_ranges_and_sizes_sorted_without_duplicates(
     text: str, sizes: list[int]
 ) -> None:
     assert metrics.parse_payloads(text) == tuple(sizes)
 
 
-def test_algbw_is_the_payload_over_the_time_in_decimal_gigabytes() -> None:
+def test_algbw_is_the_payload_divided_by_the_time_in_units_of_10_to_the_9_bytes() -> None:
     assert pytest.approx(1.073741824) == metrics.algbw_gb_per_s(2**30, 1.0)
 
 

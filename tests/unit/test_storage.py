@@ -33,7 +33,9 @@ def lock_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "machine.lock"
 
 
-def test_a_killed_holder_is_named_and_its_lock_ends_with_it(lock_file: Path) -> None:
+def test_the_lock_of_a_machine_names_its_process_and_ends_when_the_process_is_killed(
+    lock_file: Path,
+) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
     )
@@ -55,7 +57,7 @@ def test_a_killed_holder_is_named_and_its_lock_ends_with_it(lock_file: Path) -> 
         holder.communicate()
 
 
-def test_a_link_in_place_of_the_lock_file_changes_no_other_file(
+def test_a_link_in_the_place_of_a_lock_file_is_refused_and_its_target_is_not_changed(
     lock_file: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").write_text("other")
@@ -65,21 +67,23 @@ def test_a_link_in_place_of_the_lock_file_changes_no_other_file(
     assert (tmp_path / "other").read_text() == "other"
 
 
-def test_a_removed_lock_file_locks_nothing(lock_file: Path) -> None:
+def test_a_removed_lock_file_does_not_keep_another_process_from_the_lock(lock_file: Path) -> None:
     first = storage.machine_lock(0)
     lock_file.unlink()
     with first, storage.machine_lock(0), pytest.raises(storage.LockedError):
         storage.machine_lock(0)
 
 
-def test_one_process_at_a_time_has_a_folder_and_nothing_is_left_in_it(tmp_path: Path) -> None:
+def test_the_lock_of_a_folder_is_held_once_at_a_time_and_leaves_no_file_in_the_folder(
+    tmp_path: Path,
+) -> None:
     with storage.folder_lock(tmp_path, 0), pytest.raises(storage.LockedError):
         storage.folder_lock(tmp_path, 0)
     with storage.folder_lock(tmp_path, 0):
         assert not list(tmp_path.iterdir())
 
 
-def test_a_regular_file_within_the_limit_is_read_and_nothing_else(tmp_path: Path) -> None:
+def test_only_a_regular_file_within_the_limit_of_bytes_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(100))
     assert storage.read(path, 100) == bytes(100)
@@ -93,7 +97,7 @@ def test_a_regular_file_within_the_limit_is_read_and_nothing_else(tmp_path: Path
             storage.read(large, 99)
 
 
-def test_a_write_that_fails_leaves_the_old_file(
+def test_a_failed_write_leaves_the_earlier_file_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new" / "file"
@@ -109,7 +113,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert path.read_text() == "old" and os.listdir(path.parent) == ["file"]
 
 
-def test_a_write_follows_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
+def test_a_write_follows_a_link_and_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     target.chmod(0o640)

@@ -53,7 +53,7 @@ class _Pair:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_comes_back_through_json_as_it_was(value: Any) -> None:
+def test_a_value_is_written_to_json_and_read_back_unchanged(value: Any) -> None:
     line = json.dumps(wire.to_json(value))
     assert value == wire.from_json(type(value), json.loads(line))
 
@@ -88,14 +88,14 @@ MEASURED["runs"][0]["proof"]["payload_copies"] = "none"
     ],
     ids=itertools.count(),
 )
-def test_a_wrong_value_is_refused_with_its_place_and_what_was_expected(
+def test_a_wrong_value_in_json_is_refused_with_its_place_and_the_expected_value(
     kind: type[Any], document: Any, message: str
 ) -> None:
     with pytest.raises(wire.WireError, match=message):
         wire.from_json(kind, document)
 
 
-def test_a_missing_key_has_its_default() -> None:
+def test_a_missing_key_in_json_gets_its_default_value() -> None:
     assert Plan() == wire.from_json(Plan, {})
     assert wire.from_json(Failure, FAILURE).exit_code is None
     assert _Pair(ends=(1.0, 2.0)) == wire.from_json(_Pair, {"ends": [1, 2]})
@@ -119,18 +119,20 @@ def test_a_missing_key_has_its_default() -> None:
         ("proof", "psum", "expected an object, got 'psum'"),
     ],
 )
-def test_a_wrong_type_is_refused_with_what_was_expected(key: str, value: Any, words: str) -> None:
+def test_a_value_of_a_wrong_type_in_json_is_refused_with_the_expected_type(
+    key: str, value: Any, words: str
+) -> None:
     document = RUN | {key: value}
     with pytest.raises(wire.WireError, match=rf"Run\.{key}: {words}"):
         wire.from_json(Run, document)
 
 
-def test_a_whole_number_is_a_number() -> None:
+def test_a_whole_number_in_json_is_read_as_a_number() -> None:
     samples_s = wire.from_json(Run, RUN | {"samples_s": [1, 2]}).samples_s
     assert [repr(sample) for sample in samples_s] == ["1.0", "2.0"]
 
 
-def test_a_long_wrong_value_is_shown_in_part() -> None:
+def test_an_error_shows_only_a_part_of_a_long_wrong_value() -> None:
     with pytest.raises(wire.WireError) as caught:
         wire.from_json(Plan, {"launches": "x" * 5000})
     assert len(str(caught.value)) < 200
@@ -151,19 +153,19 @@ def test_a_long_wrong_value_is_shown_in_part() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_text_without_json_is_refused_with_its_place(content: bytes, says: str) -> None:
+def test_a_text_that_is_no_json_is_refused_with_its_place(content: bytes, says: str) -> None:
     with pytest.raises(wire.WireError, match=says):
         wire.parsed(content)
 
 
-def test_text_that_cannot_be_written_is_refused_in_words_that_can() -> None:
+def test_a_text_with_half_a_character_is_refused_with_a_message_that_can_be_encoded() -> None:
     for document in ({"message": "\ud800"}, {"message\udfff": ""}):
         with pytest.raises(wire.WireError) as caught:
             wire.from_json(Failure, {**wire.to_json(build.failure()), **document})
         assert str(caught.value).encode()
 
 
-def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
+def test_control_characters_in_a_text_from_json_are_read_as_escapes() -> None:
     over = wire.to_json(Exit(exit_code=0, log="a\n\tb\x07\x1b[2J\u202e \N{SNOWMAN}"))
     assert wire.from_json(Exit, over, "exit").log == "a\n\tb\\x07\\x1b[2J\\u202e \N{SNOWMAN}"
     with pytest.raises(wire.WireError, match=r"exit\.kin\\x1bd: unknown key"):
@@ -179,11 +181,13 @@ def test_text_that_would_move_a_terminal_is_read_as_escapes() -> None:
         ("a::b ::c # [d] ##", "a::b ::c # [d] ##"),
     ],
 )
-def test_workflow_commands_of_github_get_a_space(text: str, harmless: str) -> None:
+def test_workflow_commands_of_github_in_a_text_are_broken_by_a_space(
+    text: str, harmless: str
+) -> None:
     assert wire.without_commands(text) == harmless
 
 
-def test_a_deeply_nested_value_is_shown_in_part() -> None:
+def test_a_deeply_nested_wrong_value_is_refused_without_a_recursion_error() -> None:
     document: Any = []
     for _ in range(100_000):
         document = [document]
@@ -202,12 +206,14 @@ def test_a_deeply_nested_value_is_shown_in_part() -> None:
         ("{\n<<<<<<<<<<<<< a row\n}", "2:1: not JSON"),
     ],
 )
-def test_conflict_markers_and_lfs_pointers_of_git_are_named(text: str, message: str) -> None:
+def test_conflict_markers_and_lfs_pointers_of_git_in_json_are_named_with_their_line(
+    text: str, message: str
+) -> None:
     with pytest.raises(wire.WireError) as refused:
         wire.parsed(text.encode())
     assert str(refused.value).startswith(message)
     assert str(refused.value).isprintable()
 
 
-def test_a_conflict_marker_within_a_value_is_a_value() -> None:
+def test_a_conflict_marker_within_a_value_of_json_is_read_as_a_part_of_the_value() -> None:
     assert wire.parsed('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

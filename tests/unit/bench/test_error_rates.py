@@ -18,25 +18,27 @@ RATES = [
 RECORDED = [(0, 14), (0, 14), (10, 14), (14, 14)]
 
 
-def test_the_batched_rule_and_the_product_agree_on_three_cases() -> None:
+def test_the_batched_rule_of_the_benchmark_and_the_judge_agree_on_sessions_of_three_cases() -> None:
     (last,) = agreement.rows(2, 12, 7, ["3 cases"])
     assert last == "24 sessions judged by both, 0 differ"
 
 
 @pytest.mark.exhaustive
-def test_the_batched_rule_and_the_product_agree_on_every_kind_of_noise_and_loss() -> None:
+def test_the_batched_rule_of_the_benchmark_and_the_judge_agree_on_every_noise_and_loss() -> None:
     rows = list(agreement.rows(1, 20, 11))
     assert rows == [f"{20 * len(agreement.KINDS)} sessions judged by both, 0 differ"]
 
 
 @pytest.mark.exhaustive
-def test_simulated_rates_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_simulated_error_rates_equal_the_recorded_rates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     only = ("--only=steps over", "--only=after 1, 0.5")
     main(["error_rates", "rates", "--devices=20", "--seed=2026", *only])
     assert capsys.readouterr().out.splitlines()[2:] == RATES
 
 
-def test_verdicts_of_recorded_sessions_do_not_change() -> None:
+def test_the_verdicts_on_recorded_sessions_equal_the_recorded_counts() -> None:
     sessions = kept.read(BUSY)
     assert len(sessions) == 15
     answers = kept._answers([(sessions[0], later) for later in sessions[1:]], is_few=True)
@@ -52,7 +54,7 @@ def test_verdicts_of_recorded_sessions_do_not_change() -> None:
         (13, 40, (0.1857, 0.4913), (0.2008, 0.4798)),
     ],
 )
-def test_intervals_are_the_published_ones(
+def test_confidence_intervals_equal_the_published_intervals(
     hits: int, among: int, exact: tuple[float, float], wilson: tuple[float, float]
 ) -> None:
     assert interval(hits, among, "exact") == pytest.approx(exact, abs=1e-4)

@@ -36,12 +36,16 @@ host:71:90 [0] NCCL INFO Channel 01/0 : 1[0] -> 0[0] [receive] via NET/Socket/0
         ("", "NCCL over a transport that its log does not name ()"),
     ],
 )
-def test_the_transport_is_read_from_the_log_of_nccl(log: str, text: str, tmp_path: Path) -> None:
+def test_the_gpu_benchmark_reads_the_transport_from_the_log_of_nccl(
+    log: str, text: str, tmp_path: Path
+) -> None:
     (tmp_path / "nccl-host-71.log").write_text(log)
     assert command.describe_transport(Bench(device=Device.GPU, out=tmp_path)) == text
 
 
-def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path: Path) -> None:
+def test_the_gpu_benchmark_writes_each_part_immediately_and_goes_on_after_a_failed_part(
+    tmp_path: Path,
+) -> None:
     seen: list[list[str]] = []
 
     def wrong(bench: Bench) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def test_each_part_is_written_at_once_and_one_that_fails_ends_no_other(tmp_path:
     assert not again["parts"]["wrong"]["problem"]
 
 
-def test_a_process_that_fails_or_takes_too_long_ends_the_other(tmp_path: Path) -> None:
+def test_the_gpu_benchmark_reports_a_process_that_fails_or_takes_too_long(tmp_path: Path) -> None:
     texts = ("import time; time.sleep(600)", "raise SystemExit('no device')")
     commands = [[sys.executable, "-c", text] for text in texts]
     with pytest.raises(BenchError, match=r"^pair-1 ended with 1: no device$"):
@@ -89,7 +93,7 @@ def _ran(*options: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
+def test_the_gpu_benchmark_without_a_gpu_says_that_no_gpu_exists(tmp_path: Path) -> None:
     done = _ran(f"--out={tmp_path / 'out'}", CUDA_VISIBLE_DEVICES="-1")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("bench: there is no NVIDIA GPU here")
@@ -98,7 +102,7 @@ def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 @needs("jax")
-def test_parts_find_a_wrong_value_and_the_end_of_memory_and_keep_a_recording(
+def test_the_gpu_benchmark_finds_a_wrong_value_and_the_end_of_memory_and_keeps_a_recording(
     tmp_path: Path,
 ) -> None:
     done = _ran("--device=cpu", "--parts=wrong,recording,fidelity,memory", f"--out={tmp_path}")

@@ -20,7 +20,7 @@ def _rows_s(results: dict[str, Any]) -> float:
 
 
 @pytest.mark.sessions
-def test_a_session_is_measured_and_its_phases_come_to_its_wall_time(
+def test_the_sweep_benchmark_measures_a_session_whose_phases_sum_to_the_wall_time(
     tmp_path: Path,
 ) -> None:
     words = ("--frameworks=fake", "--payloads=1K,4K", "--launches=1")
@@ -31,7 +31,7 @@ def test_a_session_is_measured_and_its_phases_come_to_its_wall_time(
     assert lines[3] == "2 cases, 1 launches: measured in "
 
 
-def test_no_phase_is_left_out() -> None:
+def test_the_phases_in_the_table_sum_to_the_wall_time_whatever_their_names() -> None:
     launch = {"phases_s": {"sampling": 20.0, "waiting": 30.0, "of_another_name": 10.0}}
     results = {
         "cases": [{"launches": [launch]}],

@@ -46,7 +46,7 @@ def _mesh(axes: int) -> str:
         ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
     ],
 )
-def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
+def test_groups_of_hlo_are_read_from_lists_from_iota_form_and_from_a_mesh(
     groups: str, ranks_of_groups: tuple[tuple[int, ...], ...]
 ) -> None:
     assert groups_of(_line(groups), 8) == ranks_of_groups
@@ -61,11 +61,11 @@ def test_groups_are_read_from_lists_from_iota_form_and_from_a_mesh(
         "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
     ],
 )
-def test_groups_along_an_unknown_axis_of_a_mesh_are_unknown(groups: str) -> None:
+def test_groups_of_hlo_along_an_unknown_axis_of_a_mesh_are_unknown(groups: str) -> None:
     assert groups_of(_line(groups), 8) is None
 
 
-def test_a_line_without_groups_or_pairs_names_none() -> None:
+def test_a_line_of_hlo_without_groups_or_pairs_gives_no_groups_and_no_pairs() -> None:
     assert groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
     assert pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
 
@@ -78,7 +78,9 @@ def test_a_line_without_groups_or_pairs_names_none() -> None:
         ("{}", ()),
     ],
 )
-def test_pairs_of_a_permute_are_read_in_order(pairs: str, ranks: tuple[tuple[int, ...]]) -> None:
+def test_the_pairs_of_a_permute_in_hlo_are_read_in_order(
+    pairs: str, ranks: tuple[tuple[int, ...]]
+) -> None:
     line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
     assert pairs_of(line) == ranks
 
@@ -97,7 +99,7 @@ def test_pairs_of_a_permute_are_read_in_order(pairs: str, ranks: tuple[tuple[int
         (_mesh(64), 1, 1),
     ],
 )
-def test_how_many_groups_of_which_size_is_read_from_each_form(
+def test_the_number_and_size_of_groups_is_read_from_each_form_of_hlo(
     groups: str, count: int, size: int
 ) -> None:
     group_size = group_size_of(_line(groups))
@@ -120,7 +122,7 @@ def test_how_many_groups_of_which_size_is_read_from_each_form(
         "",
     ],
 )
-def test_all_ranks_unequal_groups_and_what_is_damaged_have_no_size(groups: str) -> None:
+def test_unlisted_unequal_or_damaged_groups_of_hlo_have_no_size(groups: str) -> None:
     assert group_size_of(_line(groups)) is None
 
 
@@ -128,7 +130,7 @@ RANKS = (2, 3, 4, 8, 64)
 PAYLOAD = 2**10 * 3
 
 
-def test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere() -> None:
+def test_every_collective_has_its_name_as_its_key_and_a_file_of_known_facts() -> None:
     assert {name: collective.name for name, collective in COLLECTIVES.items()} == {
         name: name for name in KNOWN
     }
@@ -136,12 +138,16 @@ def test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere() ->
 
 @pytest.mark.parametrize("name", KNOWN)
 @pytest.mark.parametrize("ranks", RANKS)
-def test_the_bus_factor_is_that_of_nccl_tests(name: str, ranks: int) -> None:
+def test_the_bus_factor_of_a_collective_equals_the_bus_factor_of_nccl_tests(
+    name: str, ranks: int
+) -> None:
     assert COLLECTIVES[name].bus_factor(ranks) == float(KNOWN[name].bus_factor(ranks))
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(name: str) -> None:
+def test_the_input_and_output_bytes_of_a_rank_of_four_equal_the_known_parts_of_the_payload(
+    name: str,
+) -> None:
     collective, example = COLLECTIVES[name], KNOWN[name]
     assert collective.input_bytes(PAYLOAD, 4) == PAYLOAD * example.INPUT_OF_FOUR
     assert collective.output_bytes(PAYLOAD, 4) == PAYLOAD * example.OUTPUT_OF_FOUR
@@ -149,7 +155,9 @@ def test_a_rank_of_four_puts_in_and_gets_this_part_of_the_payload(name: str) -> 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("ranks", RANKS)
-def test_the_payload_is_the_larger_of_input_and_output(name: str, ranks: int) -> None:
+def test_the_payload_is_the_larger_of_the_input_and_the_output_of_a_rank(
+    name: str, ranks: int
+) -> None:
     collective, payload = COLLECTIVES[name], 64 * PAYLOAD
     sizes = (collective.input_bytes(payload, ranks), collective.output_bytes(payload, ranks))
     assert max(sizes) == payload
@@ -158,7 +166,9 @@ def test_the_payload_is_the_larger_of_input_and_output(name: str, ranks: int) ->
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 @pytest.mark.parametrize("ranks", RANKS)
-def test_values_come_in_as_many_blocks_as_are_put_in_and_taken_out(name: str, ranks: int) -> None:
+def test_the_values_of_a_collective_have_as_many_blocks_as_its_input_and_its_output(
+    name: str, ranks: int
+) -> None:
     collective = COLLECTIVES[name]
     draw = Draw(dtype="float32", reduce_op="sum", ranks=ranks)
     begun, ended = collective.start(draw, ranks - 1), collective.after(draw, ranks - 1, 1)
@@ -179,7 +189,7 @@ def test_values_come_in_as_many_blocks_as_are_put_in_and_taken_out(name: str, ra
         ("permute", ("out_of_place",), ()),
     ],
 )
-def test_a_collective_is_in_place_only_where_no_rank_gets_back_its_input(
+def test_only_all_reduce_runs_in_place_and_has_reduce_ops_other_than_sum(
     name: str, placements: tuple[str, ...], reduce_ops: tuple[str, ...]
 ) -> None:
     collective = COLLECTIVES[name]

@@ -35,7 +35,7 @@ def _differ(got: list[Buffer], expected: list[Buffer]) -> list[bool]:
 @each_kind
 @each_dtype
 @each_size
-def test_after_one_round_every_rank_holds_what_the_collective_gives(
+def test_the_expected_values_equal_a_simulated_collective_on_every_rank(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     for number in DRAWS:
@@ -51,7 +51,7 @@ def test_after_one_round_every_rank_holds_what_the_collective_gives(
 @each_dtype
 @each_size
 @pytest.mark.parametrize("rounds", [2, 5])
-def test_after_chained_rounds_every_rank_holds_what_the_collective_gives(
+def test_the_expected_values_of_a_chain_equal_a_chain_of_simulated_collectives(
     name: str, reduce_op: str, dtype: str, ranks: int, rounds: int
 ) -> None:
     draw = _draw(dtype, reduce_op, ranks, number=1)
@@ -63,7 +63,7 @@ def test_after_chained_rounds_every_rank_holds_what_the_collective_gives(
 @each_kind
 @each_dtype
 @each_size
-def test_every_rank_starts_and_ends_with_other_values_than_in_another_draw(
+def test_every_rank_starts_and_ends_with_different_values_for_different_numbers_of_inputs(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     # Draws take turns: the first of four follows the last of them again. The draws of groups that
@@ -78,7 +78,7 @@ def test_every_rank_starts_and_ends_with_other_values_than_in_another_draw(
 @each_kind
 @each_dtype
 @each_size
-def test_no_rank_but_a_root_starts_with_its_result(
+def test_no_rank_except_a_root_starts_with_the_values_of_its_result(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     collective, root = COLLECTIVES[name], getattr(KNOWN[name], "ROOT", None)
@@ -106,7 +106,7 @@ def _tampered(begun: list[Buffer], name: str, reduce_op: str) -> Iterator[list[B
 @each_kind
 @each_dtype
 @each_size
-def test_a_rank_that_is_left_out_replaced_or_counted_twice_shows_in_a_result(
+def test_a_rank_that_is_left_out_replaced_or_counted_twice_changes_the_results(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     draw, collective = _draw(dtype, reduce_op, ranks), COLLECTIVES[name]
@@ -119,7 +119,7 @@ def test_a_rank_that_is_left_out_replaced_or_counted_twice_shows_in_a_result(
 @each_kind
 @each_dtype
 @each_size
-def test_a_result_that_another_rank_or_another_bit_replaces_shows(
+def test_results_differ_between_ranks_that_get_parts_and_contain_no_zero(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     ended = afters(COLLECTIVES[name], _draw(dtype, reduce_op, ranks), 1)
@@ -131,7 +131,9 @@ def test_a_result_that_another_rank_or_another_bit_replaces_shows(
 
 @each_dtype
 @each_size
-def test_a_skipped_round_of_sums_shows_in_every_element(dtype: str, ranks: int) -> None:
+def test_a_skipped_iteration_of_a_chain_of_sums_changes_every_element(
+    dtype: str, ranks: int
+) -> None:
     draw = _draw(dtype, "sum", ranks)
     collective = COLLECTIVES["all_reduce"]
     for rounds in range(2, collective.exact_rounds(draw, "in_place") + 1):
@@ -142,14 +144,16 @@ def test_a_skipped_round_of_sums_shows_in_every_element(dtype: str, ranks: int) 
         assert all(value != other for value, other in zip(after, before))
 
 
-def test_up_to_32_blocks_of_a_reduce_scatter_differ() -> None:
+def test_the_32_blocks_of_a_reduce_scatter_over_32_ranks_differ() -> None:
     blocks = COLLECTIVES["reduce_scatter"].start(_draw("float32", "sum", 32), 0)
     assert len(set(blocks)) == 32
 
 
 @each_kind
 @each_dtype
-def test_elements_in_another_order_show(name: str, reduce_op: str, dtype: str) -> None:
+def test_a_result_whose_elements_are_rotated_or_reversed_differs(
+    name: str, reduce_op: str, dtype: str
+) -> None:
     for (ended,) in zip(afters(COLLECTIVES[name], _draw(dtype, reduce_op, 4), 1)):
         assert ended[1:] + ended[:1] != ended
         assert ended[4:] + ended[:4] != ended
@@ -159,7 +163,7 @@ def test_elements_in_another_order_show(name: str, reduce_op: str, dtype: str) -
 @each_kind
 @each_dtype
 @pytest.mark.parametrize("ranks", [*RANKS, 5, 12, 16, 64, 128])
-def test_every_value_is_one_that_the_dtype_holds(
+def test_every_value_of_inputs_and_results_is_exact_in_its_dtype(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     collective, draw = COLLECTIVES[name], _draw(dtype, reduce_op, ranks, number=3)
@@ -176,7 +180,7 @@ def test_every_value_is_one_that_the_dtype_holds(
 @pytest.mark.parametrize("name", ["all_reduce", "reduce_scatter"])
 @each_dtype
 @each_size
-def test_a_sum_over_any_of_the_ranks_is_exact_so_that_its_order_is_free(
+def test_a_sum_over_any_subset_of_ranks_is_exact_in_its_dtype(
     name: str, dtype: str, ranks: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
@@ -208,7 +212,7 @@ ALL_REDUCE = COLLECTIVES["all_reduce"]
         ("int32", 4, 14),
     ],
 )
-def test_how_long_a_chain_of_sums_may_be_depends_on_bits_and_exponents(
+def test_the_longest_exact_chain_of_sums_depends_on_the_dtype_and_the_number_of_ranks(
     dtype: str, ranks: int, rounds: int
 ) -> None:
     assert ALL_REDUCE.exact_rounds(_draw(dtype, "sum", ranks), "in_place") == rounds
@@ -221,7 +225,9 @@ def test_how_long_a_chain_of_sums_may_be_depends_on_bits_and_exponents(
         *((dtype, ranks) for dtype in ("float32", "bfloat16", "float16") for ranks in (3, 5, 7, 9)),
     ],
 )
-def test_a_round_after_the_last_exact_round_is_not_exact(dtype: str, ranks: int) -> None:
+def test_an_iteration_after_the_longest_exact_chain_of_sums_is_not_exact(
+    dtype: str, ranks: int
+) -> None:
     draw = _draw(dtype, "sum", ranks)
     beyond = ALL_REDUCE.exact_rounds(draw, "in_place") + 1
     (ended,) = ALL_REDUCE.after(draw, 0, beyond)
@@ -230,7 +236,9 @@ def test_a_round_after_the_last_exact_round_is_not_exact(dtype: str, ranks: int)
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 256, 257])
-def test_out_of_place_any_number_of_rounds_is_exact_if_one_round_is(dtype: str, ranks: int) -> None:
+def test_a_chain_of_any_length_out_of_place_is_exact_if_a_single_iteration_is_exact(
+    dtype: str, ranks: int
+) -> None:
     draw = _draw(dtype, "sum", ranks)
     chained = ALL_REDUCE.exact_rounds(draw, "in_place")
     apart = ALL_REDUCE.exact_rounds(draw, "out_of_place")
@@ -238,7 +246,9 @@ def test_out_of_place_any_number_of_rounds_is_exact_if_one_round_is(dtype: str, 
 
 
 @pytest.mark.parametrize(("name", "reduce_op"), [kind for kind in kinds() if kind[1] != "sum"])
-def test_collectives_without_a_sum_stay_exact(name: str, reduce_op: str) -> None:
+def test_a_chain_of_any_length_is_exact_for_collectives_without_a_sum(
+    name: str, reduce_op: str
+) -> None:
     draw = _draw("bfloat16", reduce_op, 250)
     assert COLLECTIVES[name].exact_rounds(draw, COLLECTIVES[name].placements[0]) == MOST_ROUNDS
 
@@ -252,7 +262,7 @@ def test_collectives_without_a_sum_stay_exact(name: str, reduce_op: str) -> None
         ("float16", 1025, 0),
     ],
 )
-def test_a_reduce_scatter_needs_room_for_one_sum_of_two_of_each_rank(
+def test_a_reduce_scatter_is_exact_up_to_a_number_of_ranks_that_depends_on_the_dtype(
     dtype: str, ranks: int, rounds: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)

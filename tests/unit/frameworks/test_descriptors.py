@@ -16,7 +16,7 @@ def test_installed_frameworks_come_before_the_fake_framework() -> None:
     assert USUAL == ("jax", "tensorflow")
 
 
-def test_every_file_of_the_package_is_a_framework() -> None:
+def test_every_file_of_the_package_frameworks_is_a_framework() -> None:
     room = Path(frameworks.__file__).parent
     stems = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
     assert stems == set(FRAMEWORKS)
@@ -24,6 +24,8 @@ def test_every_file_of_the_package_is_a_framework() -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=lambda framework: framework.name)
-def test_the_default_strategy_comes_first_and_the_ring_is_a_strategy(framework: Framework) -> None:
+def test_each_framework_lists_its_default_strategy_first_and_has_its_ring_strategy(
+    framework: Framework,
+) -> None:
     assert framework.strategies[0] == "default"
     assert framework.ring in framework.strategies

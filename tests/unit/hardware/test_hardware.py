@@ -26,12 +26,12 @@ def _chip(device_kind: str) -> Chip:
     return chip
 
 
-def test_every_chip_says_where_its_figures_come_from() -> None:
+def test_every_known_chip_names_the_source_of_its_figures() -> None:
     assert all(chip.source for chip in CHIPS)
     assert len({chip.device_kind for chip in CHIPS}) == len(CHIPS)
 
 
-def test_a_figure_is_of_one_direction_and_in_bytes_per_second() -> None:
+def test_the_link_and_memory_rates_of_an_h100_are_for_one_direction_in_bytes_per_second() -> None:
     h100 = _chip("NVIDIA H100 80GB HBM3")
     assert (h100.link_bytes_per_s, h100.memory_bytes_per_s) == (450e9, 3350e9)
 
@@ -44,14 +44,14 @@ def test_a_figure_is_of_one_direction_and_in_bytes_per_second() -> None:
         *((name, "") for name in ("AMD EPYC", "Fake CPU", "")),
     ],
 )
-def test_a_gpu_is_known_by_the_beginning_of_its_name_and_no_other_chip_is(
+def test_a_gpu_is_known_by_the_beginning_of_its_name_and_an_unknown_chip_has_no_figures(
     device_kind: str, known_as: str
 ) -> None:
     chip = chip_of(device_kind)
     assert (chip.device_kind if chip else "") == known_as
 
 
-def test_the_page_has_every_chip_with_its_figures_and_no_others() -> None:
+def test_the_page_about_measuring_lists_exactly_the_known_chips_with_their_figures() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))
     rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :]))
@@ -104,7 +104,7 @@ def _ceiling(
         ("4x4x8", 768),
     ],
 )
-def test_links_are_counted_in_both_directions(shape: str, links: int) -> None:
+def test_the_links_of_a_mesh_are_counted_in_both_directions(shape: str, links: int) -> None:
     assert directed_links(shape) == links
 
 
@@ -147,14 +147,14 @@ MOVED = {"bytes_per_s": 450e9, "most_bytes_per_s": 450e9, "in_switch": False}
         (H100, {"collective": "reduce_scatter"}, MOVED),
     ],
 )
-def test_a_ceiling_is_what_the_links_in_use_allow(
+def test_a_ceiling_is_the_busbw_that_the_links_in_use_allow(
     key: EnvironmentKey, options: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     ceiling = _ceiling(key, **options)
     assert {name: getattr(ceiling, name) for name in expected} == pytest.approx(expected)
 
 
-def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
+def test_ranks_that_share_a_device_have_no_ceiling_and_no_bound() -> None:
     shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
     case = build.case(ranks=2)
     assert ceiling_of(replace(shared, shared=False), case) is not None
@@ -162,7 +162,7 @@ def test_ranks_on_one_device_pass_no_link_that_could_bound_them() -> None:
     assert ceiling_of(shared, case) is bound_of(shared, case) is None
 
 
-def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
+def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_is_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """8 ranks, 400 GB/s of memory: 7/8 of it; a small payload stays in caches."""
@@ -190,7 +190,7 @@ def test_a_large_payload_is_bounded_by_memory_where_that_is_slower(
         (_key("NVIDIA H200", 8), {"collective": "permute"}),
     ],
 )
-def test_where_nothing_sure_is_known_there_is_no_ceiling(
+def test_a_case_whose_links_are_not_known_for_sure_has_no_ceiling(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
     assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None

@@ -42,12 +42,16 @@ def said(busy: Folder, *options: str) -> str:
         in_gate=2,
     ),
 )
-def test_what_no_device_decides(busy: Folder, options: tuple[str, ...], sentence: str) -> None:
+def test_a_usage_error_that_no_device_decides_is_shown_while_another_session_measures(
+    busy: Folder, options: tuple[str, ...], sentence: str
+) -> None:
     assert sentence in said(busy, *options)
 
 
 @pytest.mark.exhaustive
-def test_a_session_on_a_tpu_that_is_there_waits_without_a_message_before(folder: Folder) -> None:
+def test_a_session_on_an_attached_tpu_waits_for_another_session_without_a_usage_error(
+    folder: Folder,
+) -> None:
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     with lock_this_machine(0):
         ran = folder.run("--device=tpu", "--device-wait=0.3", exit_code=4)

@@ -17,7 +17,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("path", "text"), FILES)
-def test_a_file_that_was_written_once_is_written_the_same(
+def test_a_recorded_baseline_file_is_read_and_written_unchanged(
     path: str, text: str, tmp_path: Path
 ) -> None:
     file = tmp_path / path

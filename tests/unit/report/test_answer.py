@@ -32,13 +32,13 @@ def _lines(*verdicts: Verdict) -> list[str]:
     return lines
 
 
-def test_a_regression_is_one_line_with_the_ratio_and_the_limit() -> None:
+def test_the_answer_has_one_line_for_a_regression_with_the_ratio_and_the_limit() -> None:
     assert _lines(build.verdict(), _slow(256 * KIB, 3.5)) == [
         "1 REGRESSED: jax 256K 3.50 x (limit 2.00 x)"
     ]
 
 
-def test_cases_of_a_kind_share_a_line_worst_first() -> None:
+def test_the_answer_lists_regressions_of_a_framework_in_one_line_in_the_order_of_severity() -> None:
     verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
     assert _lines(*verdicts) == [
         "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x (limit 2.00 x), "
@@ -46,17 +46,17 @@ def test_cases_of_a_kind_share_a_line_worst_first() -> None:
     ]
 
 
-def test_only_the_first_of_many_are_named() -> None:
+def test_the_answer_names_the_worst_regressions_and_counts_the_rest() -> None:
     (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
     assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
 
 
-def test_what_differs_between_cases_of_the_session_is_named() -> None:
+def test_the_answer_names_framework_and_dtype_of_a_case_if_they_differ_within_the_session() -> None:
     other = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
     assert _lines(other, _slow(KIB, 3.0)) == ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]
 
 
-def test_the_worst_outcome_comes_first_and_equal_reasons_are_said_once() -> None:
+def test_the_answer_lists_the_worst_outcome_first_and_equal_reasons_once() -> None:
     broken = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
     assert _lines(_slow(4 * KIB, 3.0), *broken) == [
         "2 FAILED: jax 1K, 2K: killed by SIGKILL",
@@ -64,16 +64,16 @@ def test_the_worst_outcome_comes_first_and_equal_reasons_are_said_once() -> None
     ]
 
 
-def test_of_many_sizes_with_one_reason_the_first_and_the_last_are_named() -> None:
+def test_the_answer_names_the_smallest_and_largest_of_many_payloads_with_the_same_reason() -> None:
     verdicts = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
     assert _lines(*verdicts) == ["6 NO_BASELINE: jax 1K to 32K: none"]
 
 
-def test_a_case_that_did_not_fail_is_not_named() -> None:
+def test_the_answer_does_not_name_noisy_or_improved_cases() -> None:
     assert _lines(build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)) == []
 
 
-def test_of_many_kinds_the_last_are_counted() -> None:
+def test_the_answer_counts_the_cases_that_do_not_fit_into_eight_lines() -> None:
     verdicts = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
     assert _lines(*verdicts)[-1] == "and 4 cases more: see the tables"
 
@@ -86,7 +86,7 @@ def test_of_many_kinds_the_last_are_counted() -> None:
         ((SessionOutcome.SLOWER, SessionOutcome.NO_VERDICT), {"red": True}),
     ],
 )
-def test_the_session_stands_last_in_its_colour(
+def test_the_last_line_of_the_answer_is_the_outcome_of_the_session_in_its_colour(
     outcomes: tuple[SessionOutcome, ...], markup: dict[str, bool]
 ) -> None:
     session = SessionVerdict(outcomes=outcomes, text="all sizes")
@@ -95,7 +95,7 @@ def test_the_session_stands_last_in_its_colour(
     assert (last.text, last.markup) == (session.headline(), markup)
 
 
-def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
+def test_the_end_of_a_log_is_shown_once_for_cases_with_the_same_failure() -> None:
     failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
     verdicts = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
     (log,) = failure_logs([build.verdict(), *verdicts])
@@ -103,12 +103,12 @@ def test_the_end_of_a_log_is_shown_once_for_cases_that_failed_alike() -> None:
     assert log.lines[-4:] == ("exit code 3", "end of the worker's log:", "    one", "    two")
 
 
-def test_no_line_of_a_log_is_a_command_of_the_runner_of_a_workflow() -> None:
+def test_no_shown_line_of_a_log_is_a_workflow_command_of_github() -> None:
     text = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
     (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
     assert not any(line.lstrip().startswith("::") or "##[" in line for line in log.lines)
 
 
-def test_without_an_account_there_is_no_log() -> None:
+def test_cases_without_a_failure_of_a_worker_have_no_log() -> None:
     assert failure_logs([build.verdict(), _slow(KIB, 3.0)]) == []

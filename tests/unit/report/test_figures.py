@@ -33,19 +33,19 @@ TIMED_FIGURES += (
 SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
-def test_names_are_of_one_figure_each() -> None:
+def test_no_two_figures_have_the_same_name() -> None:
     extra = itertools.chain(*extensions.load_table("FIGURES").values())
     names = [figure.id for figure in (*TIMED_FIGURES, *extra)]
     assert len(set(names)) == len(names)
 
 
-def test_a_case_without_times_has_no_figure() -> None:
+def test_a_case_without_times_has_no_figures() -> None:
     assert set(figure_values(build.verdict(Outcome.FAILED, now=None)).values()) == {None}
 
 
 @pytest.mark.exhaustive
 @pytest.mark.sessions
-def test_a_new_declaration_is_everywhere(tmp_path: Path) -> None:
+def test_a_new_figure_is_in_terminal_results_junit_page_metrics_and_csv(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     skipped = shutil.ignore_patterns("__pycache__", "data", "*.gz")
     for name in ("busbw", "perf", "tests"):

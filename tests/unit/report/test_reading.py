@@ -14,7 +14,7 @@ from tests.helpers import build
 from tests.helpers.results_files import document, session, verdict
 
 
-def test_what_was_written_is_read() -> None:
+def test_the_results_of_a_session_are_read_back_unchanged() -> None:
     written = verdict(4096, 6.0)
     loaded = session(written, host="vm", commit="abc")
     assert (loaded.began, loaded.environment.host, loaded.version("jax")) == (
@@ -28,7 +28,7 @@ def test_what_was_written_is_read() -> None:
     assert (read.spec.framework, read.spec.payload_bytes) == ("jax", 4096)
 
 
-def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case() -> None:
+def test_a_case_that_was_out_of_memory_or_skipped_is_read_back_without_a_time() -> None:
     unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
     loaded, skipped = session(verdict(4096, None), unresolved).verdicts
     assert (loaded.outcome, loaded.now, loaded.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
@@ -38,7 +38,7 @@ def test_a_case_out_of_memory_has_no_rate_and_one_that_was_not_resolved_no_case(
     )
 
 
-def test_results_of_an_earlier_busbw_are_refused_with_what_helps() -> None:
+def test_results_of_an_earlier_busbw_are_refused_with_a_remedy() -> None:
     written = document(verdict(4096, 6.0))
     del written["document"], written["version"]
     with pytest.raises(DocumentError) as refused:
@@ -91,7 +91,7 @@ CASE = ("cases", 0, "case")
         (("environment",), None, "environment: expected a value, since the session measured"),
     ],
 )
-def test_an_error_names_the_file_the_place_and_what_is_accepted(
+def test_an_error_in_results_names_the_file_the_place_and_the_accepted_value(
     path: tuple[str | int, ...], value: Any, message: str
 ) -> None:
     with pytest.raises(DocumentError) as refused:
@@ -101,6 +101,6 @@ def test_an_error_names_the_file_the_place_and_what_is_accepted(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff\xfe\x00", "[]", "null", "{}"])
-def test_what_is_no_document_is_refused(text: str | bytes) -> None:
+def test_a_text_that_is_no_document_of_results_is_refused(text: str | bytes) -> None:
     with pytest.raises(DocumentError, match=r"^night\.json: "):
         read_results(text, "night.json")

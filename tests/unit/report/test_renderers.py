@@ -22,22 +22,22 @@ from tests.helpers import build
 from tests.helpers.report_text import RED, TABLE
 
 
-def test_a_cell_is_the_value_as_its_column_writes_it_and_nothing_for_none() -> None:
+def test_a_cell_of_a_table_is_the_text_of_its_column_or_the_mark_for_a_missing_value() -> None:
     columns = (Column("share", "share", text=percent_text), Column("name", "name"))
     table = Table(columns=columns, rows=(), missing="-")
     assert table.cells(Row({"share": 0.256, "name": None})) == ["26", "-"]
 
 
-def test_a_row_without_a_value_for_a_column_is_an_error() -> None:
+def test_a_row_of_a_table_without_a_value_for_a_column_is_an_error() -> None:
     with pytest.raises(KeyError):
         Table(columns=(Column("share"),), rows=()).cells(Row({"sahre": 1}))
 
 
-def test_values_that_no_column_shows_are_left_out() -> None:
+def test_values_of_a_row_without_a_column_are_not_in_the_table() -> None:
     assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
 
 
-def test_attributes_of_nothing_are_none() -> None:
+def test_the_attributes_of_a_missing_value_are_missing_values() -> None:
     assert attributes(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
     assert attributes(None, "real") == {"real": None}
 
@@ -47,19 +47,19 @@ FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(1)", "-x", "@SUM(1)", "\t=1")
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_no_text_is_a_formula_in_csv(text: str) -> None:
+def test_a_text_in_csv_that_a_spreadsheet_would_take_for_a_formula_is_quoted(text: str) -> None:
     columns = (Column(text), Column("ok"))
     table = Table(columns=columns, rows=rows_of([{text: text, "ok": "a=b"}]))
     written = io.StringIO("\n".join(render("csv", table)), newline="")
     assert list(csv.reader(written)) == [[f"'{text}", "ok"], [f"'{text}", "a=b"]]
 
 
-def test_a_control_character_is_an_escape_in_csv() -> None:
+def test_a_control_character_is_escaped_in_csv() -> None:
     table = Table(columns=(Column("a"),), rows=rows_of([{"a": "\r=1\x1b"}]))
     assert render("csv", table) == ["a", r"\r=1\x1b"]
 
 
-def test_numbers_stay_numbers_in_csv() -> None:
+def test_negative_numbers_are_not_quoted_in_csv() -> None:
     table = Table(columns=(Column("a"), Column("b")), rows=rows_of([{"a": -1.5, "b": "-2e-05"}]))
     assert render("csv", table) == ["a,b", "-1.5,-2e-05"]
 
@@ -68,7 +68,7 @@ def _texts(table: Table) -> list[str]:
     return [line.text for line in render_text(table)]
 
 
-def test_cells_stand_below_headings_and_units_and_notes_below_their_rows() -> None:
+def test_a_table_as_text_has_headings_and_units_above_its_cells_and_notes_below_its_rows() -> None:
     assert _texts(TABLE) == [
         "",
         "a group",
@@ -81,12 +81,12 @@ def test_cells_stand_below_headings_and_units_and_notes_below_their_rows() -> No
     ]
 
 
-def test_title_rows_and_notes_keep_their_markup() -> None:
+def test_the_title_rows_and_notes_of_a_table_as_text_keep_their_markup() -> None:
     marked = {line.text.strip(): line.markup for line in render_text(TABLE) if line.markup}
     assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
 
 
-def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_stick_out() -> None:
+def test_only_a_column_that_is_declared_as_fitting_grows_to_its_longest_cell() -> None:
     columns = (
         Column("name", fits=True, width=2, left_aligned=True),
         Column("count", width=2, gap=2),
@@ -98,13 +98,13 @@ def test_a_column_that_fits_is_as_wide_as_its_longest_cell_and_others_let_it_sti
     assert _texts(replace(table, columns=narrow)) == ["    a    1", "    abc  1000"]
 
 
-def test_csv_has_raw_values_below_ids_and_quotes_what_it_must() -> None:
+def test_csv_has_raw_values_below_the_names_of_columns_and_quotes_special_characters() -> None:
     table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
     table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
     assert render("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
 
 
-def test_the_table_of_a_session_has_seconds_and_bytes() -> None:
+def test_the_table_of_a_session_has_values_in_seconds_and_bytes() -> None:
     (table,) = session_tables([build.verdict(ratio=1.5)], (), verbose=True)
     row = table.rows[0].values
     assert (row["payload_bytes"], row["best_s"], row["median_s"]) == (4096, 9e-4, 1e-3)

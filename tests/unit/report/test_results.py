@@ -89,14 +89,16 @@ def _complaints(document: object) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_a_published_schema_is_the_generated_one(kind: type) -> None:
+def test_the_published_schema_equals_the_generated_schema(kind: type) -> None:
     published = PUBLISHED[kind].read_text(encoding="utf-8")
     assert published == text(kind), "run: python -m tests.unit.report.schemas"
     jsonschema.Draft202012Validator.check_schema(json.loads(published))
 
 
 @pytest.mark.parametrize("session", [SHIFTED, None])
-def test_a_document_is_plain_valid_and_read_back_as_it_was(session: SessionVerdict | None) -> None:
+def test_a_document_of_results_is_plain_json_conforms_to_the_schema_and_is_read_back_unchanged(
+    session: SessionVerdict | None,
+) -> None:
     document = _document(COMPARED, OUT, UNRESOLVED, session=session)
     plain = json.loads(json.dumps(document, allow_nan=False))
     assert document == plain
@@ -104,7 +106,7 @@ def test_a_document_is_plain_valid_and_read_back_as_it_was(session: SessionVerdi
     assert wire.to_json(wire.from_json(Results, plain)) == document
 
 
-def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
+def test_the_head_of_results_has_the_environment_the_plan_and_the_outcomes_of_the_session() -> None:
     document = _document()
     assert (document["document"], document["version"]) == ("busbw results", 1)
     assert document["began"] == "2026-01-02T03:04:05Z"
@@ -116,7 +118,7 @@ def test_the_head_says_where_how_hard_and_how_it_ended() -> None:
     assert (document["measuring_s"], document["process_hosts"]) == (12.5, ["a", "b"])
 
 
-def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None:
+def test_a_compared_case_in_results_has_both_times_the_limit_and_every_sample() -> None:
     (case,) = _document(COMPARED)["cases"]
     assert (case["id"], case["outcome"]) == ("jax-default-float32-4K", "REGRESSED")
     assert case["case"]["payload_bytes"] == 4096
@@ -129,13 +131,13 @@ def test_a_compared_case_has_both_summaries_the_limit_and_every_sample() -> None
     assert case["failures"][0]["detected"] == "predicted"
 
 
-def test_a_case_has_the_share_of_its_ceiling_that_it_reached() -> None:
+def test_a_case_in_results_has_the_share_of_its_ceiling_only_if_it_has_a_time() -> None:
     reached, lost = _document(COMPARED, replace(COMPARED, now=None))["cases"]
     assert reached["figures"]["ceiling_share"] == 0.75
     assert "ceiling_share" not in lost["figures"] and lost["ceiling"] == reached["ceiling"]
 
 
-def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
+def test_a_case_without_a_time_is_in_the_results_with_its_failure() -> None:
     lost, case = _document(OUT, UNRESOLVED)["cases"]
     assert (lost["now"], lost["ratio_interval"], lost["expected"]) == (None, None, True)
     assert lost["failure"]["kind"] == FailureKind.OUT_OF_MEMORY.value
@@ -170,7 +172,9 @@ def test_a_case_that_was_not_measured_is_there_all_the_same() -> None:
         pytest.param(("cases", 1, "failure", "detected"), "guessed", id="an unknown detection"),
     ],
 )
-def test_the_schema_refuses_a_broken_document(path: tuple[str | int, ...], value: object) -> None:
+def test_the_schema_of_results_refuses_an_invalid_value(
+    path: tuple[str | int, ...], value: object
+) -> None:
     document: Any = json.loads(json.dumps(_document(COMPARED, OUT)))
     place = document
     for step in path[:-1]:
@@ -179,7 +183,7 @@ def test_the_schema_refuses_a_broken_document(path: tuple[str | int, ...], value
     assert _complaints(document) != []
 
 
-def test_the_schema_refuses_a_document_that_lacks_a_key() -> None:
+def test_the_schema_of_results_refuses_a_document_that_lacks_a_key() -> None:
     document = _document(COMPARED)
     for key in document:
         lacking = {other: value for other, value in document.items() if other != key}

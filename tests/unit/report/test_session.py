@@ -42,7 +42,7 @@ def _on_tpu(**key: Any) -> Environment:
         (Device.GPU, None, "(GPU, quota 0.25 CPU), "),
     ],
 )
-def test_a_cpu_quota_is_said_beside_any_device(
+def test_the_header_of_a_session_names_a_cpu_quota_for_any_device(
     device: Device, cores: int | None, text: str
 ) -> None:
     flags = {"CPU quota": "0.25 CPU"}
@@ -62,7 +62,9 @@ def test_a_cpu_quota_is_said_beside_any_device(
         ),
     ],
 )
-def test_an_accelerator_says_ranks_mesh_and_hosts(key: dict[str, Any], shape: str) -> None:
+def test_the_header_of_a_session_on_a_tpu_names_ranks_mesh_and_hosts(
+    key: dict[str, Any], shape: str
+) -> None:
     assert f"busbw device: TPU v5 lite (TPU), {shape}" in _header(_on_tpu(**key))[0]
 
 
@@ -71,13 +73,13 @@ def text_lines(*tables: Table) -> list[str]:
     return render("text", *tables)
 
 
-def test_verdicts_come_before_curves() -> None:
+def test_the_tables_of_a_session_show_verdicts_before_curves() -> None:
     curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
     tables = session_tables([build.verdict()], (), [_group(curve)])
     assert [table.columns[-1].id for table in tables] == ["outcome", "rms_log_error"]
 
 
-def test_changed_baselines_are_listed_by_file_before_and_after() -> None:
+def test_the_tables_of_changed_baselines_list_old_and_new_times_by_file() -> None:
     case = build.case(payload_bytes=2**20)
     changes = [
         ("a.json", None, build.baseline(1e-3, 2e-3, 3e-3), "NO_BASELINE"),
@@ -116,7 +118,7 @@ def _group(curve: Curve) -> SizeGroup:
         (999.6e-6, 3.4e9, 0.0, ["1000 us", "3.40 GB/s", "0"]),
     ],
 )
-def test_a_fitted_curve_is_a_row_without_exponents(
+def test_the_table_of_fitted_curves_writes_numbers_without_exponents(
     latency_s: float, bytes_per_s: float, error: float, cells: list[str]
 ) -> None:
     curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=error)

@@ -26,7 +26,7 @@ HOSTILE = (
 )
 
 
-def test_the_command_is_that_of_the_results_on_one_line() -> None:
+def test_the_summary_ends_with_the_command_of_the_results_on_one_line() -> None:
     command = "XLA_FLAGS=--x busbw run --against=/opt/python --payloads=4K"
     text = summary(replace(session(), command=command))
     assert text.endswith(f"\n\nTo see it again:\n\n    {command}\n")
@@ -35,13 +35,13 @@ def test_the_command_is_that_of_the_results_on_one_line() -> None:
     assert text.endswith("    busbw run '$(id) \\x1b[1m'\n")
 
 
-def test_cases_that_did_not_fail_are_counted_by_outcome() -> None:
+def test_the_summary_counts_improved_cases() -> None:
     improved = [verdict(size, 6.0, outcome=Outcome.IMPROVED) for size in (4096, 8192)]
     text = summary(made.answered(verdict(1024, 6.0), *improved))
     assert "\n\n### What changed\n\n2 IMPROVED: see the tables.\n" in text
 
 
-def test_tables_are_those_of_the_terminal_between_fences() -> None:
+def test_the_summary_has_the_tables_of_the_terminal_between_fences() -> None:
     session = made.answered(verdict(4096, 6.0), verdict(8192, 7.0))
     (table,) = session.describe().tables
     fenced = "\n".join(render("text", replace(table, title=None)))
@@ -66,7 +66,7 @@ def _outside_of_logs(text: str) -> list[str]:
     return outside
 
 
-def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
+def test_the_summary_escapes_markup_in_names_reasons_and_logs() -> None:
     failure = Failure(
         kind=FailureKind.CRASHED, message=HOSTILE, log=HOSTILE, launch=LaunchId(name="x")
     )
@@ -96,7 +96,7 @@ def test_no_name_no_reason_and_no_log_is_taken_for_markup() -> None:
         assert not row.lstrip().startswith("::"), row
 
 
-def test_annotations_are_one_command_for_each_line_that_failed() -> None:
+def test_the_annotations_are_one_workflow_command_for_each_line_of_a_failed_answer() -> None:
     slow = verdict(4096, 6.0, **made.SLOW)
     bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
     session = made.answered(slow, bad, text="50 % of\nit")
@@ -114,5 +114,5 @@ def test_annotations_are_one_command_for_each_line_that_failed() -> None:
 
 
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
-def test_a_summary_of_no_case_is_one_too(text: str) -> None:
+def test_the_summary_of_a_session_without_cases_has_a_heading(text: str) -> None:
     assert summary(made.answered(text=text)).startswith("## Collectives on ")

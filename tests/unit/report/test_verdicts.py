@@ -22,7 +22,7 @@ def _rows(*verdicts: Verdict) -> list[TextLine]:
     return verdict_lines(verdicts)[4:]
 
 
-def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
+def test_the_table_of_verdicts_has_one_heading_for_each_group_of_cases() -> None:
     small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
     other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
     headings = [
@@ -34,17 +34,17 @@ def test_a_group_has_a_heading_of_its_own_and_is_not_repeated() -> None:
     ]
 
 
-def test_a_case_that_was_never_resolved_stands_under_what_was_asked_for() -> None:
+def test_a_skipped_case_is_in_the_table_of_verdicts_below_the_name_of_its_framework() -> None:
     lines = verdict_lines([build.verdict(Outcome.SKIPPED, case=None, now=None)])
     assert lines[1].text == "jax"
 
 
-def test_a_line_has_the_payload_the_times_the_rates_and_the_outcome() -> None:
+def test_a_line_of_the_table_of_verdicts_has_payload_time_rates_range_and_outcome() -> None:
     (row,) = _rows(build.verdict())
     assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "-10+10", "PASS"]
 
 
-def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_call() -> None:
+def test_the_verbose_table_of_verdicts_has_the_best_launch_and_the_overhead_of_a_call() -> None:
     verdict = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5))
     head, _, row = (line.text for line in verdict_lines([verdict], verbose=True)[2:])
     assert head.split() == [
@@ -58,7 +58,9 @@ def test_with_more_verbosity_a_line_has_the_best_launch_and_the_overhead_of_a_ca
 @pytest.mark.parametrize(
     ("limit", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
 )
-def test_the_limit_stands_right_of_the_ratio(limit: float, text: str) -> None:
+def test_the_table_of_verdicts_has_the_limit_to_the_right_of_the_ratio(
+    limit: float, text: str
+) -> None:
     head, _, row = (
         line.text for line in verdict_lines([build.verdict(ratio=1.0, limit=limit)])[2:]
     )
@@ -67,7 +69,7 @@ def test_the_limit_stands_right_of_the_ratio(limit: float, text: str) -> None:
     assert head.index("limit") + len("limit") == row.index(text) + len(text)
 
 
-def test_a_group_without_any_has_no_such_column_and_a_case_without_one_has_no_figure() -> None:
+def test_a_table_of_verdicts_without_limits_has_no_column_of_limits() -> None:
     without, with_one = build.verdict(), build.verdict(limit=1.03)
     assert "limit" not in verdict_lines([without])[2].text
     lines = verdict_lines([with_one, without])
@@ -77,20 +79,24 @@ def test_a_group_without_any_has_no_such_column_and_a_case_without_one_has_no_fi
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_each_outcome_but_pass_and_no_baseline_gives_its_reason_below(outcome: Outcome) -> None:
+def test_the_table_of_verdicts_gives_the_reason_of_each_outcome_but_pass_and_no_baseline(
+    outcome: Outcome,
+) -> None:
     row, *reasons = (line.text.strip() for line in _rows(build.verdict(outcome, text="because")))
     assert row.endswith(outcome.value)
     assert reasons == ["because"] * (outcome not in (Outcome.PASS, Outcome.NO_BASELINE))
 
 
-def test_the_reason_of_a_failure_is_left_to_the_answer_unless_more_is_asked_for() -> None:
+def test_only_the_verbose_table_of_verdicts_gives_the_reason_of_a_failed_case() -> None:
     verdict = build.verdict(Outcome.REGRESSED, failed=True, text="because")
     assert len(_rows(verdict)) == 1
     assert verdict_lines([verdict], verbose=True)[-1].text.strip() == "because"
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
+def test_a_failed_case_is_red_in_the_table_of_verdicts_whatever_its_outcome(
+    outcome: Outcome,
+) -> None:
     assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
 
 
@@ -102,7 +108,9 @@ def test_what_fails_is_red_whatever_its_outcome(outcome: Outcome) -> None:
         (Outcome.NO_BASELINE, {}),
     ],
 )
-def test_an_outcome_has_its_colour(outcome: Outcome, markup: dict[str, bool]) -> None:
+def test_a_case_has_the_colour_of_its_outcome_in_the_table_of_verdicts(
+    outcome: Outcome, markup: dict[str, bool]
+) -> None:
     assert _rows(build.verdict(outcome))[0].markup == markup
 
 
@@ -113,7 +121,7 @@ def test_an_outcome_has_its_colour(outcome: Outcome, markup: dict[str, bool]) ->
         (build.verdict(Outcome.OUT_OF_MEMORY, expected=True), "OUT_OF_MEMORY +", "+ expected: "),
     ],
 )
-def test_a_provisional_or_expected_outcome_has_a_mark_that_is_explained(
+def test_a_provisional_or_expected_outcome_has_a_mark_that_the_legend_explains(
     verdict: Verdict, words: str, meaning: str
 ) -> None:
     assert _rows(verdict)[0].text.endswith(words)
@@ -132,20 +140,22 @@ def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
     ("busbw_gb_per_s", "words"),
     [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
 )
-def test_a_small_share_keeps_its_digits(busbw_gb_per_s: float, words: str) -> None:
+def test_the_table_of_verdicts_keeps_a_digit_of_a_small_share_of_the_ceiling(
+    busbw_gb_per_s: float, words: str
+) -> None:
     summary = build.summary(busbw_gb_per_s=busbw_gb_per_s)
     row, _ = _rows(_of(4096, LINKS, now=summary))
     assert row.text.split()[4] == words
 
 
-def test_a_case_without_a_time_has_a_ceiling_and_no_share_of_it() -> None:
+def test_a_case_without_a_time_has_no_share_of_the_ceiling_in_the_table_of_verdicts() -> None:
     failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
     _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
     assert row.split() == ["1M", "FAILED"]
     assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
 
 
-def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
+def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ceiling() -> None:
     verdicts = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
     assert [line.text for line in _rows(*verdicts)[3:]] == [
         "ceiling 8.00 GB/s for 4K, 1M: links: 2 of 4 in use",
@@ -153,6 +163,6 @@ def test_several_ceilings_of_a_group_say_for_which_payloads_they_are() -> None:
     ]
 
 
-def test_a_ceiling_says_that_the_figures_of_a_chip_are_not_sure() -> None:
+def test_the_table_of_verdicts_says_that_the_figures_of_a_chip_are_not_sure() -> None:
     unsure = replace(LINKS, sure=False)
     assert _rows(_of(4096, unsure))[-1].text.endswith("in use; the chip's figures are not sure")

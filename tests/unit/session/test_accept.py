@@ -72,7 +72,9 @@ def write(found: Judged) -> Judged:
     return written
 
 
-def test_a_session_that_failed_and_has_no_verdict_either_writes_nothing(tmp_path: Path) -> None:
+def test_a_session_that_failed_writes_baselines_unless_it_also_has_no_verdict(
+    tmp_path: Path,
+) -> None:
     found = judged(tmp_path, session=SessionOutcome.FAILED)
     outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
     both = replace(found, session_verdict=replace(found.session_verdict, outcomes=outcomes))
@@ -107,7 +109,7 @@ TABLE = {
         for asked, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
     ],
 )
-def test_what_becomes_of_a_stored_session(
+def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_and_option(
     tmp_path: Path, outcome: Outcome, ratio: float, asked: dict[str, Any], becomes: str
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
@@ -131,7 +133,7 @@ def test_what_becomes_of_a_stored_session(
         (Outcome.NO_BASELINE, False, {}, "NO_BASELINE", False),
     ],
 )
-def test_a_change_says_why_it_was_written_and_whether_it_lost(
+def test_a_changed_baseline_has_the_reason_of_the_change_and_names_an_accepted_loss(
     tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], why: str, lost: bool
 ) -> None:
     if lost:
@@ -164,7 +166,7 @@ def _sessions(root: Path) -> list[tuple[float, ...]]:
         (1.09e-3, {"update_baselines": "improved"}, False),
     ],
 )
-def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
+def test_slower_times_are_accepted_within_the_budget_or_with_a_reason(
     tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
 ) -> None:
     read = options(tmp_path, **changes)
@@ -172,13 +174,15 @@ def test_slower_times_are_taken_within_the_budget_or_with_a_reason(
     assert found is taken
 
 
-def test_whatever_has_no_pin_or_another_protocol_is_taken(tmp_path: Path) -> None:
+def test_any_time_is_accepted_for_a_case_without_an_accepted_time_of_the_same_protocol(
+    tmp_path: Path,
+) -> None:
     read, slow = options(tmp_path), build.measurement(9.0)
     for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
         assert accepts_slower_times(read, stored, slow, 0.10)
 
 
-def test_an_accepted_loss_within_the_budget_is_in_the_verdict(
+def test_the_text_of_a_session_names_an_accepted_loss_within_the_budget(
     tmp_path: Path,
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))

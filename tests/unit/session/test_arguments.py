@@ -10,7 +10,7 @@ import pytest
 from busbw.session import arguments
 
 
-def test_the_cache_folder_is_named_or_follows_from_the_environment(
+def test_the_cache_folder_comes_from_the_option_or_else_from_environment_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")

@@ -49,7 +49,7 @@ def pytest_sessionfinish():
         ),
     ],
 )
-def test_a_session_that_reaches_a_limit_is_a_usage_error(
+def test_a_session_that_reaches_a_limit_of_the_operating_system_is_a_usage_error(
     folder: Folder, name: str, limit: str, sentence: str
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
@@ -60,12 +60,12 @@ def test_a_session_that_reaches_a_limit_is_a_usage_error(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.EAGAIN])
-def test_the_error_is_said_with_its_file_and_what_helps(number: int) -> None:
+def test_an_error_of_the_operating_system_names_its_file_and_a_remedy(number: int) -> None:
     words = f"^/tmp/file: {os.strerror(number)}; .+"
     with pytest.raises(UsageError, match=words), raise_with_remedy(UsageError):
         raise OSError(number, os.strerror(number), "/tmp/file")
 
 
-def test_an_error_that_is_no_limit_is_raised_as_it_is() -> None:
+def test_an_error_that_is_no_limit_of_the_operating_system_is_raised_unchanged() -> None:
     with pytest.raises(FileNotFoundError), raise_with_remedy(UsageError):
         raise FileNotFoundError(errno.ENOENT, "there is no such file")

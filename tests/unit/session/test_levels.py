@@ -106,7 +106,7 @@ def _each(cases: list[Case], time_s: float = 1e-3) -> list[Measurement]:
     return [Measurement(case=case, runs=(build.run(time_s),) * 3) for case in cases]
 
 
-def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: Path) -> None:
+def test_all_cases_with_baselines_on_the_machine_have_levels(tmp_path: Path) -> None:
     root = tmp_path / "baselines"
     _stored(root, build.case(), build.case(framework="tensorflow"))
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
@@ -115,7 +115,7 @@ def test_levels_are_those_of_all_cases_with_baselines_on_the_machine(tmp_path: P
     assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
 
 
-def test_out_of_memory_is_no_level(tmp_path: Path) -> None:
+def test_a_case_that_was_stored_as_out_of_memory_has_no_level(tmp_path: Path) -> None:
     case, session = build.case(), Record(moment="2026-01-02T03:00:00Z")
     with drafted(tmp_path / "baselines") as draft:
         lost = Measurement(case=case, failures=(build.out_of_memory(),))
@@ -205,14 +205,16 @@ def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path
         _levels(_options(tmp_path))
 
 
-def test_a_session_of_the_history_in_the_future_is_refused(tmp_path: Path) -> None:
+def test_a_session_of_the_history_with_a_date_in_the_future_is_refused(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
     append(tmp_path / "history", KEY, [line(case=build.case(), moment="2027-01-02T03:00:00Z")])
     with pytest.raises(HistoryError, match=r"the session of 2027-01-02T03:00:00Z is in the future"):
         _levels(_options(tmp_path))
 
 
-def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
+def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_flags(
+    tmp_path: Path,
+) -> None:
     """Else every night would seem to have changed something."""
     _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
     run = build.run(1.2345678e-3, 1.4e-3, versions={"jax": "0.10.0", "jaxlib": "0.10.0"})
@@ -235,7 +237,7 @@ def test_what_a_session_appends_is_what_it_was_itself(tmp_path: Path) -> None:
     assert {HOST, OWN_CODE} <= now.lasting.keys()
 
 
-def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_history_too(
+def test_a_session_that_is_both_the_baseline_and_in_the_history_counts_once_for_the_level(
     tmp_path: Path,
 ) -> None:
     measured = _measured(
@@ -252,7 +254,7 @@ def test_a_session_that_became_the_baseline_counts_once_though_it_is_in_the_hist
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 
-def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_path: Path) -> None:
+def test_a_case_that_was_out_of_memory_or_has_no_baseline_has_no_limit(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", *_cases(7))
     measured = _measured(
         tmp_path,
@@ -266,7 +268,7 @@ def test_what_ran_out_of_memory_or_has_no_baseline_says_nothing_of_today(tmp_pat
     assert set(limits[KEY].limits) == set(_cases(6))
 
 
-def test_a_session_that_lost_a_host_has_no_verdict_whatever_its_launches_say(
+def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
     tmp_path: Path,
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])

@@ -29,7 +29,7 @@ def _resolved(device: Device, *, paired: bool = False) -> Any:
         (_resolved(Device.GPU), ["jax"], 0),
     ],
 )
-def test_other_launches_confirm_after_a_minute_on_a_cpu_unless_stacks_are_interleaved(
+def test_confirming_launches_begin_after_a_minute_on_a_cpu_unless_stacks_are_interleaved(
     resolved: Any, frameworks: list[str], seconds: float
 ) -> None:
     slower = [build.spec(framework=name) for name in frameworks]

@@ -13,12 +13,16 @@ def _read(root: Path, *words: str, **settings: list[str]) -> Options:
     return read_options(["--frameworks=fake", *words], root, settings)
 
 
-def test_values_of_an_option_that_may_be_repeated_are_joined(tmp_path: Path) -> None:
+def test_values_of_a_repeatable_option_in_ini_file_and_command_line_are_joined(
+    tmp_path: Path,
+) -> None:
     options = _read(tmp_path, f"--python=jax={sys.executable}", python=[f"fake={sys.executable}"])
     assert set(options.python) == {"jax", "fake"}
 
 
-def test_a_setting_that_a_given_option_excludes_does_not_count(tmp_path: Path) -> None:
+def test_an_ini_setting_is_ignored_if_an_option_on_the_command_line_excludes_it(
+    tmp_path: Path,
+) -> None:
     assert _read(tmp_path, fail_above=["25%"]).fail_above == 1.25
     options = _read(tmp_path, "--try-env=A=B", fail_above=["25%"])
     assert (options.fail_above, options.is_paired, options.launches) == (None, True, 6)

@@ -225,7 +225,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         *OPTIONS,
     ],
 )
-def test_what_is_accepted_is_said_in_three_lines_and_nothing_is_written(
+def test_a_usage_error_says_in_three_lines_which_values_are_accepted_and_writes_no_file(
     tmp_path: Path, options: list[str], said: str
 ) -> None:
     sentence = f"busbw: {_refused(tmp_path, *options)}"

@@ -97,7 +97,7 @@ def test_a_new_collective_fails_the_tests_of_all_collectives_until_it_has_a_file
     tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
     shutil.copytree(ROOT / "tests", tests, ignore=others)
     options = ("tests/unit/collectives", "-q", "-o", "markers=exhaustive")
-    name = "test_every_collective_is_found_by_its_own_name_and_known_from_elsewhere"
+    name = "test_every_collective_has_its_name_as_its_key_and_a_file_of_known_facts"
     assert name in _pytest(tmp_path, *options).stdout
     shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "unit/collectives/known/broadcast.py")
     assert _pytest(tmp_path, *options).returncode == 0

@@ -58,7 +58,7 @@ Schedule.run_rounds = run
 
 
 @pytest.mark.exhaustive
-def test_a_session_whose_every_case_is_refused_for_memory_in_use_has_no_verdict(
+def test_a_session_whose_cases_all_lack_memory_in_use_by_other_programs_has_no_verdict(
     folder: Folder,
 ) -> None:
     """Predicted where another program has the memory: nothing was measured, nothing is judged."""
