@@ -131,7 +131,7 @@ def test_the_script_ci_run_stops_at_the_first_error() -> None:
 PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
 
 
-def _gate(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
+def _run_ci_script(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
     """The gate where only the Pythons named `running` run: the others are a version manager's.
 
     What runs makes an environment whose `python` prints what it is asked.
@@ -165,14 +165,14 @@ def _gate(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
 def test_the_script_ci_run_takes_the_first_python_that_runs_and_leaves_no_file(
     tmp_path: Path, running: tuple[str, ...], taken: str
 ) -> None:
-    done = _gate(tmp_path, *running)
+    done = _run_ci_script(tmp_path, *running)
     lines = [f"-m venv with {taken}", "-m pip install tox tox-uv", "-m tox -p -o"]
     assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
 def test_the_script_ci_run_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
-    done = _gate(tmp_path)
+    done = _run_ci_script(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         ".ci/run: none of python3, python3.13, python3.12, python3.11 and python is 3.11 or newer\n"
@@ -227,7 +227,7 @@ def script_of(path: Path, step: str) -> str:
     return textwrap.dedent(match[1])
 
 
-def _ran(
+def _run_step(
     folder: Path, workflow: tuple[Path, str, str, str], fail: str
 ) -> tuple[str, Mapping[str, str]]:
     """What the step says, as the runner starts it, and the files that it wrote."""
@@ -262,7 +262,7 @@ def _ran(
 def test_a_summary_or_page_that_fails_is_a_warning_and_does_not_fail_the_job(
     fail: str, workflow: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
-    output, files = _ran(tmp_path, workflow, fail)
+    output, files = _run_step(tmp_path, workflow, fail)
     no_history = fail in ("history", "page history", "summary", "no busbw")
     no_page = fail in ("page", "page history", "no busbw")
     no_summary = fail in ("summary", "no busbw")

@@ -76,7 +76,7 @@ FAULTS = [
 ]
 
 
-def _written(folder: Path, text: str) -> Path:
+def _write_page(folder: Path, text: str) -> Path:
     path = folder / "page.html"
     path.write_text(text)
     return path
@@ -86,7 +86,7 @@ def _written(folder: Path, text: str) -> Path:
 def test_the_checks_of_pages_report_no_problem_of_a_page_without_faults(
     tmp_path: Path, look: Open, how: dict[str, object]
 ) -> None:
-    with look(_written(tmp_path, PASS), **how) as view:
+    with look(_write_page(tmp_path, PASS), **how) as view:
         assert list(checks.problems(view)) == []
 
 
@@ -94,7 +94,7 @@ def test_each_check_of_pages_reports_the_faults_that_it_is_for(tmp_path: Path, l
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
     for name, before, after, message in FAULTS:
         assert before in PASS
-        with look(_written(tmp_path, PASS.replace(before, after, 1))) as view:
+        with look(_write_page(tmp_path, PASS.replace(before, after, 1))) as view:
             assert message in "\n".join(checks.problems(view, [name])), (name, after)
 
 
@@ -123,6 +123,6 @@ def test_the_screenshot_of_a_page_that_needs_scripts_or_the_network_changes_if_e
 ) -> None:
     needs = "<noscript>needs scripts</noscript>"
     needs = f'<link rel="stylesheet" href="{colours}">' if "offline" in how else needs
-    path = _written(tmp_path, PASS.replace("</main>", f"{needs}</main>"))
+    path = _write_page(tmp_path, PASS.replace("</main>", f"{needs}</main>"))
     with look(path) as usual, look(path, **how) as other:
         assert other.screenshot() != usual.screenshot()

@@ -19,7 +19,7 @@ from tests.helpers.workers import processes, wait_until
 pytestmark = pytest.mark.sessions
 
 
-def begun_and_hanging(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
+def start_hanging_session(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
     """Begin a session that hangs in 2K on host two, once it has measured 1K."""
     session = folder.start("--payloads=1K,2K", *options, *hosts.options)
     logs = f"{hosts.temporary}/busbw*/*.log"
@@ -50,7 +50,7 @@ def test_a_worker_on_another_host_that_is_killed_or_hangs_fails_only_its_case(
 
 
 def test_a_session_names_a_host_whose_process_was_killed(folder: Folder, hosts: Hosts) -> None:
-    session = begun_and_hanging(folder, hosts)
+    session = start_hanging_session(folder, hosts)
     os.kill(hosts.pid("two"), signal.SIGKILL)
     assert session.wait(90) == 1
     assert "two is gone" in folder.output
@@ -62,7 +62,7 @@ def test_a_session_names_a_host_whose_process_was_killed(folder: Folder, hosts: 
 def test_a_session_names_a_stopped_host_after_the_timeout_of_the_case(
     folder: Folder, hosts: Hosts
 ) -> None:
-    session = begun_and_hanging(folder, hosts, "--case-timeout=5", "--device-wait=3")
+    session = start_hanging_session(folder, hosts, "--case-timeout=5", "--device-wait=3")
     process = hosts.pid("two")
     os.kill(process, signal.SIGSTOP)
     try:
@@ -81,7 +81,7 @@ def test_a_session_names_a_stopped_host_after_the_timeout_of_the_case(
 def test_a_session_names_a_host_on_which_another_session_measures(
     folder: Folder, hosts: Hosts
 ) -> None:
-    first = begun_and_hanging(folder, hosts)
+    first = start_hanging_session(folder, hosts)
     # Else the second session would wait for the first one here.
     folder.environment.setenv("BUSBW_MACHINE", f"{folder.path}/elsewhere")
     ran = folder.run("--device-wait=2", *hosts.options, exit_code=4)
@@ -96,7 +96,7 @@ def test_a_session_names_a_host_on_which_another_session_measures(
 def test_a_killed_dask_scheduler_and_a_killed_session_leave_no_process_on_the_hosts(
     folder: Folder, hosts: Hosts
 ) -> None:
-    session = begun_and_hanging(folder, hosts)
+    session = start_hanging_session(folder, hosts)
     assert hosts.scheduler is not None
     hosts.scheduler.kill()
     session.kill()
@@ -108,7 +108,7 @@ def test_a_killed_dask_scheduler_and_a_killed_session_leave_no_process_on_the_ho
 def test_a_killed_session_leaves_no_process_on_the_hosts(
     folder: Folder, hosts: Hosts, number: signal.Signals
 ) -> None:
-    session = begun_and_hanging(folder, hosts)
+    session = start_hanging_session(folder, hosts)
     session.send_signal(number)
     assert session.wait(60) != 0
     assert wait_until(lambda: not processes(hosts.temporary), 20)

@@ -28,7 +28,7 @@ def _brackets(path: Path) -> None:
     path.write_text("[" * 200_000 + "]" * 200_000)
 
 
-def no_text(path: Path) -> None:
+def write_no_text(path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
 
 
@@ -45,7 +45,7 @@ NO_JSON = {
     loop: ": Too many levels of symbolic links",
     Path.touch: "1:1: not JSON",
     _brackets: ": lists and objects are nested too deeply",
-    no_text: ": byte 0: not UTF-8",
+    write_no_text: ": byte 0: not UTF-8",
     _digits: ": a whole number of more than 4300 digits",
 }
 
@@ -77,7 +77,7 @@ READ: list[tuple[Callable[[Path], Path], str, str]] = [
 ]
 
 
-def named(path: Path, how: str) -> Path | str:
+def other_name_of(path: Path, how: str) -> Path | str:
     """The same file by another name."""
     link = path.parent / "link"
     if how == "symbolic":
@@ -98,7 +98,7 @@ def test_a_command_does_not_overwrite_its_input_file_under_any_name(
     path = made(tmp_path)
     before = path.read_bytes()
     words = template.format(folder=tmp_path, path=path).split()
-    command(*words, f"{option}={named(path, how)}").refuses(
+    command(*words, f"{option}={other_name_of(path, how)}").refuses(
         f"{option}: ", "is also an input and would be lost"
     )
     assert path.read_bytes() == before

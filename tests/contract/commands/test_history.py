@@ -81,7 +81,7 @@ CHANGE = "+10 % since 2026-03-07 (6 sessions); changed there: jax 0.10.0 -> 0.10
 
 
 @pytest.fixture
-def changed(tmp_path: Path) -> Path:
+def history_with_change(tmp_path: Path) -> Path:
     """A history of twelve sessions; 4K takes a tenth longer from the seventh session on."""
     for number in range(12):
         lines = documents(
@@ -97,25 +97,25 @@ def changed(tmp_path: Path) -> Path:
 
 
 def test_the_history_command_prints_below_a_case_the_change_of_its_level_and_of_versions(
-    changed: Path,
+    history_with_change: Path,
 ) -> None:
-    lines = asked_here("history", changed).out.splitlines()
+    lines = asked_here("history", history_with_change).out.splitlines()
     row = next(number for number, text in enumerate(lines) if ".float32.4K " in text)
     assert lines[row + 1].strip() == CHANGE
     assert sum("changed there" in text for text in lines) == 1
 
 
 def test_the_history_command_prints_the_reason_of_an_acknowledged_change_of_a_level(
-    changed: Path,
+    history_with_change: Path,
 ) -> None:
-    reviewed = changed / "reviewed"
+    reviewed = history_with_change / "reviewed"
     reviewed.mkdir()
     file = reviewed / "acknowledged.toml"
     file.write_text('[[change]]\nsince = 2026-03-07\ncase = "*.4K"\nreason = "see #7"\n')
-    answer = asked_here("history", changed, f"--baselines={reviewed}")
+    answer = asked_here("history", history_with_change, f"--baselines={reviewed}")
     assert f"{CHANGE}; accepted: see #7" in answer.out
     file.write_text("[[change]]\n")
-    answer = asked_here("history", changed, f"--baselines={reviewed}")
+    answer = asked_here("history", history_with_change, f"--baselines={reviewed}")
     answer.refuses(f"{file}: file.change[0].since: missing")
 
 

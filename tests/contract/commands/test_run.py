@@ -29,7 +29,7 @@ class Output:
 
 
 @pytest.fixture
-def bare(folder: Folder) -> Folder:
+def empty_folder(folder: Folder) -> Folder:
     """A folder that has nothing of busbw."""
     shutil.rmtree(folder.path / "perf")
     (folder.path / "conftest.py").unlink()
@@ -57,7 +57,7 @@ def _path(package: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package as pip leaves it, which no test changes."""
     path = tmp_path_factory.mktemp("site-packages")
     ignored = shutil.ignore_patterns("__pycache__")
@@ -73,25 +73,27 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def test_busbw_run_measures_stores_and_compares_in_an_empty_folder(
-    bare: Folder, installed: Path
+    empty_folder: Folder, installed_package: Path
 ) -> None:
-    before = files(installed)
-    first = run(*SMALL, "--update-baselines", package=installed)
+    before = files(installed_package)
+    first = run(*SMALL, "--update-baselines", package=installed_package)
     assert first.code == 0, first.text
-    assert f"rootdir: {bare.path}\n" in first.text
-    assert [path.name for path in bare.baseline_files] == ["fake.all_reduce.fake.json"]
-    second = run(*SMALL, "-v", package=installed)
+    assert f"rootdir: {empty_folder.path}\n" in first.text
+    assert [path.name for path in empty_folder.baseline_files] == ["fake.all_reduce.fake.json"]
+    second = run(*SMALL, "-v", package=installed_package)
     assert second.code == 0, second.text
     name = "busbw/perf/test_collectives.py::test_collective[fake-default-float32-1M]"
     assert f"{name} PASS" in second.text
     assert "busbw/perf/test_collectives.py::session PASS" in second.text
-    assert files(installed) == before
-    third = run(*SMALL, name, "-v", package=installed)
+    assert files(installed_package) == before
+    third = run(*SMALL, name, "-v", package=installed_package)
     assert third.code == 0 and f"{name} PASS" in third.text
 
 
-def test_busbw_run_with_processes_of_pytest_xdist_prints_a_single_error(bare: Folder) -> None:
-    (bare.path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
+def test_busbw_run_with_processes_of_pytest_xdist_prints_a_single_error(
+    empty_folder: Folder,
+) -> None:
+    (empty_folder.path / "pytest.ini").write_text("[pytest]\naddopts = -n 2\n")
     answer = run(*SMALL)
     assert answer.code == 4
     assert answer.text.count("ERROR") == 1 and "expected -n0" in answer.text
@@ -99,9 +101,9 @@ def test_busbw_run_with_processes_of_pytest_xdist_prints_a_single_error(bare: Fo
 
 @pytest.mark.exhaustive
 def test_busbw_run_uses_the_root_directory_and_the_settings_of_the_current_folder(
-    bare: Folder,
+    empty_folder: Folder,
 ) -> None:
-    bare.ini(
+    empty_folder.ini(
         {
             "busbw_frameworks": "fake",
             "busbw_payloads": "2K",
@@ -111,17 +113,19 @@ def test_busbw_run_uses_the_root_directory_and_the_settings_of_the_current_folde
             "python_files": "check_*.py",
         }
     )
-    (bare.path / "levels").mkdir()
-    (bare.path / "tests").mkdir()
-    (bare.path / "tests" / "conftest.py").write_text("raise RuntimeError('of other tests')\n")
-    (bare.path / "conftest.py").write_text("pytest_plugins = ['busbw.plugin']\n")
-    (bare.path / "below").mkdir()
-    bare.environment.chdir(bare.path / "below")
+    (empty_folder.path / "levels").mkdir()
+    (empty_folder.path / "tests").mkdir()
+    (empty_folder.path / "tests" / "conftest.py").write_text(
+        "raise RuntimeError('of other tests')\n"
+    )
+    (empty_folder.path / "conftest.py").write_text("pytest_plugins = ['busbw.plugin']\n")
+    (empty_folder.path / "below").mkdir()
+    empty_folder.environment.chdir(empty_folder.path / "below")
     answer = run()
     assert answer.code == 0, answer.text
-    assert f"rootdir: {bare.path}\nconfigfile: pytest.ini\n" in answer.text
+    assert f"rootdir: {empty_folder.path}\nconfigfile: pytest.ini\n" in answer.text
     assert "1 payload (2K)" in answer.text
-    assert f"busbw baselines: {bare.path / 'levels'}" in answer.text
+    assert f"busbw baselines: {empty_folder.path / 'levels'}" in answer.text
     assert "= 1 without baseline in " in answer.text
     named = "../busbw/perf/test_collectives.py::test_collective[fake-default-float32-2K]"
     again = run(named, "-v")
@@ -144,7 +148,7 @@ def test_busbw_run_runs_the_tests_that_are_named_in_place_of_the_shipped_tests(
 
 
 @pytest.mark.parametrize("options", sweep([["--version"], ["--", "--", "nowhere.py"], ["--help"]]))
-def test_busbw_run_accepts_the_options_of_pytest(bare: Folder, options: list[str]) -> None:
+def test_busbw_run_accepts_the_options_of_pytest(empty_folder: Folder, options: list[str]) -> None:
     answer = run(*options)
     expected = {
         "--version": (0, "pytest "),
@@ -167,10 +171,13 @@ def test_the_help_of_busbw_run_shows_the_options_of_busbw_before_the_options_of_
 
 @pytest.mark.exhaustive
 def test_compiled_baselines_of_the_user_override_compiled_baselines_of_the_package(
-    bare: Folder, installed: Path
+    empty_folder: Folder, installed_package: Path
 ) -> None:
-    baselines, package = bare.path / "baselines" / "compiled", bare.path / "site-packages"
-    shutil.copytree(installed, package)
+    baselines, package = (
+        empty_folder.path / "baselines" / "compiled",
+        empty_folder.path / "site-packages",
+    )
+    shutil.copytree(installed_package, package)
     shipped = package / "busbw" / "shipped_baselines" / "compiled"
     assert run(*BASE, "--update-baselines", package=package).code == 0
     (path,) = baselines.rglob("fake.*.json")

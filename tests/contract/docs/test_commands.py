@@ -36,7 +36,9 @@ _WRONG = ("--frameworks=none", "--no-such-option", "--clock=none", "--payloads=5
 
 
 @pytest.fixture(scope="module")
-def collected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, ...], str]:
+def objections_by_session(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[tuple[str, ...], str]:
     """What pytest objects to in each session of the pages, and in some that are wrong."""
     calls = {
         programs.session(words)
@@ -66,9 +68,13 @@ def test_a_command_on_the_pages_names_only_commands_options_and_files_that_exist
 @pytest.mark.exhaustive
 @needs_frameworks
 def test_every_session_on_the_pages_can_be_collected(
-    collected: Mapping[tuple[str, ...], str],
+    objections_by_session: Mapping[tuple[str, ...], str],
 ) -> None:
-    refused = {words: text for words, text in collected.items() if text and words[1:] not in _BAD}
+    refused = {
+        words: text
+        for words, text in objections_by_session.items()
+        if text and words[1:] not in _BAD
+    }
     assert refused == {}
 
 
@@ -76,9 +82,9 @@ def test_every_session_on_the_pages_can_be_collected(
 @needs_frameworks
 @pytest.mark.parametrize("option", _WRONG)
 def test_the_check_of_the_pages_reports_a_session_with_an_invalid_option(
-    option: str, collected: Mapping[tuple[str, ...], str]
+    option: str, objections_by_session: Mapping[tuple[str, ...], str]
 ) -> None:
-    assert collected[("perf/", option)].startswith("exit code 4: ")
+    assert objections_by_session[("perf/", option)].startswith("exit code 4: ")
 
 
 _BAD = {(option,) for option in _WRONG}

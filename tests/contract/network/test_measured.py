@@ -23,25 +23,27 @@ WITHIN = 0.25
 
 
 @pytest.fixture(params=[2, 4])
-def several(request: pytest.FixtureRequest, installed: None) -> Iterator[Network]:
+def hosts_in_network(request: pytest.FixtureRequest, installed: None) -> Iterator[Network]:
     with network(request.param) as made:
         yield made
 
 
-def measured(several: Network, folder: Path, *options: str) -> Ran:
+def run_over_all_hosts(hosts_in_network: Network, folder: Path, *options: str) -> Ran:
     """Run a session over all hosts, which passes."""
     keys, sessions = folder / "keys", folder / "sessions"
     keys.mkdir()
     sessions.mkdir()
-    names = ",".join(host.name for host in several.hosts)
-    with sshd(several.hosts, keys):
-        place = Place(host=several.hosts[0], folder=sessions)
+    names = ",".join(host.name for host in hosts_in_network.hosts)
+    with sshd(hosts_in_network.hosts, keys):
+        place = Place(host=hosts_in_network.hosts[0], folder=sessions)
         ran = place.ran(place.begin(f"--hosts={names}", PYTHON_THERE, *ONCE, *options))
     assert ran.exit_code == 0, ran.text
     return ran
 
 
-def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[bool, bool]:
+def agreement_with_formula(
+    ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE
+) -> tuple[bool, bool]:
     """Print each payload; whether latency and bandwidth of all are those of the formula."""
     assert ran.results is not None
     medians_s = {
@@ -59,24 +61,28 @@ def agree(ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE) -> tuple[b
 
 
 def test_one_rank_on_each_host_measures_the_latency_and_bandwidth_of_the_formula(
-    several: Network, tmp_path: Path
+    hosts_in_network: Network, tmp_path: Path
 ) -> None:
-    assert agree(measured(several, tmp_path), len(several.hosts)) == (True, True)
+    assert agreement_with_formula(
+        run_over_all_hosts(hosts_in_network, tmp_path), len(hosts_in_network.hosts)
+    ) == (True, True)
 
 
 def test_two_ranks_on_each_host_measure_along_the_hosts_the_latency_and_bandwidth_of_the_formula(
-    several: Network, tmp_path: Path
+    hosts_in_network: Network, tmp_path: Path
 ) -> None:
-    count = len(several.hosts)
+    count = len(hosts_in_network.hosts)
     mesh = (f"--mesh=hosts:{count},devices:2", "--axes=hosts")
-    assert agree(measured(several, tmp_path, *mesh), count, groups=2) == (True, True)
+    assert agreement_with_formula(
+        run_over_all_hosts(hosts_in_network, tmp_path, *mesh), count, groups=2
+    ) == (True, True)
 
 
 def test_a_slower_link_is_measured_with_the_latency_and_bandwidth_of_its_own_formula(
     installed: None, tmp_path: Path
 ) -> None:
     with network(2, delay_s=0.01, rate_bits_per_s=100_000_000) as slower:
-        ran = measured(slower, tmp_path)
+        ran = run_over_all_hosts(slower, tmp_path)
     cable = Link(delay_s=0.01, bytes_per_s=12.5e6, burst_bytes=CABLE.burst_bytes)
-    assert agree(ran, 2, cable=cable) == (True, True)
-    assert agree(ran, 2) == (False, False)
+    assert agreement_with_formula(ran, 2, cable=cable) == (True, True)
+    assert agreement_with_formula(ran, 2) == (False, False)

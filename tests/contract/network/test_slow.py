@@ -23,7 +23,7 @@ LONGEST_S = 1500.0
 
 
 @pytest.fixture
-def four(installed: None, tmp_path: Path) -> Iterator[Network]:
+def four_hosts(installed: None, tmp_path: Path) -> Iterator[Network]:
     """Connect four hosts that ssh reaches from the first."""
     keys = tmp_path / "keys"
     keys.mkdir()
@@ -31,10 +31,10 @@ def four(installed: None, tmp_path: Path) -> Iterator[Network]:
         yield made
 
 
-def _slow(four: Network, folder: Path) -> set[tuple[str, ...]]:
+def _slow(four_hosts: Network, folder: Path) -> set[tuple[str, ...]]:
     """Run the search on the first host; return the slow hosts and links of its result."""
     answer, log = folder / "answer.json", folder / "find-slow.log"
-    place = Place(host=four.hosts[0], folder=folder)
+    place = Place(host=four_hosts.hosts[0], folder=folder)
     command = [*FIND_SLOW, f"--hosts={','.join(NAMES)}", *OPTIONS, f"--results={answer}"]
     (folder / "temporary").mkdir()
     with log.open("wb") as output:
@@ -47,17 +47,17 @@ def _slow(four: Network, folder: Path) -> set[tuple[str, ...]]:
 
 @pytest.mark.parametrize("host", [1, 2, 3])
 def test_find_slow_names_only_the_host_with_half_the_rate(
-    four: Network, tmp_path: Path, host: int
+    four_hosts: Network, tmp_path: Path, host: int
 ) -> None:
-    four.slow(four.hosts[host], 2.0)
-    assert _slow(four, tmp_path) == {(NAMES[host],)}
+    four_hosts.slow(four_hosts.hosts[host], 2.0)
+    assert _slow(four_hosts, tmp_path) == {(NAMES[host],)}
 
 
 @pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 3), (2, 3)])
 def test_find_slow_names_only_the_link_with_a_third_of_the_rate(
-    four: Network, tmp_path: Path, one: int, other: int
+    four_hosts: Network, tmp_path: Path, one: int, other: int
 ) -> None:
-    ends = [four.hosts[one]], [four.hosts[other]]
+    ends = [four_hosts.hosts[one]], [four_hosts.hosts[other]]
     for sources, targets in (ends, ends[::-1]):
-        four.narrow(sources, targets, four.rate_bits_per_s / 3)
-    assert _slow(four, tmp_path) == {(NAMES[one], NAMES[other])}
+        four_hosts.narrow(sources, targets, four_hosts.rate_bits_per_s / 3)
+    assert _slow(four_hosts, tmp_path) == {(NAMES[one], NAMES[other])}

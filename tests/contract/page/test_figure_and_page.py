@@ -115,7 +115,7 @@ def test_the_figure_and_page_commands_name_results_that_cannot_be_read(
 
 
 @pytest.fixture
-def nights(tmp_path: Path) -> Path:
+def history_of_two_machines(tmp_path: Path) -> Path:
     """A history of three nights of two machines."""
     root = tmp_path / "history"
     for machine in ("tpu-v5-lite/4r", "amd-epyc-2c/4r"):
@@ -126,9 +126,9 @@ def nights(tmp_path: Path) -> Path:
 
 
 def test_the_figure_command_draws_a_heat_map_of_a_history_or_the_sessions_of_a_case(
-    nights: Path, tmp_path: Path
+    history_of_two_machines: Path, tmp_path: Path
 ) -> None:
-    machine = (f"--history={nights}", "--machine=tpu-v5-lite/4r")
+    machine = (f"--history={history_of_two_machines}", "--machine=tpu-v5-lite/4r")
     _drawn(*machine, "-o", tmp_path / "a.svg")
     assert (
         "tpu-v5-lite/4r: time over that of the first 20 sessions"
@@ -156,25 +156,30 @@ def test_the_page_command_shows_the_session_of_the_results(results: Path, tmp_pa
 
 
 def test_the_page_command_shows_only_the_history_of_the_machine_of_the_results(
-    results: Path, nights: Path, tmp_path: Path
+    results: Path, history_of_two_machines: Path, tmp_path: Path
 ) -> None:
-    text = _page(results, f"--history={nights}", "-o", tmp_path / "a.html")
+    text = _page(results, f"--history={history_of_two_machines}", "-o", tmp_path / "a.html")
     assert "amd-epyc-2c/4r: 3 sessions from 2026-01-01" in text
     assert "tpu-v5-lite" not in text
 
 
 def test_the_page_command_shows_a_history_of_all_machines_or_of_the_named_machine(
-    nights: Path, tmp_path: Path
+    history_of_two_machines: Path, tmp_path: Path
 ) -> None:
-    text = _page(f"--history={nights}", "-o", tmp_path / "a.html")
+    text = _page(f"--history={history_of_two_machines}", "-o", tmp_path / "a.html")
     assert "History of tpu-v5-lite/4r" in text and "History of amd-epyc-2c/4r" in text
-    text = _page(f"--history={nights}", "--machine=tpu-v5-lite/4r", "-o", tmp_path / "a.html")
+    text = _page(
+        f"--history={history_of_two_machines}",
+        "--machine=tpu-v5-lite/4r",
+        "-o",
+        tmp_path / "a.html",
+    )
     assert "tpu-v5-lite/4r" in text and "amd-epyc" not in text
 
 
 @pytest.mark.parametrize("fault", ["missing", "empty", "damaged"])
 def test_the_page_command_names_a_history_that_cannot_be_read(
-    nights: Path, tmp_path: Path, fault: str
+    history_of_two_machines: Path, tmp_path: Path, fault: str
 ) -> None:
     root = tmp_path / fault
     if fault == "empty":
@@ -219,7 +224,11 @@ def test_the_page_command_names_a_history_that_cannot_be_read(
     ],
 )
 def test_invalid_options_of_the_figure_and_page_commands_are_usage_errors(
-    command: str, words: list[str], nights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str,
+    words: list[str],
+    history_of_two_machines: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     _written(tmp_path / "x.json", verdict(4096, 6.0))

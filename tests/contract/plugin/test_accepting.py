@@ -13,7 +13,7 @@ from tests.helpers.session_folder import SLOW, TPU, Folder
 # An accelerator: its budget is 10 %.
 
 
-def stored(folder: Folder) -> dict[str, list[float] | str]:
+def stored_times(folder: Folder) -> dict[str, list[float] | str]:
     """The times of each payload in microseconds, or that it was out of memory."""
     return {
         row["payload"]: [time_us for times in row["times_us"].values() for time_us in times]
@@ -77,11 +77,11 @@ def test_a_session_without_a_verdict_writes_no_baseline_and_says_why(folder: Fol
 def test_update_baselines_improved_writes_only_improved_cases(folder: Folder) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1M,2M")
-    before = stored(folder)
+    before = stored_times(folder)
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 0.2}])
     ran = folder.run("--update-baselines=improved", "--payloads=1M,2M,4M", exit_code=0)
     assert ran.outcomes == {"1M": "IMPROVED", "2M": "PASS", "4M": "NO_BASELINE"}
-    after = stored(folder)
+    after = stored_times(folder)
     assert sorted(after) == ["1M", "2M"]
     assert after["2M"] == before["2M"]
     assert abs(float(after["1M"][0]) / float(before["1M"][0]) - 0.2) < 0.01
@@ -105,11 +105,11 @@ def test_update_baselines_new_keeps_stored_times_and_judges_cases_by_these_times
 ) -> None:
     folder.script(**SLOW)
     folder.with_baselines()
-    before = stored(folder)["1M"]
+    before = stored_times(folder)["1M"]
     folder.script(**SLOW, cases=[{"slower": 3}])
     ran = folder.run("--update-baselines=new", "--payloads=1M,2M", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED", "2M": "NO_BASELINE"}
-    after = stored(folder)
+    after = stored_times(folder)
     assert after["1M"] == before
     assert sorted(after) == ["1M", "2M"]
 
@@ -117,7 +117,7 @@ def test_update_baselines_new_keeps_stored_times_and_judges_cases_by_these_times
 def test_update_baselines_writes_all_cases_but_the_failed_case(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
-    assert sorted(stored(folder)) == ["1K", "4K"]
+    assert sorted(stored_times(folder)) == ["1K", "4K"]
 
 
 @pytest.mark.exhaustive
@@ -126,7 +126,7 @@ def test_update_baselines_stores_that_a_case_was_out_of_memory_in_all_launches(
 ) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
     ran = folder.updated()
-    assert stored(folder) == {"1M": "oom"}
+    assert stored_times(folder) == {"1M": "oom"}
     assert "none -> out of memory" in ran.text
 
 
@@ -136,7 +136,7 @@ def test_update_baselines_accepts_a_first_baseline_in_ci_where_baselines_are_req
 ) -> None:
     folder.environment.setenv("CI", "1")
     folder.with_baselines("--launches=2")
-    times = stored(folder)["1M"]
+    times = stored_times(folder)["1M"]
     assert len(times) == 2
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
 
@@ -150,7 +150,7 @@ def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Fo
     assert [json.loads(line.rstrip(","))["payload"] for line in lines] == ["1K", "4K", "64K", "1M"]
     assert path.name == "fake.all_reduce.fake.json"
     assert path.parent.name == "4r"
-    assert "1K" in stored(folder)
+    assert "1K" in stored_times(folder)
 
 
 def test_baselines_that_cannot_be_written_are_an_error_and_the_verdicts_are_still_shown(
@@ -181,7 +181,7 @@ def test_accept_regression_stores_a_loss_beyond_the_budget_with_its_reason_and_e
     assert ran.document["session"]["text"] == last.removeprefix("PASS: ")
     after = folder.stored
     (row,) = after["entries"]
-    assert row["pinned_us"] == pytest.approx(float(stored(folder)["1M"][0]))
+    assert row["pinned_us"] == pytest.approx(float(stored_times(folder)["1M"][0]))
     assert after["history"][-1]["reason"] == "a slower switch"
     assert after["history"][-1]["accepted_regression"] is True
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}

@@ -63,7 +63,7 @@ WHERE = {
 def test_an_invalid_baseline_file_is_a_usage_error_that_names_the_invalid_place(
     folder: Folder, case: str
 ) -> None:
-    path = edited(folder, case)
+    path = edited_baseline_file(folder, case)
     before = path.read_bytes()
     ran = folder.run("--update-baselines", exit_code=4)
     assert f"{path}" in ran.sentence
@@ -74,7 +74,7 @@ def test_an_invalid_baseline_file_is_a_usage_error_that_names_the_invalid_place(
     assert ran.results is None
 
 
-def edited(folder: Folder, case: str) -> Path:
+def edited_baseline_file(folder: Folder, case: str) -> Path:
     """The baseline file with one thing changed by hand."""
     folder.with_baselines()
     (path,) = folder.baseline_files

@@ -39,7 +39,7 @@ def test_a_session_without_the_default_folder_of_baselines_does_not_make_the_fol
     assert not (folder.path / "baselines").exists()
 
 
-def refused(folder: Folder, *options: str) -> str:
+def usage_error_of(folder: Folder, *options: str) -> str:
     """The sentence of the usage error, before any worker is started."""
     ran = folder.run(*options, exit_code=4)
     assert "busbw device:" not in ran.text
@@ -51,7 +51,7 @@ def refused(folder: Folder, *options: str) -> str:
 def test_a_named_folder_of_baselines_that_is_missing_is_a_usage_error(
     folder: Folder, also: str
 ) -> None:
-    message = refused(folder, "--baselines=nowhere", *([also] if also else []))
+    message = usage_error_of(folder, "--baselines=nowhere", *([also] if also else []))
     assert message.endswith(
         f"--baselines: there is no folder {folder.path / 'nowhere'}; --update-baselines makes it"
     )
@@ -75,7 +75,7 @@ def test_a_value_of_baselines_that_is_no_folder_is_a_usage_error_before_measurin
     (folder.path / "file").write_text("kept")
     os.mkfifo(folder.path / "fifo")
     (folder.path / "loop").symlink_to("loop")
-    message = refused(folder, f"--baselines={name}", *also)
+    message = usage_error_of(folder, f"--baselines={name}", *also)
     assert "--baselines: " in message and WRONG[name] in message
     assert (folder.path / "file").read_text() == "kept"
 
@@ -88,7 +88,7 @@ def test_a_read_only_folder_of_baselines_is_a_usage_error_for_options_that_write
     folder.with_baselines("--baselines=theirs")
     folder.without_root()
     (folder.path / "theirs").chmod(0o500)
-    message = refused(folder, "--baselines=theirs", option)
+    message = usage_error_of(folder, "--baselines=theirs", option)
     assert f"{folder.path / 'theirs'} is not a folder in which you may write" in message
     assert folder.run("--baselines=theirs", exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "theirs").chmod(0o700)

@@ -218,7 +218,7 @@ BLOCKED = "import sys\nsys.modules.update({name: None for name in %r})\n"
 STUB = "raise AssertionError('pytest must not import a framework')\n"
 
 
-def blocked(folder: Folder, *names: str) -> tuple[str, str]:
+def options_without(folder: Folder, *names: str) -> tuple[str, str]:
     """Options that make frameworks missing."""
     (folder.path / "blocked.py").write_text(BLOCKED % (names,))
     return ("-p", "blocked")
@@ -228,14 +228,14 @@ def blocked(folder: Folder, *names: str) -> tuple[str, str]:
 def test_a_named_framework_that_is_missing_is_a_usage_error_that_says_how_to_install_it(
     folder: Folder, name: str, extra: str
 ) -> None:
-    ran = folder.run(*blocked(folder, name), f"--frameworks=fake,{name}", exit_code=4)
+    ran = folder.run(*options_without(folder, name), f"--frameworks=fake,{name}", exit_code=4)
     assert f"--frameworks: {name} is not installed here" in ran.sentence
     assert f'pip install "busbw[{extra}]"' in ran.sentence
     assert f"--python={name}=PATH" in ran.sentence
 
 
 def test_a_session_without_any_framework_is_a_usage_error(folder: Folder) -> None:
-    options = blocked(folder, "jax", "tensorflow")
+    options = options_without(folder, "jax", "tensorflow")
     ran = folder.pytest("perf", *options, "--collect-only", exit_code=4)
     assert "neither jax nor tensorflow is installed here" in ran.sentence
 
@@ -244,7 +244,7 @@ def test_installed_frameworks_are_collected_by_default_and_no_framework_is_impor
     folder: Folder,
 ) -> None:
     (folder.path / "jax.py").write_text(STUB)
-    options = blocked(folder, "tensorflow")
+    options = options_without(folder, "tensorflow")
     ran = folder.pytest("perf", *options, "--collect-only", "--payloads=1K", exit_code=0)
     assert "busbw: jax, 1 payload (" in ran.text
     assert "test_collective[jax-default-float32-1K]" in ran.text

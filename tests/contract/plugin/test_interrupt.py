@@ -20,7 +20,7 @@ from tests.helpers.workers import can_unshare, processes, state, wait_until
 SOON_S = 5.0
 
 
-def started(folder: Folder) -> subprocess.Popen[bytes]:
+def start_hanging_session(folder: Folder) -> subprocess.Popen[bytes]:
     """A session that has reached the case in which its second launch hangs."""
     session = folder.start("--launches=3", "--update-baselines")
     assert wait_until(lambda: launches_hanging(folder)), folder.output
@@ -33,7 +33,7 @@ def launches_hanging(folder: Folder) -> bool:
     return any("the script says" in log.read_text() for log in logs)
 
 
-def no_worker_soon(folder: Folder) -> bool:
+def all_workers_end(folder: Folder) -> bool:
     """Whether no process of the session's bundle is left within some seconds."""
     return wait_until(lambda: not processes(folder.temporary), SOON_S)
 
@@ -46,10 +46,10 @@ def forget_bundles(folder: Folder) -> None:
 
 def test_ctrl_c_ends_a_session_with_exit_code_2_a_summary_and_no_baseline(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     session.send_signal(signal.SIGINT)
     assert session.wait(30) == 2
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     assert "busbw: interrupted after" in folder.output
     assert "fake.all_reduce.fake.float32.1M" in folder.output
     assert "GB/s  (1 of 3 launches)" in folder.output
@@ -66,7 +66,7 @@ def test_ctrl_c_during_the_probe_leaves_no_worker_and_no_file(folder: Folder) ->
     assert wait_until(lambda: any("the script" in p.read_text() for p in logs("busbw-*/*.log")))
     session.send_signal(signal.SIGINT)
     assert session.wait(30) == 2
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     assert not folder.left_over()
 
 
@@ -75,7 +75,7 @@ def test_a_worker_has_a_separate_process_group_so_that_ctrl_c_reaches_only_pytes
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     (worker,) = processes(folder.temporary)
     assert os.getpgid(worker) == worker != os.getpgid(session.pid)
     session.send_signal(signal.SIGINT)
@@ -91,11 +91,11 @@ def test_a_killed_session_leaves_no_worker_and_a_folder_only_after_sigkill(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": event}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     assert processes(folder.temporary)
     session.send_signal(number)
     assert session.wait(30) == -number
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     assert not folder.baseline_files
     if number == signal.SIGKILL:
         forget_bundles(folder)
@@ -107,12 +107,12 @@ def test_five_keyboard_interrupts_in_a_tenth_of_a_second_leave_no_worker_and_no_
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     for _ in range(5):
         session.send_signal(signal.SIGINT)
         time.sleep(0.01)
     assert session.wait(30) in (2, -signal.SIGINT)
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     assert not folder.left_over()
 
 
@@ -129,7 +129,7 @@ def test_a_session_whose_parent_process_ignores_sighup_survives_sighup(folder: F
     assert processes(folder.temporary)
     session.terminate()
     assert session.wait(30) == -signal.SIGTERM
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
 
 
 COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", *WITHOUT_CACHE)
@@ -156,7 +156,7 @@ def test_a_worker_that_was_stopped_at_its_start_ends_when_pytest_is_killed(
     assert wait_until(lambda: "T" in [state(process) for process in processes(folder.temporary)])
     session.kill()
     session.wait()
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     forget_bundles(folder)
 
 
@@ -178,7 +178,7 @@ def test_the_session_after_a_killed_session_measures_and_removes_the_folder_that
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     session.kill()
     session.wait()
     folder.script()
@@ -191,7 +191,7 @@ def test_a_session_in_another_pid_namespace_leaves_the_folder_of_a_running_sessi
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
-    session = started(folder)
+    session = start_hanging_session(folder)
     (bundle,) = folder.temporary.iterdir()
     paths = sorted(bundle.rglob("*"))
     folder.script()
@@ -211,7 +211,7 @@ def test_a_worker_that_sigkill_ends_fails_only_the_case_that_it_measured(folder:
     (worker,) = processes(folder.temporary)
     os.kill(worker, signal.SIGKILL)
     assert session.wait(60) == 1
-    assert no_worker_soon(folder)
+    assert all_workers_end(folder)
     assert (
         "1 FAILED: fake 2K: killed in 1 of 3 launches: the worker was killed (SIGKILL)"
         in folder.output

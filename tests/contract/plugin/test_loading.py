@@ -12,7 +12,7 @@ def pytest_unconfigure(config):
 """
 
 
-def _loaded(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
+def _loaded_modules(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
     pytester.makeconftest(SHOWN)
     pytester.makepyfile(test_mine=test)
     ran = pytester.runpytest_subprocess(
@@ -25,7 +25,7 @@ def _loaded(pytester: pytest.Pytester, test: str, *options: str) -> set[str]:
 def test_a_session_whose_tests_read_no_verdict_loads_neither_the_judge_nor_the_driver(
     pytester: pytest.Pytester,
 ) -> None:
-    modules = _loaded(pytester, "def test_mine(tmp_path): pass")
+    modules = _loaded_modules(pytester, "def test_mine(tmp_path): pass")
     rooms = {name.split(".")[1] for name in modules}
     assert rooms.isdisjoint({"judge", "driver", "baselines", "history", "report", "stacks"})
     of_extensions = {name for name in modules if name.count(".") > 2}
@@ -45,7 +45,7 @@ def test_a_session_whose_tests_read_no_verdict_loads_neither_the_judge_nor_the_d
 def test_a_session_without_baselines_loads_neither_the_page_module_nor_the_transport_nor_scipy(
     pytester: pytest.Pytester, test: str
 ) -> None:
-    modules = _loaded(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
+    modules = _loaded_modules(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")
     assert "busbw.session.run" in modules
     late = {"busbw.extensions.page.page", "busbw.extensions.cluster.transport", "scipy.special"}
     assert modules.isdisjoint(late)

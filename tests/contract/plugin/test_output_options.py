@@ -130,7 +130,7 @@ def test_times_of_regressed_cases_and_of_injected_delays_do_not_set_the_expected
     assert ran.case("4K")["ratio"] == pytest.approx(1.05, rel=0.003)
 
 
-def _drifted(folder: Folder) -> None:
+def _record_drift(folder: Folder) -> None:
     """All cases slower by 3 % for three sessions: less than one session calls a regression."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
@@ -143,7 +143,7 @@ def _drifted(folder: Folder) -> None:
 def test_a_drift_fails_the_session_and_names_its_first_day_and_the_version_that_changed(
     folder: Folder,
 ) -> None:
-    _drifted(folder)
+    _record_drift(folder)
     ran = folder.run(SEVEN, HISTORY, exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
     assert ran.document["session"]["outcomes"][0] == "DRIFT"
@@ -162,7 +162,7 @@ def test_a_drift_fails_the_session_and_names_its_first_day_and_the_version_that_
 def test_an_acknowledged_drift_becomes_the_level_and_an_acknowledgement_needs_a_reason(
     folder: Folder,
 ) -> None:
-    _drifted(folder)
+    _record_drift(folder)
     file = folder.path / "baselines" / "acknowledged.toml"
     file.write_text(f'[[change]]\nsince = {nightly.days_ago(3)[:10]}\nreason = "see #7"\n')
     ran = folder.run(SEVEN, HISTORY, exit_code=0)
@@ -174,7 +174,7 @@ def test_an_acknowledged_drift_becomes_the_level_and_an_acknowledgement_needs_a_
 
 @pytest.mark.exhaustive
 def test_update_baselines_accepts_a_drift_and_begins_a_new_level(folder: Folder) -> None:
-    _drifted(folder)
+    _record_drift(folder)
     ran = folder.updated(SEVEN, HISTORY)
     assert "PASS: 7 cases measured" in ran.text
     assert "; accepted: all cases of fake are " in ran.text

@@ -89,7 +89,7 @@ def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> Non
     assert "one rank in each of several processes on a CPU, 2 are " in sentence
 
 
-def measuring(folder: Folder) -> subprocess.Popen[bytes]:
+def start_hanging_session(folder: Folder) -> subprocess.Popen[bytes]:
     """Start a session that has the machine until it is interrupted."""
     folder.script(cases=[{"then": "hang"}])
     session = folder.start()
@@ -101,7 +101,7 @@ def measuring(folder: Folder) -> subprocess.Popen[bytes]:
 def test_a_session_waits_as_long_as_requested_for_another_session_and_names_its_pid(
     folder: Folder, tmp_path: Path
 ) -> None:
-    first = measuring(folder)
+    first = start_hanging_session(folder)
     # Sessions with other folders for temporary files wait for each other, too.
     folder.environment.setenv("TMPDIR", str(tmp_path))
     ran = folder.run("--device-wait=0.3", exit_code=4)

@@ -19,7 +19,7 @@ PRELOADED = "libm.so.6"
 
 
 @pytest.fixture
-def full(folder: Folder) -> Folder:
+def folder_with_secrets(folder: Folder) -> Folder:
     """A folder whose sessions see secrets, and paths below homes."""
     for name in NOT_RECORDED:
         folder.environment.setenv(name, SECRET)
@@ -32,19 +32,19 @@ def full(folder: Folder) -> Folder:
     return folder
 
 
-def written(folder: Folder, ran: Ran) -> str:
+def written_texts(folder: Folder, ran: Ran) -> str:
     """All that a session left: its files, its baselines and what it printed."""
     names = [*folder.baseline_files, folder.path / "results.json", folder.path / "junit.xml"]
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 
 
 def test_a_session_records_environment_variables_without_secrets_and_home_directories(
-    full: Folder,
+    folder_with_secrets: Folder,
 ) -> None:
-    ran = full.updated()
-    assert "/home/somebody" not in written(full, ran)
-    assert "people/me" not in written(full, ran)
-    assert SECRET not in written(full, ran)
+    ran = folder_with_secrets.updated()
+    assert "/home/somebody" not in written_texts(folder_with_secrets, ran)
+    assert "people/me" not in written_texts(folder_with_secrets, ran)
+    assert SECRET not in written_texts(folder_with_secrets, ran)
     environment = ran.document["environment"]
     assert environment["framework_paths"] == {"fake": "~/venv/jax"}
     assert ran.case()["launches"][0]["framework_path"] == "~/venv/jax"
@@ -52,7 +52,7 @@ def test_a_session_records_environment_variables_without_secrets_and_home_direct
     assert flags["TPU_LIBRARY_PATH"] == "~/libtpu.so"
     assert flags["JAX_COORDINATOR_ADDRESS"] == "grpc://***@host:1"
     assert not set(NOT_RECORDED) & set(flags)
-    (path,) = full.baseline_files
+    (path,) = folder_with_secrets.baseline_files
     (session,) = json.loads(path.read_text())["sessions"].values()
     surroundings = session["surroundings"]
     assert not set(NOT_RECORDED) & set(surroundings)
@@ -62,12 +62,14 @@ def test_a_session_records_environment_variables_without_secrets_and_home_direct
 
 @pytest.mark.exhaustive
 def test_a_compiling_session_records_flags_without_secrets_and_home_directories(
-    full: Folder,
+    folder_with_secrets: Folder,
 ) -> None:
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
-    ran = full.pytest("perf", *options, "-p", "no:cacheprovider", "--update-baselines", exit_code=0)
-    assert SECRET not in written(full, ran)
-    assert "/home/somebody" not in written(full, ran)
+    ran = folder_with_secrets.pytest(
+        "perf", *options, "-p", "no:cacheprovider", "--update-baselines", exit_code=0
+    )
+    assert SECRET not in written_texts(folder_with_secrets, ran)
+    assert "/home/somebody" not in written_texts(folder_with_secrets, ran)
     (compiler,) = ran.document["compilers"]
     assert not set(NOT_RECORDED) & set(compiler["flags"])
     assert compiler["flags"]["XLA_FLAGS"] == "--xla_dump_to=~/dump --xla_x=1"

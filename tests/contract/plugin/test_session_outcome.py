@@ -39,11 +39,11 @@ def _drift(folder: Folder, *options: str) -> Ran:
     return folder.run(*WITH_HISTORY, *options, exit_code=1)
 
 
-def _without(folder: Folder) -> Ran:
+def _no_verdict(folder: Folder) -> Ran:
     return folder.run(*WITH_HISTORY, "--benchmark-skip", exit_code=1)
 
 
-def _failed_and_without(folder: Folder) -> Ran:
+def _failed_and_no_verdict(folder: Folder) -> Ran:
     folder.script(**TPU, cases=[KILLED])
     return folder.run(*WITH_HISTORY, "--benchmark-skip", exit_code=1)
 
@@ -54,7 +54,7 @@ def _failed_and_slower(folder: Folder) -> Ran:
     return folder.run(*WITH_HISTORY, exit_code=1)
 
 
-def _drift_and_without(folder: Folder) -> Ran:
+def _drift_and_no_verdict(folder: Folder) -> Ran:
     return _drift(folder, "--benchmark-skip")
 
 
@@ -67,9 +67,9 @@ def _drift_and_without(folder: Folder) -> Ran:
             (_failed, ["FAILED"]),
             (_slower, ["SLOWER"]),
             (_drift, ["DRIFT"]),
-            (_without, ["NO_VERDICT"]),
-            (_failed_and_without, ["FAILED", "NO_VERDICT"]),
-            (_drift_and_without, ["DRIFT", "NO_VERDICT"]),
+            (_no_verdict, ["NO_VERDICT"]),
+            (_failed_and_no_verdict, ["FAILED", "NO_VERDICT"]),
+            (_drift_and_no_verdict, ["DRIFT", "NO_VERDICT"]),
         ]
     ),
 )

@@ -33,7 +33,7 @@ PASSES = 9
 Ratio = Callable[[int], float]
 
 
-class Nights:
+class DailySessions:
     """Sessions of 21 sizes a day apart; sessions and launches differ by 0.5 %."""
 
     def __init__(self, folder: Folder, seed: int) -> None:
@@ -61,14 +61,14 @@ class Nights:
     def _a_day_goes_by(self) -> None:
         for path in [*self._folder.baseline_files, *self._folder.path.glob("history/*/*/*.jsonl")]:
             if path.suffix in (".json", ".jsonl"):
-                lines = [_earlier(row) for row in path.read_text().splitlines()]
+                lines = [_moved_to_previous_day(row) for row in path.read_text().splitlines()]
                 path.write_text("\n".join(lines) + "\n")
 
 
 _MOMENT = re.compile(r'"(20\d\d-\d\d-\d\d)(T\d\d:\d\d:\d\dZ)?"')
 
 
-def _earlier(line: str) -> str:
+def _moved_to_previous_day(line: str) -> str:
     """Move every moment and every day in a line to the day before."""
 
     def move(match: re.Match[str]) -> str:
@@ -78,7 +78,7 @@ def _earlier(line: str) -> str:
     return _MOMENT.sub(move, line)
 
 
-def _named(night: dict[str, Any], outcome: str) -> set[int]:
+def _payloads_with(night: dict[str, Any], outcome: str) -> set[int]:
     """The sizes with that outcome."""
     return {case["case"]["payload_bytes"] for case in night["cases"] if case["outcome"] == outcome}
 
@@ -98,12 +98,12 @@ def _faster(size: int) -> float:
 def test_a_bandwidth_loss_regresses_exactly_the_large_payloads_and_faster_sessions_pass(
     folder: Folder, seed: int
 ) -> None:
-    nights = Nights(folder, seed)
+    nights = DailySessions(folder, seed)
     nights.night(lambda _: 1.0, "--update-baselines")
     for _ in range(6):
         assert nights.night(lambda _: 1.0)["exit_code"] == 0
     lost = nights.night(_bandwidth)
-    assert (_named(lost, "REGRESSED"), lost["session"]["outcomes"][0]) == (UPPER, "FAILED")
+    assert (_payloads_with(lost, "REGRESSED"), lost["session"]["outcomes"][0]) == (UPPER, "FAILED")
     accepted = nights.night(_bandwidth, "--update-baselines", "--accept-regression=known")
     assert accepted["exit_code"] == 0
     for _ in range(6):
@@ -116,22 +116,22 @@ def test_a_bandwidth_loss_regresses_exactly_the_large_payloads_and_faster_sessio
 def test_a_loss_of_a_tenth_in_one_payload_is_the_only_regression_of_the_second_session(
     folder: Folder, seed: int
 ) -> None:
-    nights = Nights(folder, seed)
+    nights = DailySessions(folder, seed)
     nights.night(lambda _: 1.0, "--update-baselines")
     slow = SIZES[2 * seed + 3]
     night = nights.night(lambda size: 1.1 if size == slow else 1.0)
-    assert _named(night, "REGRESSED") == {slow}
+    assert _payloads_with(night, "REGRESSED") == {slow}
     assert nights.night(lambda _: 1.0)["session"]["outcomes"] == ["PASS"]
 
 
 @pytest.mark.exhaustive
 def test_a_loss_fails_every_daily_session_until_it_is_repaired(folder: Folder) -> None:
-    nights = Nights(folder, 5)
+    nights = DailySessions(folder, 5)
     nights.night(lambda _: 1.0, "--update-baselines")
     assert [nights.night(lambda _: 1.0)["exit_code"] for _ in range(3)] == [0] * 3
     slow = [nights.night(lambda size: 1.1 if size == MIB else 1.0) for _ in range(5)]
     assert [night["exit_code"] for night in slow] == [1] * 5
-    assert all(MIB in _named(night, "REGRESSED") for night in slow)
+    assert all(MIB in _payloads_with(night, "REGRESSED") for night in slow)
     repaired = [nights.night(lambda _: 1.0) for _ in range(4)]
     assert [night["exit_code"] for night in repaired[2:]] == [0] * 2
     assert any("repaired" in json.dumps(night) for night in repaired)

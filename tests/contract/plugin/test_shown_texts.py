@@ -20,7 +20,7 @@ SHOWN = r"evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
 WITH_PAGE = ("--page=page.html", "--history=history")
 
 
-def says(folder: Folder, log: str) -> str:
+def interpreter_that_logs(folder: Folder, log: str) -> str:
     """The option for an interpreter whose measuring worker writes this, and ends."""
     (folder.path / "said").write_text(log)
     path = folder.path / "interpreter"
@@ -30,7 +30,7 @@ def says(folder: Folder, log: str) -> str:
     return f"--python=fake={path}"
 
 
-def texts(folder: Folder, ran: Ran) -> dict[str, str]:
+def texts_by_place(folder: Folder, ran: Ran) -> dict[str, str]:
     """What a session shows and writes, by what it is."""
     files = [path for path in folder.path.glob("history/**/*") if path.is_file()]
     return {
@@ -58,7 +58,7 @@ def test_control_characters_in_versions_and_devices_of_a_worker_are_escaped(
     folder: Folder, script: Mapping[str, object], exit_code: int
 ) -> None:
     folder.script(**SLOW, **script)
-    places = texts(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
+    places = texts_by_place(folder, folder.run(*WITH_PAGE, exit_code=exit_code))
     assert not any(map(MOVES.search, places.values()))
     assert SHOWN in places["terminal"]
 
@@ -74,7 +74,9 @@ def test_the_log_of_a_worker_is_escaped_and_its_secrets_are_masked_in_every_outp
     folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
     secrets = f"{TOKEN} {SHORT} https://me:pass@host/x {folder.path}/people/me/a /home/other/b"
     log = f"\ttab\n{EVIL}\rback\n{secrets}"
-    places = texts(folder, folder.run(says(folder, log), *WITH_PAGE, exit_code=1))
+    places = texts_by_place(
+        folder, folder.run(interpreter_that_logs(folder, log), *WITH_PAGE, exit_code=1)
+    )
     assert [name for name, text in places.items() if MOVES.search(text)] == []
     for name, text in places.items():
         for secret in (TOKEN, "me:pass", "people/me", "/home/other"):

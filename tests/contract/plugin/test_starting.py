@@ -15,7 +15,7 @@ from tests.helpers.workers import interpreter
 KILLED = "the worker was killed (SIGKILL) while starting"
 
 
-def hit(folder: Folder, launch: str, times: int, act: str = "kill -KILL $$") -> str:
+def option_that_kills(folder: Folder, launch: str, times: int, act: str = "kill -KILL $$") -> str:
     return f"--python=fake={interpreter(folder.path, launch, times=times, act=act)}"
 
 
@@ -31,7 +31,9 @@ def failures(ran: Ran, payload: str = "1K") -> list[str]:
 def test_a_launch_whose_worker_is_killed_at_its_start_is_started_once_more_with_a_note(
     folder: Folder, act: str
 ) -> None:
-    ran = folder.run(hit(folder, "1.fake", 1, act), "--payloads=1K,4K", "--launches=2", exit_code=0)
+    ran = folder.run(
+        option_that_kills(folder, "1.fake", 1, act), "--payloads=1K,4K", "--launches=2", exit_code=0
+    )
     assert ran.outcomes == {"1K": "NO_BASELINE", "4K": "NO_BASELINE"}
     assert launches(ran) == launches(ran, "4K") == ["1.fake.again", "2.fake"]
     (note,) = (line for line in ran.text.splitlines() if line.startswith("note: "))
@@ -42,7 +44,9 @@ def test_a_launch_whose_worker_is_killed_at_its_start_is_started_once_more_with_
 def test_a_launch_whose_worker_is_killed_twice_at_its_start_fails_and_other_launches_measure(
     folder: Folder,
 ) -> None:
-    ran = folder.run(hit(folder, "1.fake", 2), "--payloads=1K,4K", "--launches=2", exit_code=1)
+    ran = folder.run(
+        option_that_kills(folder, "1.fake", 2), "--payloads=1K,4K", "--launches=2", exit_code=1
+    )
     assert ran.outcomes == {"1K": "FAILED", "4K": "FAILED"}
     assert failures(ran) == failures(ran, "4K") == ["1.fake.again"]
     assert launches(ran) == ["2.fake"]
@@ -67,7 +71,7 @@ def test_a_group_of_workers_is_started_once_more_if_a_worker_is_killed_at_its_st
     folder: Folder,
 ) -> None:
     launch = "1.fake.worker1"
-    ran = folder.run(hit(folder, launch, 1), "--processes=2", exit_code=0)
+    ran = folder.run(option_that_kills(folder, launch, 1), "--processes=2", exit_code=0)
     assert f"note: launch {launch}: worker 1: {KILLED}; it was started once more" in ran.text
     assert "= 1 without baseline in " in ran.text
 
@@ -76,14 +80,14 @@ def test_a_group_of_workers_is_started_once_more_if_a_worker_is_killed_at_its_st
 def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
     folder: Folder,
 ) -> None:
-    ran = compiled(folder, hit(folder, "compile-2", 1), exit_code=0)
+    ran = compiled(folder, option_that_kills(folder, "compile-2", 1), exit_code=0)
     assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
     assert "= 2 without baseline in " in ran.text
 
 
 @pytest.mark.exhaustive
 def test_a_probe_whose_worker_is_killed_is_started_once_more_with_a_note(folder: Folder) -> None:
-    ran = folder.run(hit(folder, "probe", 1), exit_code=0)
+    ran = folder.run(option_that_kills(folder, "probe", 1), exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     note = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
     assert f"{note}; it was started once more" in ran.text
@@ -92,7 +96,7 @@ def test_a_probe_whose_worker_is_killed_is_started_once_more_with_a_note(folder:
 def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_error(
     folder: Folder,
 ) -> None:
-    ran = folder.run(hit(folder, "probe", 2), exit_code=1)
+    ran = folder.run(option_that_kills(folder, "probe", 2), exit_code=1)
     assert "the worker was killed (SIGKILL) while looking for devices with fake" in ran.text
     assert "note: launch probe: " in ran.text
     assert "1 failed" in ran.last_line
@@ -102,7 +106,7 @@ def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_e
 def test_an_interpreter_that_ends_with_an_error_is_a_usage_error_and_not_started_again(
     folder: Folder,
 ) -> None:
-    ran = folder.run(hit(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
+    ran = folder.run(option_that_kills(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
     assert ran.sentence.endswith(
         "ended with exit code 1 while looking for devices with fake: too old"
     )
@@ -124,7 +128,7 @@ def test_a_failed_case_is_reported_with_the_fatal_line_of_the_log_of_its_worker(
 ) -> None:
     log = Path(__file__).parents[2] / "unit" / "driver" / "logs" / f"{name}.txt"
     end = "exit 1" if name == "transfer_guard" else "kill -ABRT $$"
-    ran = folder.run(hit(folder, "1.fake", 9, f"cat {log} >&2; {end}"), exit_code=1)
+    ran = folder.run(option_that_kills(folder, "1.fake", 9, f"cat {log} >&2; {end}"), exit_code=1)
     assert reason in ran.case()["text"]
     (answer,) = [line for line in ran.text.splitlines() if line.startswith("1 FAILED: fake 1M: ")]
     assert reason in answer

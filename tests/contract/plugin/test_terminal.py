@@ -17,7 +17,7 @@ from tests.helpers.sweep import sweep
 pytestmark = pytest.mark.sessions
 
 
-def _regressed(folder: Folder, *options: str) -> Ran:
+def _run_regression(folder: Folder, *options: str) -> Ran:
     """A session of which 1M takes three times as long as its baseline."""
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")
@@ -30,7 +30,7 @@ def _regressed(folder: Folder, *options: str) -> Ran:
 def test_the_last_lines_are_the_regression_once_the_outcome_of_the_session_and_the_line_of_pytest(
     folder: Folder,
 ) -> None:
-    text = _regressed(folder).text
+    text = _run_regression(folder).text
     *_, regressed, session, last = text.strip().splitlines()
     assert re.fullmatch(r"1 REGRESSED: fake 1M 3\.\d+ x \(limit \d\.\d+ x\)", regressed)
     assert session.startswith("FAILED: 1 of 2 cases failed: 1 REGRESSED; 2 cases measured in ")
@@ -45,7 +45,7 @@ def test_failures_of_tests_that_measure_nothing_are_shown_in_the_sections_of_pyt
     folder: Folder,
 ) -> None:
     (folder.path / "test_own.py").write_text("def test_own():\n    assert 1 == 2\n")
-    text = _regressed(folder, "test_own.py").text
+    text = _run_regression(folder, "test_own.py").text
     failures = text.split("= FAILURES =")[1].split("= busbw =")[0]
     assert "test_own" in failures and "test_collective" not in failures
     summary = text.split("short test summary info")[1]

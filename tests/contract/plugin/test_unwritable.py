@@ -14,14 +14,14 @@ from tests.helpers.sweep import sweep
 NOT_BEGUN = "busbw device:"
 
 
-def refused(folder: Folder, path: Path | str, *options: str) -> str:
+def usage_error_of(folder: Folder, path: Path | str, *options: str) -> str:
     """The sentence of the usage error, before any worker is started."""
     ran = folder.run(f"--results={path}", *options, exit_code=4)
     assert NOT_BEGUN not in ran.text
     return ran.sentence
 
 
-def said_at_the_end(ran: Ran) -> str:
+def error_after_the_verdicts(ran: Ran) -> str:
     """The error after everything else; the report is complete."""
     lines = ran.text.splitlines()
     verdict = next(place for place, line in enumerate(lines) if line.startswith("NO_VERDICT: "))
@@ -39,7 +39,7 @@ def test_earlier_results_stay_unchanged_if_new_results_do_not_fit_on_the_disk(
     before = file.read_bytes()
     folder.fill_disk()
     ran = folder.run(f"--results={file}", "--junitxml=", exit_code=1)
-    message = said_at_the_end(ran)
+    message = error_after_the_verdicts(ran)
     assert message == f"ERROR: --results: nothing was written: {file}: File too large"
     assert "1 without baseline" in ran.last_line
     assert file.read_bytes() == before
@@ -65,7 +65,7 @@ def test_the_option_results_does_not_overwrite_a_file_that_holds_no_results(
 ) -> None:
     file = folder.path / "mine.py"
     file.write_text(text)
-    message = refused(folder, file)
+    message = usage_error_of(folder, file)
     assert f"--results: {file} is not earlier results of busbw; expected" in message
     assert file.read_text() == text
 
@@ -86,7 +86,7 @@ def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or
         "relative": Path("perf", "..", baseline.relative_to(folder.path)),
         "new": baseline.with_name("new.json"),
     }
-    message = refused(folder, names.get(how, link))
+    message = usage_error_of(folder, names.get(how, link))
     assert "--results: " in message
     assert baseline.read_bytes() == before
     assert folder.baseline_files == [baseline]
@@ -99,7 +99,7 @@ def test_the_option_results_refuses_the_file_of_another_option(
     both, link = folder.path / "report", folder.path / "link"
     link.symlink_to(both)
     other = link if is_linked else both
-    assert "is the file of --junitxml, too" in refused(folder, both, f"--junitxml={other}")
+    assert "is the file of --junitxml, too" in usage_error_of(folder, both, f"--junitxml={other}")
 
 
 @pytest.mark.exhaustive
@@ -107,10 +107,10 @@ def test_the_option_results_refuses_a_file_without_permission_to_write(folder: F
     folder.without_root()
     file = folder.path / "mine.json"
     file.touch(mode=0o444)
-    assert f"{file} cannot be written: no permission" in refused(folder, file)
+    assert f"{file} cannot be written: no permission" in usage_error_of(folder, file)
     target = folder.path / "there"
     target.mkdir(mode=0o555)
-    assert "cannot be written: no permission" in refused(folder, target / "results.json")
+    assert "cannot be written: no permission" in usage_error_of(folder, target / "results.json")
 
 
 THREE = ("--collectives=all_reduce,all_gather,permute", "--payloads=1K", "--launches=2")
@@ -122,7 +122,7 @@ def contents(folder: Folder) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.baseline_files}
 
 
-def filled(folder: Folder) -> dict[Path, bytes]:
+def fill_baselines_and_disk(folder: Folder) -> dict[Path, bytes]:
     """One file of many payloads, and from now on a disk that has no room for another like it."""
     folder.with_baselines("--collectives=permute", "--payloads=1K:1M", "--launches=2")
     folder.fill_disk(LEFT)
@@ -133,7 +133,7 @@ def filled(folder: Folder) -> dict[Path, bytes]:
 def test_a_baseline_file_that_does_not_fit_on_the_disk_stays_unchanged_and_is_named(
     folder: Folder,
 ) -> None:
-    ((large, before),) = filled(folder).items()
+    ((large, before),) = fill_baselines_and_disk(folder).items()
     ran = folder.run("--update-baselines", *THREE, reports=False, exit_code=1)
     assert f"ERROR: not all baselines were written: {large}: File too large" in ran.text
     assert "baselines written" not in ran.text

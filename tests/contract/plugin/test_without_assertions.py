@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 """
 
 
-def optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
+def run_optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
     """A session under ``python -O``, in which no assert stands."""
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
     ran = folder.run(*PLAIN, *options, exit_code=exit_code)
@@ -32,7 +32,7 @@ def test_a_regression_and_a_wrong_result_fail_under_python_with_assertions_disab
 ) -> None:
     folder.regressed()
     folder.script(**SLOW, cases=[{"payload_bytes": 1024, "then": "wrong_result"}])
-    ran = optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
+    ran = run_optimized(folder, "--payloads=1K,1M,2M", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "REGRESSED", "2M": "NO_BASELINE"}
     assert "2 failed, 1 without baseline" in ran.last_line
     assert [text.split(":")[0] for text in ran.failures] == ["FAILED", "REGRESSED"]

@@ -167,7 +167,7 @@ def _measured(folder: Folder, source: str, *options: str, exit_code: int = 0) ->
     return folder.pytest("perf", *words, *options, exit_code=exit_code)
 
 
-def _makes(folder: Folder, name: str, **other: object) -> None:
+def _script_program(folder: Folder, name: str, **other: object) -> None:
     (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "step.txt").write_text(dump(name))
     program = {"hlo": str(folder.path / "step.txt"), "mesh": mesh_of(name)}
@@ -177,7 +177,7 @@ def _makes(folder: Folder, name: str, **other: object) -> None:
 def test_each_collective_of_a_user_program_is_measured_and_their_times_are_added_up(
     folder: Folder,
 ) -> None:
-    _makes(folder, "tensor_parallel.cpu")
+    _script_program(folder, "tensor_parallel.cpu")
     ran = _measured(folder, STEP, "--update-baselines")
     assert ran.ids == {
         "fake-4x2-x-default-float32-8388612": "NO_BASELINE",
@@ -187,7 +187,7 @@ def test_each_collective_of_a_user_program_is_measured_and_their_times_are_added
     (note,) = (line for line in ran.text.splitlines() if "communication of" in line)
     assert note.startswith("note: communication of train-step: ")
     assert ", was " not in note
-    _makes(folder, "tensor_parallel.cpu", latency_s=1.5e-3)
+    _script_program(folder, "tensor_parallel.cpu", latency_s=1.5e-3)
     (note,) = (line for line in _measured(folder, STEP).text.splitlines() if "communicat" in line)
     assert " a step, was " in note
     assert "(+" in note
@@ -202,7 +202,7 @@ def _with_ssh(folder: Folder) -> None:
 @pytest.mark.exhaustive
 def test_two_hosts_compile_and_measure_a_user_program(folder: Folder) -> None:
     _with_ssh(folder)
-    _makes(folder, "tensor_parallel.cpu")
+    _script_program(folder, "tensor_parallel.cpu")
     ran = _measured(folder, STEP, "--hosts=one,two", f"--host-python={ssh.python()}")
     assert len(ran.ids) == 2
     assert ran.document["environment"]["key"]["hosts"] == 2
@@ -220,7 +220,7 @@ def test_an_unreachable_host_is_a_usage_error_for_a_user_program(folder: Folder)
 def test_a_collective_of_a_user_program_that_cannot_be_measured_separately_is_named(
     folder: Folder,
 ) -> None:
-    _makes(folder, "experts.cpu")
+    _script_program(folder, "experts.cpu")
     text = (folder.path / "step.txt").read_text()
     ragged = text.replace(" all-to-all(", " ragged-all-to-all(", 1)
     (folder.path / "step.txt").write_text(ragged)

@@ -11,7 +11,7 @@ DOUBLED = {"signature": "00000002 recursive doubling"}
 
 
 @pytest.fixture
-def signed(folder: Folder) -> Folder:
+def folder_with_signature(folder: Folder) -> Folder:
     """With a baseline of a ring's sum."""
     folder.script(extra=RING)
     folder.updated()
@@ -20,12 +20,12 @@ def signed(folder: Folder) -> Folder:
 
 
 def test_a_changed_order_of_additions_is_a_note_with_the_versions_before_and_after(
-    signed: Folder,
+    folder_with_signature: Folder,
 ) -> None:
-    signed.script(extra=RING)
-    assert signed.run(exit_code=0).case()["notes"] == []
-    signed.script(extra=DOUBLED, versions={"fake": "2"})
-    ran = signed.run(exit_code=0)
+    folder_with_signature.script(extra=RING)
+    assert folder_with_signature.run(exit_code=0).case()["notes"] == []
+    folder_with_signature.script(extra=DOUBLED, versions={"fake": "2"})
+    ran = folder_with_signature.run(exit_code=0)
     assert (ran.outcomes, *ran.case()["notes"]) == (
         {"1M": "PASS"},
         "another order of additions (fake 1 -> 2): 00000001 ring -> 00000002 recursive doubling",
@@ -38,9 +38,11 @@ def test_a_signature_that_cannot_be_read_fails_its_case(folder: Folder) -> None:
     assert "1 FAILED: fake 1M: " in text and "expected a signature, 8 hexadecimal digits" in text
 
 
-def test_require_signature_fails_a_case_with_another_order_of_additions(signed: Folder) -> None:
-    signed.script(extra=DOUBLED)
-    text = signed.run("--require-signature", exit_code=1).text
+def test_require_signature_fails_a_case_with_another_order_of_additions(
+    folder_with_signature: Folder,
+) -> None:
+    folder_with_signature.script(extra=DOUBLED)
+    text = folder_with_signature.run("--require-signature", exit_code=1).text
     assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in text
 
 

@@ -18,7 +18,7 @@ TWO = ("--payloads=1K,1M", "--launches=2")
 
 
 @dataclass(frozen=True)
-class Night:
+class StackFolder:
     """A folder whose framework is a package of an interpreter, from an index."""
 
     folder: Folder
@@ -49,92 +49,96 @@ class Night:
 
 
 @pytest.fixture
-def night(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Night:
+def stack_folder(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StackFolder:
     """Not accepted yet."""
     index = tmp_path / "index"
     use_index(monkeypatch, index)
     folder.script(**SLOW)
     python = venv(tmp_path / "venv", wheel(index, "busbw-fake", "1.0"))
-    return Night(folder=folder, python=python, index=index)
+    return StackFolder(folder=folder, python=python, index=index)
 
 
 @pytest.mark.exhaustive
 def test_update_baselines_locks_the_stack_of_the_session_once_next_to_the_baselines(
-    night: Night,
+    stack_folder: StackFolder,
 ) -> None:
-    ran = night.run("--update-baselines", *TWO, exit_code=0)
-    assert f"fake: its stack is the reference now, 1 package in {night.lock}" in ran.text
-    lock = tomllib.loads(night.lock.read_text())
+    ran = stack_folder.run("--update-baselines", *TWO, exit_code=0)
+    assert f"fake: its stack is the reference now, 1 package in {stack_folder.lock}" in ran.text
+    lock = tomllib.loads(stack_folder.lock.read_text())
     assert [(package["name"], package["version"]) for package in lock["packages"]] == [
         ("busbw-fake", "1.0")
     ]
-    before = night.lock.read_bytes()
-    again = night.run("--update-baselines", *TWO, exit_code=0)
+    before = stack_folder.lock.read_bytes()
+    again = stack_folder.run("--update-baselines", *TWO, exit_code=0)
     assert "is the reference now" not in again.text
-    assert night.lock.read_bytes() == before
+    assert stack_folder.lock.read_bytes() == before
 
 
-def test_against_baseline_builds_the_locked_stack_and_measures_it_interleaved(night: Night) -> None:
-    night.accept()
-    ran = night.run("--against=baseline", *TWO, exit_code=0)
+def test_against_baseline_builds_the_locked_stack_and_measures_it_interleaved(
+    stack_folder: StackFolder,
+) -> None:
+    stack_folder.accept()
+    ran = stack_folder.run("--against=baseline", *TWO, exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
-    date = tomllib.loads(night.lock.read_text())["tool"]["busbw"]["date"]
+    date = tomllib.loads(stack_folder.lock.read_text())["tool"]["busbw"]["date"]
     assert f"busbw reference: fake of {date}, stack " in ran.text
-    (built,) = (night.folder.path / "stacks" / "stacks").iterdir()
+    (built,) = (stack_folder.folder.path / "stacks" / "stacks").iterdir()
     assert built.name in ran.text
     assert (built / "bin" / "python").exists()
 
 
 @pytest.mark.exhaustive
 def test_update_baselines_locks_a_newer_stack_only_if_the_times_of_the_stack_are_stored(
-    night: Night,
+    stack_folder: StackFolder,
 ) -> None:
-    lock = night.accept()
-    wheel(night.index, "busbw-fake", "1.1")
-    night.install("--upgrade", "busbw-fake")
-    night.run("--update-baselines=new", *TWO, exit_code=0)
+    lock = stack_folder.accept()
+    wheel(stack_folder.index, "busbw-fake", "1.1")
+    stack_folder.install("--upgrade", "busbw-fake")
+    stack_folder.run("--update-baselines=new", *TWO, exit_code=0)
     assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.0"
-    night.run("--update-baselines", *TWO, exit_code=0)
+    stack_folder.run("--update-baselines", *TWO, exit_code=0)
     assert tomllib.loads(lock.read_text())["packages"][0]["version"] == "1.1"
 
 
 @pytest.mark.exhaustive
 def test_against_baseline_without_a_locked_stack_of_this_machine_is_a_usage_error(
-    night: Night, tmp_path: Path
+    stack_folder: StackFolder, tmp_path: Path
 ) -> None:
-    locked = night.accept().rename(tmp_path / "lock")
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    locked = stack_folder.accept().rename(tmp_path / "lock")
+    ran = stack_folder.run("--against=baseline", *TWO, exit_code=4)
     remedy = "--update-baselines locks the stack that it accepts"
-    below = night.folder.path / "baselines"
+    below = stack_folder.folder.path / "baselines"
     assert ran.sentence.endswith(f"; {remedy}")
     # Of another machine.
     lock = below / "other-cpu" / "4r" / "pylock.fake.toml"
     lock.parent.mkdir(parents=True)
     lock.write_bytes(locked.read_bytes())
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
-    assert f"{night.lock}: No such file or directory; --update-baselines locks" in ran.sentence
+    ran = stack_folder.run("--against=baseline", *TWO, exit_code=4)
+    assert (
+        f"{stack_folder.lock}: No such file or directory; --update-baselines locks" in ran.sentence
+    )
 
 
 @pytest.mark.exhaustive
 def test_update_baselines_stores_times_but_no_lock_of_a_package_that_no_index_has(
-    night: Night, tmp_path: Path
+    stack_folder: StackFolder, tmp_path: Path
 ) -> None:
     path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")
-    night.install(str(path))
-    ran = night.run("--update-baselines", *TWO, exit_code=0)
+    stack_folder.install(str(path))
+    ran = stack_folder.run("--update-baselines", *TWO, exit_code=0)
     assert (
         "note: fake: its stack is not locked as a reference: busbw-fake was installed from "
         f"file://{path}; "
     ) in ran.text
-    assert night.folder.baseline_files and not night.lock.exists()
+    assert stack_folder.folder.baseline_files and not stack_folder.lock.exists()
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_with_a_changed_lock_is_a_usage_error(night: Night) -> None:
-    path = night.accept()
+def test_against_baseline_with_a_changed_lock_is_a_usage_error(stack_folder: StackFolder) -> None:
+    path = stack_folder.accept()
     text = path.read_text()
     path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
-    ran = night.run("--against=baseline", *TWO, exit_code=4)
+    ran = stack_folder.run("--against=baseline", *TWO, exit_code=4)
     message = "--against=baseline: fake: busbw-fake has other files than those that were measured; "
     assert message in ran.sentence
 
@@ -142,21 +146,21 @@ def test_against_baseline_with_a_changed_lock_is_a_usage_error(night: Night) -> 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
 def test_against_baseline_together_with_another_reference_stack_is_a_usage_error(
-    night: Night, other: str
+    stack_folder: StackFolder, other: str
 ) -> None:
-    ran = night.run("--against=baseline", other, exit_code=4)
+    ran = stack_folder.run("--against=baseline", other, exit_code=4)
     assert "--against=baseline: expected no other stack: the lock says which" in ran.sentence
 
 
 @pytest.mark.exhaustive
 def test_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
-    night: Night, monkeypatch: pytest.MonkeyPatch
+    stack_folder: StackFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
-    night.accept()
+    stack_folder.accept()
     monkeypatch.setenv("XLA_FLAGS", "--xla_tonight=1")
     monkeypatch.setenv("NCCL_ALGO", "Ring")
-    ran = night.run("--against=baseline", *TWO, exit_code=0)
+    ran = stack_folder.run("--against=baseline", *TWO, exit_code=0)
     (line,) = [row for row in ran.text.splitlines() if row.startswith("busbw reference fake: ")]
     changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
     assert line.endswith(f", {changed}")
@@ -164,8 +168,10 @@ def test_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
 
 
 @pytest.mark.exhaustive
-def test_a_value_of_stack_cache_that_is_no_folder_is_a_usage_error(night: Night) -> None:
-    ran = night.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
+def test_a_value_of_stack_cache_that_is_no_folder_is_a_usage_error(
+    stack_folder: StackFolder,
+) -> None:
+    ran = stack_folder.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
     assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
 
 
@@ -174,38 +180,42 @@ SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 @pytest.mark.exhaustive
 def test_a_session_compares_the_reference_times_with_the_reference_times_of_earlier_sessions(
-    night: Night,
+    stack_folder: StackFolder,
 ) -> None:
-    night.run("--update-baselines", *SIX, exit_code=0)
-    first = night.run("--against=baseline", *SIX, exit_code=0)
+    stack_folder.run("--update-baselines", *SIX, exit_code=0)
+    first = stack_folder.run("--against=baseline", *SIX, exit_code=0)
     assert "the stack (the same versions): nothing slower; " in first.text
     assert "; the machine: unknown, this reference has " in first.text
-    second = night.run("--against=baseline", *SIX, exit_code=0)
+    second = stack_folder.run("--against=baseline", *SIX, exit_code=0)
     assert "the machine: the reference takes 1.0" in second.text
     assert " x the time of its 1 earlier session, limit " in second.text
-    lines = night.folder.history_lines
+    lines = stack_folder.folder.history_lines
     assert [line.get("is_reference") for line in lines].count(True) == 2 * 6
     stack = {line["stack"] for line in lines if line["is_reference"]}
     assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
 
 
 @pytest.mark.exhaustive
-def test_a_machine_that_slows_both_stacks_gives_the_outcome_machine_shift(night: Night) -> None:
-    night.run("--update-baselines", *SIX, exit_code=0)
+def test_a_machine_that_slows_both_stacks_gives_the_outcome_machine_shift(
+    stack_folder: StackFolder,
+) -> None:
+    stack_folder.run("--update-baselines", *SIX, exit_code=0)
     for _ in range(2):
-        night.run("--against=baseline", *SIX, exit_code=0)
-    night.folder.script(latency_s=10e-3)
-    ran = night.run("--against=baseline", *SIX, exit_code=1)
+        stack_folder.run("--against=baseline", *SIX, exit_code=0)
+    stack_folder.folder.script(latency_s=10e-3)
+    ran = stack_folder.run("--against=baseline", *SIX, exit_code=1)
     assert set(ran.outcomes.values()) == {"PASS"}
-    assert_shown_everywhere(night.folder, ran, ["MACHINE_SHIFT"])
+    assert_shown_everywhere(stack_folder.folder, ran, ["MACHINE_SHIFT"])
     assert "the stack (the same versions): nothing slower; " in ran.text
     assert "; the machine: the reference takes " in ran.text
     assert "MACHINE_SHIFT" in ran.document["session"]["outcomes"]
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_without_a_history_does_not_judge_the_machine(night: Night) -> None:
-    night.run("--update-baselines", *SIX, exit_code=0)
-    ran = night.run("--against=baseline", *SIX[:2], exit_code=0)
+def test_against_baseline_without_a_history_does_not_judge_the_machine(
+    stack_folder: StackFolder,
+) -> None:
+    stack_folder.run("--update-baselines", *SIX, exit_code=0)
+    ran = stack_folder.run("--against=baseline", *SIX[:2], exit_code=0)
     assert "; the machine: unknown without --history (fake)" in ran.text
     assert "MACHINE_SHIFT" not in ran.document["session"]["outcomes"]

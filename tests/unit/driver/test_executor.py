@@ -100,7 +100,7 @@ def test_a_worker_that_is_stopped_at_its_start_is_killed_and_another_worker_is_s
     assert not processes(bundle.path)
 
 
-def opened(starting: Executor, then: str = "") -> Group:
+def opened_group(starting: Executor, then: str = "") -> Group:
     """Return a group of one that is ready; `then` is what happens to it in mid-case."""
     group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
@@ -111,14 +111,14 @@ def test_an_interrupt_leaves_no_group_of_workers_and_another_group_can_be_opened
     bundle: Bundle,
 ) -> None:
     with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
-        opened(starting)
+        opened_group(starting)
         starting.start(starter(), LaunchId.parse("2.fake"))
         assert wait_until(lambda: len(processes(bundle.path)) == 2)
         raise KeyboardInterrupt
     assert not processes(bundle.path)
     assert not starting.is_stopped
     with starting:
-        opened(starting)
+        opened_group(starting)
     assert not processes(bundle.path)
 
 
@@ -128,8 +128,8 @@ def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
     """Who is impatient interrupts twice."""
     workers: list[LocalWorker] = []
     starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
-    opened(starting)
-    opened(starting)
+    opened_group(starting)
+    opened_group(starting)
 
     def interrupted(worker: LocalWorker) -> Exit:
         raise KeyboardInterrupt
@@ -149,7 +149,7 @@ def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_m
     notes: list[str] = []
     starting = executor(bundle, notes.append)
     with starting:
-        group = opened(starting, "hang")
+        group = opened_group(starting, "hang")
         timer = threading.Timer(0.4, starting.stop)
         timer.start()
         failure = group.ask(measure(), LONG_S, "measuring")

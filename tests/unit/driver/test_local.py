@@ -69,7 +69,7 @@ def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | Exit:
     return answer_of(worker, request(), timeout_s)
 
 
-def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
+def exit_of_worker(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
     """Return how a worker ended that the script has `event` happen in mid-case."""
     with ready(bundle, starter(cases=[{"then": event}])) as worker:
         answer = measure(worker, timeout_s)
@@ -82,7 +82,7 @@ def ended(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
 def test_the_log_of_a_worker_that_hangs_with_the_interpreter_lock_has_its_stack_trace(
     bundle: Bundle,
 ) -> None:
-    hung = ended(bundle, "hang_with_lock", SHORT_S)
+    hung = exit_of_worker(bundle, "hang_with_lock", SHORT_S)
     assert hung.exit_code is None
     assert 'fake/backend.py", line' in hung.log
 
@@ -179,8 +179,8 @@ DIED = "the framework ran out of memory and died"
 
 
 def failed(exit_code: int | None, **fields: Any) -> Failure:
-    ended = Exit(exit_code=exit_code, waited_s=1.5, **fields)
-    return failure_of_exit(ended, LaunchId.parse("2.fake"), "measuring a case")
+    exit_of_worker = Exit(exit_code=exit_code, waited_s=1.5, **fields)
+    return failure_of_exit(exit_of_worker, LaunchId.parse("2.fake"), "measuring a case")
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ def _judged(candidate: Measurement, reference: Measurement, terms: Terms = TERMS
     return judge_pair(build.spec(), reference, candidate, terms)
 
 
-def _of(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
+def _judge_factor(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
     return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
 
 
 def test_a_stack_interleaved_with_itself_passes_although_the_speed_of_the_machine_varies() -> None:
-    ruling = _of(1.0, 6)
+    ruling = _judge_factor(1.0, 6)
     assert Outcome.PASS is ruling.verdict.outcome
     assert (ruling.needed_launches, ruling.is_suspected, ruling.verdict.failed) == (
         None,
@@ -71,7 +71,7 @@ def test_a_stack_interleaved_with_itself_passes_although_the_speed_of_the_machin
 
 
 def test_the_verdict_on_two_stacks_has_both_times_and_a_ratio_with_its_interval_and_error() -> None:
-    verdict = _of(1.0, 6).verdict
+    verdict = _judge_factor(1.0, 6).verdict
     assert verdict.now is not None and verdict.baseline is not None
     assert len(verdict.now.times_s) == len(verdict.baseline.times_s) == 6
     assert verdict.ratio_interval is not None and verdict.ratio is not None
@@ -81,18 +81,18 @@ def test_the_verdict_on_two_stacks_has_both_times_and_a_ratio_with_its_interval_
 
 
 def test_a_slower_candidate_is_noisy_after_6_launches_and_has_regressed_after_9_launches() -> None:
-    suspected = _of(1.1, 6)
+    suspected = _judge_factor(1.1, 6)
     assert (suspected.needed_launches, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
     assert suspected.verdict.text.endswith("not yet confirmed")
-    ruling = _of(1.1, 9)
+    ruling = _judge_factor(1.1, 9)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.REGRESSED, True)
     assert ruling.verdict.ratio == pytest.approx(1.1, abs=0.01)
     assert ruling.verdict.text.endswith(" x: confirmed")
 
 
 def test_a_candidate_faster_than_its_interleaved_reference_has_improved() -> None:
-    ruling = _of(0.8, 6)
+    ruling = _judge_factor(0.8, 6)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.IMPROVED, False)
 
 
@@ -111,20 +111,20 @@ def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches(
 
 
 def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
-    ruling = _of(1.0, 1, replace(TERMS, launches=1))
+    ruling = _judge_factor(1.0, 1, replace(TERMS, launches=1))
     assert (ruling.verdict.outcome, ruling.needed_launches) == (Outcome.NOISY, 2)
     assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
     assert ruling.verdict.ratio is None
 
 
 def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() -> None:
-    assert _of(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
-    assert _of(1.0, 6, replace(TERMS, launches=7)).needed_launches == 7
+    assert _judge_factor(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
+    assert _judge_factor(1.0, 6, replace(TERMS, launches=7)).needed_launches == 7
 
 
 def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -> None:
     terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
-    assert Outcome.PASS is _of(1.1, 6, terms).verdict.outcome
+    assert Outcome.PASS is _judge_factor(1.1, 6, terms).verdict.outcome
 
 
 def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses() -> None:
@@ -293,37 +293,37 @@ def test_the_limit_of_a_case_of_two_stacks_grows_with_the_number_of_cases() -> N
     assert alone.limit < among.limit
 
 
-def _six(deviation: float) -> list[float]:
+def _six_shifts(deviation: float) -> list[float]:
     """Six shifts without a difference, of this standard deviation."""
     return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
 
 
 def test_one_noisy_case_is_too_few_to_estimate_the_noise_of_a_session() -> None:
-    assert estimate_prior([_six(0.03)], LOOKS) is None
-    assert estimate_prior([_six(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    assert estimate_prior([_six_shifts(0.03)], LOOKS) is None
+    assert estimate_prior([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
 def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_freedom() -> None:
     for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        prior = estimate_prior([_six(0.03)] * cases, LOOKS)
+        prior = estimate_prior([_six_shifts(0.03)] * cases, LOOKS)
         assert prior is not None
         assert prior.freedom == freedom
         assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_cases_of_very_different_noise_give_the_session_noise_few_degrees_of_freedom() -> None:
-    prior = estimate_prior([_six(0.001 * 4**number) for number in range(8)], LOOKS)
+    prior = estimate_prior([_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS)
     assert prior is not None and prior.freedom < 2
 
 
 def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
-    cases = [_six(0.03), _six(0.02), _six(0.05)]
+    cases = [_six_shifts(0.03), _six_shifts(0.02), _six_shifts(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
     assert estimate_prior(later, LOOKS) == estimate_prior(cases, LOOKS)
 
 
 def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> None:
-    shifts = [0.08 + shift for shift in _six(0.03)]
+    shifts = [0.08 + shift for shift in _six_shifts(0.03)]
     prior = Variance(value=0.03**2, freedom=20.0)
     alone = decide(shifts, LOOKS, cases=42, floor=0.02)
     among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
@@ -337,7 +337,7 @@ def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_case_but_not_of_a_
 ):
     prior = Variance(value=0.03**2, freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
-        decision = decide(_six(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
+        decision = decide(_six_shifts(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
         assert decision.estimate is not None
         assert decision.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
         assert decision.estimate.freedom == 25

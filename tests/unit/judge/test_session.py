@@ -38,13 +38,13 @@ def _session(
     return judge_session(verdicts, measurements, SessionContext(**{"terms": ON_TPU, **about}))
 
 
-def _fine(**about: Any) -> SessionVerdict:
+def _judge_measured_case(**about: Any) -> SessionVerdict:
     """A session in which every case was measured, in these circumstances."""
     return _session([build.verdict()], [build.measurement(1e-3, 1e-3, 1e-3)], **about)
 
 
 def test_a_session_with_all_its_launches_passes_and_states_the_number_of_launches() -> None:
-    session = _fine()
+    session = _judge_measured_case()
     assert SessionOutcome.PASS is session.outcome
     assert session.text == "1 case measured in 3 launches each, none of them compared"
     assert not session.failed
@@ -91,7 +91,7 @@ def test_a_session_with_a_missing_launch_has_no_verdict_and_names_the_first_case
 
 
 def test_a_session_whose_clock_fell_back_has_no_verdict_although_its_cases_pass() -> None:
-    session = _fine(reasons=("the clock fell back",))
+    session = _judge_measured_case(reasons=("the clock fell back",))
     assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
     assert session.text.startswith("the clock fell back")
 
@@ -146,13 +146,13 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
 def test_a_change_of_all_cases_or_a_drift_fails_a_session_whose_cases_pass(
     about: dict[str, Any], outcome: SessionOutcome, text: str
 ) -> None:
-    session = _fine(**about)
+    session = _judge_measured_case(**about)
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
 
 
 def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     whole = {"slower": ("rate",), "drift": DRIFTED}
-    session = _fine(**whole, terms=FOUR_LAUNCHES)
+    session = _judge_measured_case(**whole, terms=FOUR_LAUNCHES)
     assert session.outcomes == (
         SessionOutcome.SLOWER,
         SessionOutcome.DRIFT,
@@ -160,7 +160,7 @@ def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     )
     assert session.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
     assert DRIFTED in session.text and "fewer than 4 launches" in session.text
-    accepted = _fine(**whole, terms=FOUR_LAUNCHES, accepts_all=True)
+    accepted = _judge_measured_case(**whole, terms=FOUR_LAUNCHES, accepts_all=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
@@ -179,7 +179,7 @@ def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
 def test_an_update_accepts_a_loss_of_all_cases_or_a_drift_and_names_the_accepted_loss(
     about: dict[str, Any],
 ) -> None:
-    session = _fine(**about, accepts_all=True)
+    session = _judge_measured_case(**about, accepts_all=True)
     assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
     (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
     assert f"; accepted: {lost}" in session.text
@@ -200,13 +200,13 @@ def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:
 
 
 def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_factor() -> None:
-    session = _fine(noise_ratio=2.96, noisy_sessions=4)
+    session = _judge_measured_case(noise_ratio=2.96, noisy_sessions=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (
         "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
-    assert _fine(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.PASS
+    assert _judge_measured_case(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.PASS
 
 
 def _curve(
@@ -327,7 +327,7 @@ def test_a_noisy_case_during_throttling_counts_against_a_session_on_a_cpu_too() 
 
 
 def test_the_text_of_a_session_without_a_verdict_states_every_reason() -> None:
-    text = _fine(terms=FOUR_LAUNCHES, reasons=("the clock", "--x")).text
+    text = _judge_measured_case(terms=FOUR_LAUNCHES, reasons=("the clock", "--x")).text
     for words in ("fewer than 4 launches", "the clock; --x"):
         assert words in text
 

@@ -52,21 +52,21 @@ def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
 
 
 def test_an_out_of_memory_is_temporary_only_if_a_free_machine_would_have_enough_memory() -> None:
-    assert is_temporary(_momentary())
-    assert not is_temporary(_momentary(capacity_bytes=9))
-    assert not is_temporary(_momentary(capacity_bytes=None))
+    assert is_temporary(_temporary_lack())
+    assert not is_temporary(_temporary_lack(capacity_bytes=9))
+    assert not is_temporary(_temporary_lack(capacity_bytes=None))
     assert not is_temporary(build.out_of_memory(detected=Detection.RAISED))
 
 
 def test_the_text_of_an_out_of_memory_has_the_needed_and_the_available_bytes() -> None:
-    text = memory_text(_momentary(needed_bytes=2048, available_bytes=1024))
+    text = memory_text(_temporary_lack(needed_bytes=2048, available_bytes=1024))
     assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
 
 
 def test_the_text_of_an_out_of_memory_without_free_bytes_names_the_memory_of_the_worker() -> None:
-    left = _momentary(available_bytes=1024, process_bytes=4096)
+    left = _temporary_lack(available_bytes=1024, process_bytes=4096)
     assert "by itself" not in memory_text(left)
-    nothing = _momentary(needed_bytes=2048, available_bytes=0, process_bytes=4096)
+    nothing = _temporary_lack(needed_bytes=2048, available_bytes=0, process_bytes=4096)
     assert memory_text(nothing) == (
         "needs 2.0 KiB, 0 bytes available, as the worker's process takes 4.0 KiB by itself "
         "(predicted before touching memory)"
@@ -103,20 +103,20 @@ def test_a_case_that_is_out_of_memory_in_one_of_three_launches_has_failed() -> N
     assert verdict.text == "out of memory in 1 of 3 launches: it broke"
 
 
-def _momentary(**changes: Any) -> Failure:
+def _temporary_lack(**changes: Any) -> Failure:
     bytes_of = {"needed_bytes": 10, "available_bytes": 5, "capacity_bytes": 20, **changes}
     return build.out_of_memory(detected=Detection.PREDICTED, **bytes_of)
 
 
 def test_a_case_that_lacks_memory_in_use_by_other_programs_is_incomparable() -> None:
-    verdict = _verdict(build.measurement(failures=(_momentary(),) * 3), STEADY)
+    verdict = _verdict(build.measurement(failures=(_temporary_lack(),) * 3), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.INCOMPARABLE, False)
     assert "needs 10 bytes, 5 bytes available (predicted" in verdict.text
     assert "with the machine's memory free it would fit" in verdict.text
 
 
 def test_a_case_with_a_stored_time_that_exceeds_the_memory_of_the_machine_fails() -> None:
-    verdict = _verdict(build.measurement(failures=(_momentary(capacity_bytes=9),)), STEADY)
+    verdict = _verdict(build.measurement(failures=(_temporary_lack(capacity_bytes=9),)), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.OUT_OF_MEMORY, True)
 
 
@@ -142,8 +142,8 @@ def test_the_text_of_an_out_of_memory_says_how_it_was_detected(
         (build.measurement(9e-3), STEADY, True),
         (build.measurement(1e-3), build.baseline(1e-3, protocol="host/other"), True),
         (_all_out_of_memory(), None, True),
-        (build.measurement(failures=(_momentary(),)), STEADY, False),
-        (build.measurement(failures=(_momentary(),)), None, False),
+        (build.measurement(failures=(_temporary_lack(),)), STEADY, False),
+        (build.measurement(failures=(_temporary_lack(),)), None, False),
         (build.measurement(1e-3, failures=(build.out_of_memory(),)), None, False),
         (build.measurement(failures=(build.failure(),)), None, False),
     ],
@@ -194,12 +194,14 @@ def _runs(*chosen: dict[str, str]) -> list[Run]:
     return [build.run(1e-3, proof=replace(build.proof(), chosen=options)) for options in chosen]
 
 
-def _held(key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any) -> Verdict:
+def _apply_ceiling_of(
+    key: EnvironmentKey, gb_per_s: float, *chosen: dict[str, str], **more: Any
+) -> Verdict:
     return apply_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
 
 
 def test_a_verdict_below_the_ceiling_gets_the_ceiling_and_is_otherwise_unchanged() -> None:
-    result = _held(A100, 240.0)
+    result = _apply_ceiling_of(A100, 240.0)
     assert result.ceiling is not None
     assert result.ceiling.bytes_per_s == pytest.approx(300e9)
     assert result.ceiling_share == pytest.approx(0.8)
@@ -230,7 +232,7 @@ def test_a_verdict_without_a_known_ceiling_is_unchanged(
 def test_every_verdict_with_a_rate_above_the_most_of_any_algorithm_has_failed(
     outcome: Outcome, failed: bool
 ) -> None:
-    result = _held(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
+    result = _apply_ceiling_of(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
     assert (result.outcome, result.failed) == (Outcome.FAILED, True)
     assert not may_become_baseline(result)
     assert result.text == (
@@ -244,7 +246,9 @@ def test_a_verdict_above_the_ceiling_loses_its_time_its_baseline_and_its_ratio()
         "notes": ("clocks disagree",),
         "published": Reference(source="a", oom=True),
     }
-    result = _held(A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **fields)
+    result = _apply_ceiling_of(
+        A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **fields
+    )
     assert (result.now, result.baseline, result.ratio, result.limit) == (None,) * 4
     assert result.ceiling is not None and result.ceiling_share is None
     assert (result.notes, result.published) == (fields["notes"], fields["published"])
@@ -252,7 +256,7 @@ def test_a_verdict_above_the_ceiling_loses_its_time_its_baseline_and_its_ratio()
 
 @pytest.mark.parametrize("times", [1.0, BELOW])
 def test_a_rate_above_the_ceiling_by_less_than_the_rounding_of_vendors_passes(times: float) -> None:
-    result = _held(A100, 300 * times)
+    result = _apply_ceiling_of(A100, 300 * times)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
 
@@ -263,7 +267,7 @@ def test_one_launch_above_the_ceiling_fails_a_case_whose_median_is_below_the_cei
 
 
 def test_a_rate_above_a_ceiling_of_uncertain_figures_is_a_note_and_passes() -> None:
-    result = _held(V100, 200.0)
+    result = _apply_ceiling_of(V100, 200.0)
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert may_become_baseline(result)
     (note,) = result.notes
@@ -272,7 +276,7 @@ def test_a_rate_above_a_ceiling_of_uncertain_figures_is_a_note_and_passes() -> N
 
 
 def test_a_rate_that_only_adding_up_in_the_switch_allows_passes_with_a_note() -> None:
-    result = _held(H100, 480.0, notes=("before",))
+    result = _apply_ceiling_of(H100, 480.0, notes=("before",))
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert result.notes == (
         "before",
@@ -282,14 +286,14 @@ def test_a_rate_that_only_adding_up_in_the_switch_allows_passes_with_a_note() ->
 
 
 def test_a_rate_above_the_ceiling_of_a_switch_that_adds_up_has_failed() -> None:
-    result = _held(H100, 2 * 7 / 8 * 450 * ABOVE)
+    result = _apply_ceiling_of(H100, 2 * 7 / 8 * 450 * ABOVE)
     assert result.outcome is Outcome.FAILED
     assert "above 788 GB/s" in result.text
     assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in result.text
 
 
 def test_a_rate_above_the_ceiling_of_the_published_colors_passes_with_a_note() -> None:
-    result = _held(POD, 150.0, {"colors": "2"})
+    result = _apply_ceiling_of(POD, 150.0, {"colors": "2"})
     assert result.outcome is Outcome.PASS
     (note,) = result.notes
     assert "above 100 GB/s (links: 4 of 4 links of 50.0 GB/s in use, 2 colors)" in note
@@ -297,7 +301,7 @@ def test_a_rate_above_the_ceiling_of_the_published_colors_passes_with_a_note() -
 
 
 def test_launches_with_different_colors_have_the_ceiling_of_all_links() -> None:
-    result = _held(POD, 150.0, {"colors": "2"}, {"colors": "4"})
+    result = _apply_ceiling_of(POD, 150.0, {"colors": "2"}, {"colors": "4"})
     assert result.ceiling_share == pytest.approx(0.75)
     assert result.notes == ()
 
@@ -341,8 +345,8 @@ def test_a_reference_stack_above_the_colors_of_the_candidate_does_not_change_the
 def test_a_rate_above_all_links_of_the_chips_together_has_failed_for_any_shape(
     key: EnvironmentKey, most_gb_per_s: float
 ) -> None:
-    assert _held(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
-    result = _held(key, most_gb_per_s * ABOVE)
+    assert _apply_ceiling_of(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
+    result = _apply_ceiling_of(key, most_gb_per_s * ABOVE)
     assert (result.outcome, result.failed, result.now) == (Outcome.FAILED, True, None)
     assert "the most that the hardware allows by any algorithm (" in result.text
     assert "links of" in result.text and "of every chip at once, whatever the shape" in result.text

@@ -14,17 +14,17 @@ BLOCKS = ("--collectives=all_to_all", "--payloads=8")
 
 
 @pytest.fixture
-def busy(folder: Folder) -> Iterator[Folder]:
+def folder_of_busy_machine(folder: Folder) -> Iterator[Folder]:
     """A folder whose machine another session has; a session that waits for it fails."""
     with lock_this_machine(0):
         yield folder
 
 
-def said(busy: Folder, *options: str) -> str:
+def usage_error_of(folder_of_busy_machine: Folder, *options: str) -> str:
     """The usage error of a session that would wait for as long as a test may take."""
-    ran = busy.run("--device-wait=3600", *options, exit_code=4)
+    ran = folder_of_busy_machine.run("--device-wait=3600", *options, exit_code=4)
     assert "waiting for its end" not in ran.text
-    assert len(ran.sentence.replace(str(busy.path), "")) <= 3 * 80
+    assert len(ran.sentence.replace(str(folder_of_busy_machine.path), "")) <= 3 * 80
     return ran.sentence
 
 
@@ -43,9 +43,9 @@ def said(busy: Folder, *options: str) -> str:
     ),
 )
 def test_a_usage_error_that_no_device_decides_is_shown_while_another_session_measures(
-    busy: Folder, options: tuple[str, ...], sentence: str
+    folder_of_busy_machine: Folder, options: tuple[str, ...], sentence: str
 ) -> None:
-    assert sentence in said(busy, *options)
+    assert sentence in usage_error_of(folder_of_busy_machine, *options)
 
 
 @pytest.mark.exhaustive

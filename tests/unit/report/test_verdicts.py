@@ -132,7 +132,7 @@ LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in us
 MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
 
 
-def _of(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
+def _verdict_with_ceiling(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
     return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
 
 
@@ -144,19 +144,23 @@ def test_the_table_of_verdicts_keeps_a_digit_of_a_small_share_of_the_ceiling(
     busbw_gb_per_s: float, words: str
 ) -> None:
     summary = build.summary(busbw_gb_per_s=busbw_gb_per_s)
-    row, _ = _rows(_of(4096, LINKS, now=summary))
+    row, _ = _rows(_verdict_with_ceiling(4096, LINKS, now=summary))
     assert row.text.split()[4] == words
 
 
 def test_a_case_without_a_time_has_no_share_of_the_ceiling_in_the_table_of_verdicts() -> None:
-    failed = _of(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
-    _, row, reason, last = (line.text for line in _rows(_of(4096, LINKS), failed))
+    failed = _verdict_with_ceiling(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
+    _, row, reason, last = (line.text for line in _rows(_verdict_with_ceiling(4096, LINKS), failed))
     assert row.split() == ["1M", "FAILED"]
     assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
 
 
 def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ceiling() -> None:
-    verdicts = [_of(4096, LINKS), _of(2**20, LINKS), _of(2**28, MEMORY)]
+    verdicts = [
+        _verdict_with_ceiling(4096, LINKS),
+        _verdict_with_ceiling(2**20, LINKS),
+        _verdict_with_ceiling(2**28, MEMORY),
+    ]
     assert [line.text for line in _rows(*verdicts)[3:]] == [
         "ceiling 8.00 GB/s for 4K, 1M: links: 2 of 4 in use",
         "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
@@ -165,4 +169,6 @@ def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ce
 
 def test_the_table_of_verdicts_says_that_the_figures_of_a_chip_are_not_sure() -> None:
     unsure = replace(LINKS, sure=False)
-    assert _rows(_of(4096, unsure))[-1].text.endswith("in use; the chip's figures are not sure")
+    assert _rows(_verdict_with_ceiling(4096, unsure))[-1].text.endswith(
+        "in use; the chip's figures are not sure"
+    )
