@@ -267,7 +267,7 @@ def test_a_case_passes_if_additional_launches_are_not_slower_than_the_baseline(
     assert len(ran.case()["launches"]) == 4
 
 
-def test_a_case_that_seems_slower_when_the_time_budget_is_spent_leaves_no_verdict(
+def test_a_session_whose_time_budget_ends_before_a_loss_is_confirmed_has_no_verdict(
     folder: Folder,
 ) -> None:
     folder.regressed()
@@ -279,7 +279,7 @@ def test_a_case_that_seems_slower_when_the_time_budget_is_spent_leaves_no_verdic
 
 
 @pytest.mark.exhaustive
-def test_an_interleaved_case_that_seems_slower_when_the_time_budget_is_spent_leaves_no_verdict(
+def test_an_interleaved_session_whose_time_budget_ends_before_a_loss_is_confirmed_has_no_verdict(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW, cases=[{"slower": 1.1}])

@@ -212,7 +212,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
     assert earlier.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
-def test_each_framework_of_a_session_has_a_separate_shared_shift() -> None:
+def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framework() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
     stored = {
         "jax": StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),

@@ -332,9 +332,7 @@ def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> 
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
-def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_case_but_not_of_a_noisy_case() -> (
-    None
-):
+def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_and_not_of_a_noisy_case() -> None:
     prior = Variance(value=0.03**2, freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
         decision = decide(_six_shifts(deviation), LOOKS, cases=1, floor=0.02, prior=prior)

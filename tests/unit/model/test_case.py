@@ -55,7 +55,7 @@ def test_all_ranks_of_a_case_without_axes_are_one_group_for_any_mesh() -> None:
     assert build.case(ranks=8).group_size == 8
 
 
-def test_a_case_along_an_axis_has_groups_of_fewer_than_all_ranks() -> None:
+def test_a_case_along_an_axis_of_a_mesh_has_groups_of_fewer_than_all_ranks() -> None:
     case = build.case(ranks=8, mesh="2x4", axes="y")
     assert (case.group_size, len(case.groups)) == (4, 2)
 

@@ -62,7 +62,7 @@ def test_a_time_outside_a_picosecond_to_a_million_seconds_is_refused(seconds: fl
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-1", "20260101", "1" * 5000])
-def test_a_text_that_is_no_date_is_refused(text: str) -> None:
+def test_a_text_that_is_no_date_is_refused_where_json_expects_a_date(text: str) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31"):
         _read(Date, text)
     assert _read(Date, "2026-01-31")
@@ -72,7 +72,7 @@ def test_a_text_that_is_no_date_is_refused(text: str) -> None:
     "text",
     ["", "yesterday", "2026-01-31", "2026-02-30T03:00:00Z", "2026-01-31T03:00:00+01:00", "1" * 999],
 )
-def test_a_text_that_is_no_moment_in_utc_is_refused(text: str) -> None:
+def test_a_text_that_is_no_moment_in_utc_is_refused_where_json_expects_a_moment(text: str) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):
         _read(Moment, text)
     assert _read(Moment, "2026-01-31T03:00:00Z")

@@ -123,21 +123,23 @@ def rows_of(uses: tuple[Use, ...]) -> set[Row]:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_inventory_counts_every_collective_of_a_program_that_xla_compiled(name: str) -> None:
+def test_the_inventory_of_hlo_counts_every_collective_of_a_program_that_xla_compiled(
+    name: str,
+) -> None:
     assert rows_of(recorded(name)) == EXPECTED[name]
 
 
-def test_the_inventory_has_expected_rows_for_every_recorded_dump() -> None:
+def test_the_inventory_of_hlo_has_expected_rows_for_every_recorded_dump() -> None:
     assert {path.name.partition(".hlo")[0] for path in DUMPS.iterdir()} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_inventory_names_a_line_of_the_step_for_every_collective(name: str) -> None:
+def test_the_inventory_of_hlo_names_a_line_of_the_step_for_every_collective(name: str) -> None:
     sources = {use.source.rpartition("/")[2].partition(":")[0] for use in recorded(name)}
     assert sources == {"steps.py"}
 
 
-def test_the_inventory_lists_the_parts_of_a_combined_collective() -> None:
+def test_the_inventory_of_hlo_lists_the_parts_of_a_combined_collective() -> None:
     (use,) = recorded("data_parallel.v5e_2x4")
     assert use.parts == (4 * MIB, 4 * MIB, 4)
     assert (use.ranks, use.groups) == (8, 1)
@@ -145,14 +147,14 @@ def test_the_inventory_lists_the_parts_of_a_combined_collective() -> None:
     assert gathered.parts == (2 * MIB, 2 * MIB)
 
 
-def test_the_inventory_has_the_algorithm_that_the_compiler_published() -> None:
+def test_the_inventory_of_hlo_has_the_algorithm_that_the_compiler_published() -> None:
     scattered, *_ = recorded("fsdp.v5e_2x4")
     assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"
     summed, *_ = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.algorithm["offload"] == "SparseCore"
 
 
-def test_the_inventory_counts_the_operations_that_hide_an_asynchronous_collective() -> None:
+def test_the_inventory_of_hlo_counts_the_operations_that_hide_an_asynchronous_collective() -> None:
     (summed, _) = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.hidden_by == 3
     (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.asynchronous)
@@ -187,7 +189,7 @@ def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> 
         ("{{0,1,2},{3,4,5,6,7}}", "", 0),
     ],
 )
-def test_the_inventory_names_the_groups_of_a_collective_by_the_axes_of_the_mesh(
+def test_the_inventory_of_hlo_names_the_groups_of_a_collective_by_the_axes_of_the_mesh(
     groups: str, axes: str, ranks: int
 ) -> None:
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
@@ -202,7 +204,7 @@ def test_the_inventory_names_the_groups_of_a_collective_by_the_axes_of_the_mesh(
         ("{{0,3},{3,0}}", "", 2),
     ],
 )
-def test_the_inventory_names_the_pairs_of_a_permute_by_an_axis_of_the_mesh(
+def test_the_inventory_of_hlo_names_the_pairs_of_a_permute_by_an_axis_of_the_mesh(
     pairs: str, axes: str, ranks: int
 ) -> None:
     (use,) = _read(
@@ -232,7 +234,7 @@ LOOP = """\
         "true_computation=%inner, false_computation=%a",
     ],
 )
-def test_the_inventory_counts_an_equal_collective_in_two_branches_at_most_once(
+def test_the_inventory_of_hlo_counts_an_equal_collective_in_two_branches_at_most_once(
     branches: str,
 ) -> None:
     (use,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
@@ -269,7 +271,7 @@ def test_the_payload_of_a_collective_in_the_inventory_is_the_larger_of_its_input
         ("s8", "int8"),
     ],
 )
-def test_the_inventory_names_dtypes_as_numpy_and_jax_name_the_dtypes_of_arrays(
+def test_the_inventory_of_hlo_names_dtypes_as_numpy_and_jax_name_the_dtypes_of_arrays(
     printed: str, dtype: str
 ) -> None:
     (use,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
@@ -283,7 +285,9 @@ ASYNC_PAIR = (
 
 
 @pytest.mark.parametrize("meanwhile", [0, 2])
-def test_the_inventory_counts_the_operations_between_a_start_and_its_end(meanwhile: int) -> None:
+def test_the_inventory_of_hlo_counts_the_operations_between_a_start_and_its_end(
+    meanwhile: int,
+) -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     work = [
         f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(meanwhile)
@@ -294,14 +298,14 @@ def test_the_inventory_counts_the_operations_between_a_start_and_its_end(meanwhi
     assert use.asynchronous is bool(meanwhile)
 
 
-def test_the_inventory_counts_a_start_with_the_mark_is_sync_as_synchronous() -> None:
+def test_the_inventory_of_hlo_counts_a_start_with_the_mark_is_sync_as_synchronous() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
     (use,) = _read(f"{start}, {config}", done)
     assert not use.asynchronous
 
 
-def test_the_inventory_reports_the_fewest_hiding_operations_of_equal_collectives() -> None:
+def test_the_inventory_of_hlo_reports_the_fewest_hiding_operations_of_equal_collectives() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     again, end = (text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (start, done))
     work = [f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3)]
@@ -309,7 +313,7 @@ def test_the_inventory_reports_the_fewest_hiding_operations_of_equal_collectives
     assert (use.times, use.hidden_by) == (2, 1)
 
 
-def test_the_inventory_reads_the_collective_that_a_generic_asynchronous_call_runs() -> None:
+def test_the_inventory_of_hlo_reads_the_collective_that_a_generic_asynchronous_call_runs() -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (use,) = _read(
@@ -343,7 +347,7 @@ ENTRY %main (p: f32[8]) -> f32[8] {{
 
 
 @pytest.mark.parametrize("lines", range(8))
-def test_the_inventory_refuses_a_text_of_hlo_that_is_cut(lines: int) -> None:
+def test_the_inventory_of_hlo_refuses_a_text_of_hlo_that_is_cut(lines: int) -> None:
     with pytest.raises(ProgramError, match="it is no optimized HLO, or it is cut"):
         uses_of("\n".join(CUT.splitlines()[:lines]))
 
@@ -372,7 +376,7 @@ def test_empty_groups_with_global_device_ids_are_groups_that_cannot_be_read() ->
     ("op", "reduce_op"),
     [("add", "sum"), ("maximum", "max"), ("minimum", "min"), ("multiply", "multiply")],
 )
-def test_the_inventory_reads_the_reduce_op_from_the_computation_of_an_all_reduce(
+def test_the_inventory_of_hlo_reads_the_reduce_op_from_the_computation_of_an_all_reduce(
     op: str, reduce_op: str
 ) -> None:
     applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
@@ -398,7 +402,7 @@ def test_a_permute_whose_pairs_are_no_rings_over_all_ranks_has_no_groups(
     assert (use.axes, use.groups) == ("model", groups)
 
 
-def test_the_inventory_counts_a_send_and_its_receive_as_a_single_collective() -> None:
+def test_the_inventory_of_hlo_counts_a_send_and_its_receive_as_a_single_collective() -> None:
     pairs = "frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{2,4}}}"
     (use,) = _read(
         f"%s = (f32[1024]{{0}}, u32[], token[]) send(%p, %t), channel_id=2, {pairs}",
@@ -410,7 +414,7 @@ def test_the_inventory_counts_a_send_and_its_receive_as_a_single_collective() ->
     assert (use.kind, use.payload_bytes, use.asynchronous, use.hidden_by) == ("send", 4096, True, 1)
 
 
-def test_the_inventory_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
+def test_the_inventory_of_hlo_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
     """As 2.21 gives it: no partitions in the head, and no lines but those of its own files."""
     text = """\
 HloModule a_inference_f_28__.4, is_scheduled=true, alias_passthrough_params=true
@@ -430,7 +434,7 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 
-def test_the_inventory_refuses_a_computation_that_calls_itself() -> None:
+def test_the_inventory_of_hlo_refuses_a_computation_that_calls_itself() -> None:
     calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
     with pytest.raises(ProgramError, match="it cannot be read: maximum recursion depth"):
         _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)

@@ -84,9 +84,7 @@ def test_a_wrong_element_ends_a_soak_after_the_same_input_has_been_tried_again(
     assert (mismatch.repeats, mismatch.retries) == (repeats, RETRIES)
 
 
-def test_a_wrong_element_in_another_process_ends_a_soak_without_a_mismatch_in_this_process() -> (
-    None
-):
+def test_a_wrong_element_in_another_process_ends_a_soak_without_a_mismatch_in_its_reply() -> None:
     run = _soak(ScriptedProgram(), seconds=100.0, others=[1.0])
     assert run.mismatch is None
     assert run.iterations == 1

@@ -85,7 +85,7 @@ TEXT = "the reference takes 1.001 x the time of its 6 earlier sessions, limit 1.
         (True, SessionOutcome.MACHINE_SHIFT),
     ],
 )
-def test_only_a_slower_machine_changes_the_outcome_of_a_session(
+def test_the_outcome_of_a_session_is_machine_shift_only_if_the_machine_is_slower(
     is_slower: bool | None, outcome: SessionOutcome
 ) -> None:
     session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
@@ -96,9 +96,7 @@ def test_only_a_slower_machine_changes_the_outcome_of_a_session(
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
 
 
-def test_the_text_about_the_stack_names_the_three_slowest_failed_cases_and_counts_the_rest() -> (
-    None
-):
+def test_the_text_about_the_stack_names_the_three_slowest_cases_and_counts_the_rest() -> None:
     slow = [
         build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
         for ratio in (1.1, 1.3, 1.2, 1.15)

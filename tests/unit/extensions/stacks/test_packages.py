@@ -39,6 +39,6 @@ def test_a_stack_has_a_framework_its_requirements_and_the_completely_installed_e
     assert not any(map(packages.reason_not_lockable, stack.values()))
 
 
-def test_a_program_that_is_no_python_interpreter_is_an_error() -> None:
+def test_a_program_that_is_no_python_interpreter_is_an_error_for_a_locked_stack() -> None:
     with pytest.raises(StackError, match=r"^false: exit code 1$"):
         packages.read_interpreter("/bin/false")

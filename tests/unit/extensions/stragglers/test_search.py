@@ -16,7 +16,7 @@ from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, 
 
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "heavy tails"])
 @pytest.mark.parametrize("count", [4, 8, 64, 256])
-def test_the_search_names_no_host_of_a_healthy_cluster(count: int, heavy: bool) -> None:
+def test_find_slow_names_no_host_of_a_healthy_cluster(count: int, heavy: bool) -> None:
     result = search(Cluster(noise=0.05, heavy=heavy), count)
     assert result.is_healthy
     assert (result.slow, result.undecided, result.racks, result.unreachable) == ((), (), {}, ())
@@ -24,7 +24,7 @@ def test_the_search_names_no_host_of_a_healthy_cluster(count: int, heavy: bool) 
 
 
 @pytest.mark.parametrize("count", [4, 5, 8, 16, 64, 256])
-def test_the_search_names_a_slow_host_with_its_ratio(count: int) -> None:
+def test_find_slow_names_a_slow_host_with_its_ratio(count: int) -> None:
     cluster = Cluster(noise=0.02, hosts={3: 0.5}, heavy=True)
     result = search(cluster, count)
     assert slow_groups(result) == {(3,)}
@@ -35,11 +35,11 @@ def test_the_search_names_a_slow_host_with_its_ratio(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [4, 8, 16])
-def test_the_search_names_a_slow_link_and_neither_of_its_hosts(count: int) -> None:
+def test_find_slow_names_a_slow_link_and_neither_of_its_hosts(count: int) -> None:
     assert slow_groups(search(Cluster(noise=0.02, links={(1, 3): 1.0}), count)) == {(1, 3)}
 
 
-def test_the_search_finds_a_slow_link_among_many_candidates_that_are_not_slow() -> None:
+def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -> None:
     """Let many candidates share few partners."""
     for seed in range(5):
         cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
@@ -49,7 +49,7 @@ def test_the_search_finds_a_slow_link_among_many_candidates_that_are_not_slow() 
 
 
 @pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
-def test_the_search_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
+def test_find_slow_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
     host: int, seed: int
 ) -> None:
     """Leave the links of a slow host, which are slow, too, to the host."""
@@ -59,7 +59,7 @@ def test_the_search_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
     assert all(name.startswith("host ") for name in result.undecided)
 
 
-def test_the_search_reports_a_switch_that_hosts_share_as_racks_and_not_as_a_slow_link() -> None:
+def test_find_slow_reports_a_switch_that_hosts_share_as_racks_and_not_as_a_slow_link() -> None:
     rack = frozenset({1, 2, 4, 7})
     result = search(Cluster(noise=0.05, rack=rack), 8)
     assert (result.slow, result.is_healthy) == ((), True)
@@ -70,7 +70,7 @@ def test_the_search_reports_a_switch_that_hosts_share_as_racks_and_not_as_a_slow
         assert racks.alone == pytest.approx(1.0, abs=0.2)
 
 
-def test_the_search_reports_racks_with_a_slow_connection_as_not_healthy() -> None:
+def test_find_slow_reports_racks_with_a_slow_connection_as_not_healthy() -> None:
     far = {(a, b): 1.0 for a in range(4) for b in range(4, 8)}
     result = search(Cluster(noise=0.02, links=far), 8)
     assert (result.slow, result.is_healthy) == ((), False)
@@ -98,7 +98,7 @@ class Stopping(Cluster):
         return super().measure(groups)
 
 
-def test_the_search_reports_only_hosts_that_stopped_answering_as_unreachable() -> None:
+def test_find_slow_reports_only_hosts_that_stopped_answering_as_unreachable() -> None:
     for seed in range(150):
         chance = random.Random(seed)
         count = chance.choice([4, 5, 6, 8, 33])
@@ -114,7 +114,7 @@ def test_the_search_reports_only_hosts_that_stopped_answering_as_unreachable() -
 
 
 @pytest.mark.exhaustive
-def test_the_search_finds_a_slow_link_of_34_hosts_only_if_it_measures_in_pairs() -> None:
+def test_find_slow_finds_a_slow_link_of_34_hosts_only_if_it_measures_in_pairs() -> None:
     cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
     groups = search(cluster, 34)
     assert (slow_groups(groups), groups.links_measured) == (set(), False)
@@ -134,7 +134,7 @@ def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple
 
 
 @pytest.mark.exhaustive
-def test_the_search_names_two_slow_hosts_of_16_in_most_clusters_and_hardly_any_other_host() -> None:
+def test_find_slow_names_two_slow_hosts_of_16_in_most_clusters_and_hardly_any_other_host() -> None:
     right, others = _share(16, runs=40, slow=2, loss=0.2, noise=0.03)
     assert right >= 38
     assert others <= 1
@@ -143,7 +143,7 @@ def test_the_search_names_two_slow_hosts_of_16_in_most_clusters_and_hardly_any_o
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [8, 16, 256])
-def test_the_search_reports_about_one_of_a_hundred_healthy_clusters_at_most(count: int) -> None:
+def test_find_slow_reports_about_one_of_a_hundred_healthy_clusters_at_most(count: int) -> None:
     _, others = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
     # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
     assert others <= 9
@@ -162,14 +162,14 @@ class _Failing(Cluster):
         return ["no route" if self.fails(number, g) else a for g, a in zip(groups, answers)]
 
 
-def test_the_search_names_a_link_without_an_answer_and_neither_of_its_hosts() -> None:
+def test_find_slow_names_a_link_without_an_answer_and_neither_of_its_hosts() -> None:
     result = search(_Failing(lambda number, group: group == ("1", "4")), 8)
     (silent,) = result.unreachable
     assert (silent.name, silent.reason, result.slow) == ("link 1 - 4", "no route", ())
     assert result.good_hosts == ["0", "1", "2", "3", "5", "6", "7"]
 
 
-def test_the_search_measures_pairs_of_hosts_again_if_none_of_the_pairs_answered() -> None:
+def test_find_slow_measures_pairs_of_hosts_again_if_none_of_the_pairs_answered() -> None:
     result = search(_Failing(lambda number, group: number == 3), 8)
     assert len(result.times) == 28
     assert (result.unreachable, result.slow) == ((), ())
@@ -186,7 +186,7 @@ def test_every_two_hosts_are_paired_once_and_a_host_is_in_one_pair_at_a_time(cou
 
 
 @pytest.mark.parametrize("count", [64, 100, 1024])
-def test_the_search_divides_all_hosts_into_different_groups_each_time(count: int) -> None:
+def test_find_slow_divides_all_hosts_into_different_groups_each_time(count: int) -> None:
     hosts = [str(host) for host in range(count)]
     rounds = partitions(hosts, random.Random(1))
     for groups in rounds:
@@ -195,7 +195,7 @@ def test_the_search_divides_all_hosts_into_different_groups_each_time(count: int
     assert len({frozenset(groups) for groups in rounds}) == len(rounds)
 
 
-def test_the_search_names_no_host_whose_loss_is_below_the_least_loss() -> None:
+def test_find_slow_names_no_host_whose_loss_is_below_the_least_loss() -> None:
     cluster = Cluster(noise=0.01, hosts={2: 0.15})
     assert slow_groups(search(cluster, 8)) == {(2,)}
     assert slow_groups(search(cluster, 8, least=0.2)) == set()

@@ -124,7 +124,7 @@ def test_a_loop_is_refused_as_a_single_call_and_a_single_call_is_refused_as_a_lo
     assert "0 of them there" in _refused(programs.SINGLE, 1)
 
 
-def test_a_program_without_the_collective_is_refused() -> None:
+def test_a_program_without_the_collective_of_its_case_is_refused() -> None:
     message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
     assert message == (
         "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
