@@ -53,7 +53,7 @@ def test_a_single_folder_adds_an_extension_with_an_option_a_column_and_a_note(
 
 
 def _copy(folder: Path) -> None:
-    """Copy what a session needs into `folder`."""
+    """Copy the files that a session needs into `folder`."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)

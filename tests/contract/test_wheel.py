@@ -22,7 +22,7 @@ INPUTS = ("busbw", "perf", "baselines", "docs")
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is built, with what a user leaves in it."""
+    """Return a copy of the sources with files that a user may leave in a checkout."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in INPUTS:
         shutil.copytree(ROOT / name, folder / name, ignore=NO_SOURCES)
@@ -43,7 +43,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def built(source: Path, target: str, folder: Path) -> Path:
-    """The sdist or the wheel of `source`."""
+    """Return the sdist or the wheel that is built from `source`."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory"]
     subprocess.run([*command, str(folder)], cwd=source, check=True, capture_output=True)
     (path,) = folder.iterdir()
@@ -111,7 +111,7 @@ def test_the_wheel_that_is_built_from_the_sdist_equals_the_wheel_of_the_checkout
 def test_busbw_run_of_the_installed_wheel_measures_in_a_fresh_environment(
     wheel: Path, tmp_path: Path
 ) -> None:
-    """Borrow the packages that busbw needs; an editable busbw is not on a path alone."""
+    """Borrow the packages that busbw needs, but not busbw itself."""
     for command in (
         ["uv", "venv", "--python", sys.executable, "venv"],
         ["uv", "pip", "install", "--offline", "--no-deps", "--python", "venv", str(wheel)],

@@ -35,7 +35,7 @@ def test_each_test_that_a_guarantee_names_exists() -> None:
 
 @functools.cache
 def _functions(path: str) -> frozenset[str]:
-    """Return the names of the functions in a file; of none if there is no such file."""
+    """Return the names of the functions in a file, which are none if the file is missing."""
     file = ROOT / path
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return frozenset(re.findall(r"^(?:    )?def (\w+)\(", text, re.MULTILINE))

@@ -25,7 +25,7 @@ each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path
 
 
 def _test_command() -> str:
-    """README's one command that installs tox and runs it."""
+    """Return the command of the README that installs tox and runs it."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^ {4}(python -m pip install tox\b.*)$", text, re.MULTILINE)
     return str(command)
@@ -216,7 +216,7 @@ if [ "$1" = summary ]; then echo "## summary"; fi
 
 
 def script_of(path: Path, step: str) -> str:
-    """What the step runs."""
+    """Return the script that a step runs."""
     text = path.read_text(encoding="utf-8")
     match = re.search(
         rf"^      - name: {step}\n(?:        .*\n)*?        run: \|\n((?: {{10}}.*\n)+)",
@@ -230,7 +230,7 @@ def script_of(path: Path, step: str) -> str:
 def _run_step(
     folder: Path, workflow: tuple[Path, str, str, str], fail: str
 ) -> tuple[str, Mapping[str, str]]:
-    """What the step says, as the runner starts it, and the files that it wrote."""
+    """Run a step as the runner does; return its output and the files that it wrote."""
     path, step, program, report = workflow
     (folder / report).mkdir()
     (folder / report / "results.json").write_text("{}")

@@ -33,7 +33,7 @@ ATTACKS = {
 
 
 def stored(folder: Folder) -> bytes:
-    """Every line of baselines and history, with what was put beside them."""
+    """Return the bytes of all files of baselines and history."""
     paths = (path for name in ("baselines", "history") for path in (folder.path / name).rglob("*"))
     # A link may lead to what has no end.
     files = (path for path in paths if path.is_file() and not path.is_symlink())

@@ -35,7 +35,7 @@ TEXTS = st.dictionaries(st.text(max_size=4), st.text(max_size=9), max_size=2)
 
 @st.composite
 def lines(draw: st.DrawFn) -> Line:
-    """A line of one of a few sessions, which began in one of a few years, and of a few cases."""
+    """Draw a line of one of 13 sessions, in one of three years, with one of four cases."""
     session = draw(st.integers(0, 12))
     stack = draw(st.sampled_from(["", "", "a" * 16]))
     changes: dict[str, Any] = {
@@ -57,7 +57,7 @@ def lines(draw: st.DrawFn) -> Line:
 
 
 def _read(lines: list[Line]) -> MachineHistory:
-    """Return the history as a file gives it: in the order of time."""
+    """Return the history as it is read from a file: in the order of time."""
     whole = sorted((parse(line.text, "line") for line in lines), key=lambda line: line.moment)
     return machine_history("tpu/4r", tuple(whole))
 

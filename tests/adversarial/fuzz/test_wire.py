@@ -50,7 +50,7 @@ def _reply(value: object) -> dict[str, Any]:
 
 
 def _taken(reply: object) -> None:
-    """Whatever was let in is made use of without an error."""
+    """Judge and render every answer that was accepted as valid."""
     if isinstance(reply, Run | Failure):
         _judged(reply)
 

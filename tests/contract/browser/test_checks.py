@@ -99,7 +99,7 @@ def test_each_check_of_pages_reports_the_faults_that_it_is_for(tmp_path: Path, l
 
 
 class _StyleSheet(http.server.BaseHTTPRequestHandler):
-    """Whose text hides a page."""
+    """Serves a style sheet that hides a page."""
 
     def do_GET(self) -> None:
         self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/css\r\n\r\n")
@@ -108,7 +108,7 @@ class _StyleSheet(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def colours() -> Iterator[str]:
-    """The address of a style sheet in the network."""
+    """Serve a style sheet over the network; yield its address."""
     with http.server.HTTPServer(("127.0.0.1", 0), _StyleSheet) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -30,7 +30,7 @@ distributed:
 
 
 def with_certificate(folder: Folder) -> None:
-    """Have Dask accept only who has the certificate, as docs/hosts.md says."""
+    """Let Dask accept only clients with the certificate, as docs/hosts.md describes."""
     pem, settings = folder.path / "busbw.pem", folder.path / "dask"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=busbw"]
     done = subprocess.run(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sessions
 
 
 def start_hanging_session(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
-    """Begin a session that hangs in 2K on host two, once it has measured 1K."""
+    """Start a session that measures 1K and then hangs in 2K on host two."""
     session = folder.start("--payloads=1K,2K", *options, *hosts.options)
     logs = f"{hosts.temporary}/busbw*/*.log"
     hangs = "the script says hang"

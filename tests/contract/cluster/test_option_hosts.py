@@ -13,7 +13,7 @@ from tests.helpers.sweep import sweep
 
 @pytest.fixture
 def folder(folder: Folder) -> Folder:
-    """With the program in the place of ssh."""
+    """Return a folder whose sessions call a test program in place of ssh."""
     programs = ssh.written(folder.path / "programs")
     folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return folder

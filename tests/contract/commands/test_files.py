@@ -78,7 +78,7 @@ READ: list[tuple[Callable[[Path], Path], str, str]] = [
 
 
 def other_name_of(path: Path, how: str) -> Path | str:
-    """The same file by another name."""
+    """Return another name of the same file."""
     link = path.parent / "link"
     if how == "symbolic":
         link.symlink_to(path.name)
@@ -119,7 +119,7 @@ each_command = pytest.mark.parametrize("name", WRITING)
 
 
 def run_writing(name: str, folder: Path, output: Path) -> Answer:
-    """The command that writes `output`; one that draws needs a name of it with its suffix."""
+    """Run the command that writes `output`; a drawing command needs a name with its suffix."""
     for library in LIBRARIES.get(name, ()):
         pytest.importorskip(library)
     if not (folder / "night.svg").exists():

@@ -14,7 +14,7 @@ TPU, GPU = "tpu-v5-lite/4r", "nvidia-h200/8r"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A history of three sessions of two cases on one machine."""
+    """Return a history of three sessions of two cases on one machine."""
     for number in range(3):
         write(tmp_path, TPU, documents(f"{number:016x}"))
     return tmp_path
@@ -82,7 +82,7 @@ CHANGE = "+10 % since 2026-03-07 (6 sessions); changed there: jax 0.10.0 -> 0.10
 
 @pytest.fixture
 def history_with_change(tmp_path: Path) -> Path:
-    """A history of twelve sessions; 4K takes a tenth longer from the seventh session on."""
+    """Return a history of 12 sessions in which 4K takes a tenth longer from the seventh on."""
     for number in range(12):
         lines = documents(
             f"{number:016x}",

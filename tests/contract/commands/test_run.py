@@ -22,7 +22,7 @@ BASE = ("--frameworks=fake", "--topology=v5e:2x4", "--payloads=1K", "--compile-c
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """How it ended, and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     text: str
@@ -30,7 +30,7 @@ class Output:
 
 @pytest.fixture
 def empty_folder(folder: Folder) -> Folder:
-    """A folder that has nothing of busbw."""
+    """Return a folder that contains no file of busbw."""
     shutil.rmtree(folder.path / "perf")
     (folder.path / "conftest.py").unlink()
     (folder.path / "pytest.ini").unlink()
@@ -39,7 +39,7 @@ def empty_folder(folder: Folder) -> Folder:
 
 
 def run(*options: str, package: Path = ROOT) -> Output:
-    """`busbw run` of the busbw below `package`, in the current folder."""
+    """Run `busbw run` of the busbw below `package` in the current folder."""
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "run", "-p", "no:hypothesispytest", *options],
         env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": "error"},
@@ -58,7 +58,7 @@ def _path(package: Path) -> str:
 
 @pytest.fixture(scope="module")
 def installed_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package as pip leaves it, which no test changes."""
+    """Return a folder with the package as pip installs it, which no test changes."""
     path = tmp_path_factory.mktemp("site-packages")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", path / "busbw", ignore=ignored)

@@ -21,7 +21,7 @@ _FAILED = "a wrong result and no collective fail their cases only 1"
 
 
 def _texts(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The places of all texts in a document."""
+    """Yield the places of all texts in a document."""
     if isinstance(document, str):
         yield place
     of_each = document.items() if isinstance(document, dict) else ()

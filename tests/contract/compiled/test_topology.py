@@ -262,7 +262,7 @@ def test_a_session_that_compiles_no_program_has_no_verdict_unless_its_baselines_
 
 @pytest.fixture
 def two_releases(folder: Folder) -> tuple[str, ...]:
-    """Options for two fake libraries, of releases 1.0 and 2.0."""
+    """Return options for two fake libraries, of releases 1.0 and 2.0."""
     for version in ("1.0", "2.0"):
         package = folder.path / version / "libtpu"
         package.mkdir(parents=True)
@@ -292,7 +292,7 @@ def test_a_session_with_two_releases_of_libtpu_compares_their_programs(
 def test_required_baselines_fail_a_session_with_libtpu_for_its_first_release(
     folder: Folder, two_releases: tuple[str, ...]
 ) -> None:
-    """The first release must have them; what it made is all that the second needs."""
+    """The first release needs stored baselines; the second release is compared with the first."""
     ran = compiled(folder, *two_releases, "--require-baselines", exit_code=1)
     assert "2 failed, 2 passed" in ran.text
 

@@ -39,7 +39,7 @@ _WRONG = ("--frameworks=none", "--no-such-option", "--clock=none", "--payloads=5
 def objections_by_session(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[tuple[str, ...], str]:
-    """What pytest objects to in each session of the pages, and in some that are wrong."""
+    """Return the errors of pytest for each session of the pages and for invalid sessions."""
     calls = {
         programs.session(words)
         for command in _COMMANDS.values()
@@ -51,7 +51,7 @@ def objections_by_session(
 
 
 def _paths(words: list[str]) -> str:
-    """What is wrong with a call of pytest that measures nothing: a path that is not there."""
+    """Return the missing paths in a call of pytest that measures nothing."""
     missing = [path for path in words if "/" in path and not (ROOT / path).exists()]
     return f"no {', '.join(missing)}" if missing else ""
 

@@ -26,7 +26,7 @@ SHORT_S = 12.0
 
 
 def fail(two: Network, fault: str) -> None:
-    """Cut the link of host1, or stop all that runs there, sshd too."""
+    """Cut the link of host1, or stop all its processes, including sshd."""
     if fault == "cut":
         two.cut(two.hosts[1])
     else:

@@ -76,7 +76,7 @@ def by_slurm(two: Network, folder: Path, place: Place) -> Iterator[Launcher]:
 
 @contextlib.contextmanager
 def by_mpirun(version: int, two: Network, reached: Ssh, place: Place) -> Iterator[Launcher]:
-    """mpirun, which starts processes through ssh, and hands on what `-x` names."""
+    """Return an mpirun that starts processes through ssh and forwards the variables after `-x`."""
     if not mpirun_of(version).exists():
         pytest.skip(f"{OPENMPI_5} names no folder with mpirun; `tox -e hosts` sets it")
     handed_on = ("-x", "PYTHONPATH", "-x", "TMPDIR", "--bind-to", "none")
@@ -88,7 +88,7 @@ def by_mpirun(version: int, two: Network, reached: Ssh, place: Place) -> Iterato
 def launcher(
     request: pytest.FixtureRequest, two: Network, reached: Ssh, place: Place, tmp_path: Path
 ) -> Iterator[Launcher]:
-    """Each of them; nothing but its servers is left on a host."""
+    """Yield each launcher, and check that it leaves only its servers on a host."""
     started = (
         by_slurm(two, tmp_path / "slurm", place)
         if request.param == "slurm"
@@ -118,7 +118,7 @@ def test_a_session_with_too_few_dask_workers_is_a_usage_error(launcher: Launcher
 def test_the_script_of_the_page_about_hosts_runs_under_sbatch(
     two: Network, reached: Ssh, place: Place, tmp_path: Path
 ) -> None:
-    """With TLS by the command and the file of the page; only what is measured is smaller."""
+    """Use the certificate and the script of the page with fewer nodes and the fake framework."""
     page = (ROOT / "docs" / "hosts.md").read_text()
     (place.folder / "home").mkdir()
     script = _block(page, "    #!/bin/bash\n").replace("--nodes=4", "--nodes=2")
@@ -139,7 +139,7 @@ def test_the_script_of_the_page_about_hosts_runs_under_sbatch(
 
 
 def _block(page: str, begin: str) -> str:
-    """Return the indented block of the page that begins like this."""
+    """Return the indented block of the page that begins with `begin`."""
     lines = page[page.index(begin) :].splitlines(keepends=True)
     return textwrap.dedent(
         "".join(itertools.takewhile(lambda line: line.startswith("    "), lines))

@@ -29,7 +29,7 @@ def hosts_in_network(request: pytest.FixtureRequest, installed: None) -> Iterato
 
 
 def run_over_all_hosts(hosts_in_network: Network, folder: Path, *options: str) -> Ran:
-    """Run a session over all hosts, which passes."""
+    """Run a session over all hosts, which must succeed."""
     keys, sessions = folder / "keys", folder / "sessions"
     keys.mkdir()
     sessions.mkdir()
@@ -44,7 +44,7 @@ def run_over_all_hosts(hosts_in_network: Network, folder: Path, *options: str) -
 def agreement_with_formula(
     ran: Ran, ranks: int, groups: int = 1, cable: Link = CABLE
 ) -> tuple[bool, bool]:
-    """Print each payload; whether latency and bandwidth of all are those of the formula."""
+    """Print each payload; return whether latency and bandwidth agree with the formula."""
     assert ran.results is not None
     medians_s = {
         case["case"]["payload_bytes"]: case["now"]["median_s"] for case in ran.results["cases"]

@@ -43,7 +43,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What one session wrote, and under which interpreter its workers were to run."""
+    """The results of a session, and the interpreter that its workers had to use."""
 
     framework: str
     python: str
@@ -63,7 +63,7 @@ SESSIONS = [
 
 
 def measured(interpreter: str, results: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """One launch of a grid; our own packages are on the user's path, to lead the worker astray."""
+    """Measure a grid in one launch, with misleading packages in the user's PYTHONPATH."""
     command = [sys.executable, "-m", "pytest", "perf/", "-p", "no:cacheprovider", "--device=cpu"]
     command += [
         f"--frameworks={interpreter.partition('=')[0]}",
@@ -86,7 +86,7 @@ def measured(interpreter: str, results: Path, *options: str) -> subprocess.Compl
 
 @pytest.fixture(scope="module", params=SESSIONS)
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
-    """A session that has measured one of the grids."""
+    """Return a session that has measured one of the grids."""
     interpreter, grid = request.param
     framework, _, python = interpreter.partition("=")
     results = tmp_path_factory.mktemp("old") / "results.json"

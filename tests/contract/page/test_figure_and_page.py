@@ -22,7 +22,7 @@ THERE = "has no x/4r; it has amd-epyc-2c/4r, tpu-v5-lite/4r"
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """The results of a session."""
+    """Return the path of the results of a session."""
     return _written(tmp_path / "night.json", verdict(4096, 6.0), verdict(8192, None))
 
 
@@ -116,7 +116,7 @@ def test_the_figure_and_page_commands_name_results_that_cannot_be_read(
 
 @pytest.fixture
 def history_of_two_machines(tmp_path: Path) -> Path:
-    """A history of three nights of two machines."""
+    """Return a history of three sessions on each of two machines."""
     root = tmp_path / "history"
     for machine in ("tpu-v5-lite/4r", "amd-epyc-2c/4r"):
         for day in (1, 2, 3):
@@ -139,7 +139,7 @@ def test_the_figure_command_draws_a_heat_map_of_a_history_or_the_sessions_of_a_c
 
 
 def _page(*arguments: str | Path) -> str:
-    """What the command writes."""
+    """Return the text of the page that the command writes."""
     pytest.importorskip("jinja2")
     pytest.importorskip("vl_convert")
     *_, output = arguments

@@ -10,7 +10,7 @@ from tests.helpers.sweep import sweep
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:
-    """Skip where pages cannot be made."""
+    """Skip the test if a library for pages is missing."""
     pytest.importorskip("jinja2")
     pytest.importorskip("vl_convert")
 

@@ -14,7 +14,7 @@ from tests.helpers.session_folder import SLOW, TPU, Folder
 
 
 def stored_times(folder: Folder) -> dict[str, list[float] | str]:
-    """The times of each payload in microseconds, or that it was out of memory."""
+    """Return the times of each payload in microseconds, or "oom" for out of memory."""
     return {
         row["payload"]: [time_us for times in row["times_us"].values() for time_us in times]
         if "times_us" in row
@@ -247,7 +247,7 @@ def test_a_session_names_a_repaired_loss_and_does_not_fail(folder: Folder) -> No
 
 
 def payloads(folder: Folder) -> list[str]:
-    """The payloads that have a baseline, over all files."""
+    """Return the payloads that have a baseline, of all files."""
     documents = (json.loads(path.read_text()) for path in folder.baseline_files)
     return [row["payload"] for document in documents for row in document["entries"]]
 

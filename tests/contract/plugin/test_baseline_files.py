@@ -75,7 +75,7 @@ def test_an_invalid_baseline_file_is_a_usage_error_that_names_the_invalid_place(
 
 
 def edited_baseline_file(folder: Folder, case: str) -> Path:
-    """The baseline file with one thing changed by hand."""
+    """Store baselines, and change a single place of their file by hand."""
     folder.with_baselines()
     (path,) = folder.baseline_files
     old, new = NONSENSE[case]
@@ -97,7 +97,7 @@ def test_two_sessions_that_store_baselines_at_the_same_time_lose_no_baseline(
 
 
 def publish(folder: Folder, *entries: dict[str, object]) -> None:
-    """Figures that somebody else published for eight ranks of a TPU v2."""
+    """Write published figures for eight ranks of a TPU v2 into the folder."""
     document = {
         "document": "busbw published figures",
         "version": 1,

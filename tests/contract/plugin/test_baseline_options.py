@@ -40,7 +40,7 @@ def test_a_session_without_the_default_folder_of_baselines_does_not_make_the_fol
 
 
 def usage_error_of(folder: Folder, *options: str) -> str:
-    """The sentence of the usage error, before any worker is started."""
+    """Return the sentence of a usage error that comes before any worker is started."""
     ran = folder.run(*options, exit_code=4)
     assert "busbw device:" not in ran.text
     assert ran.results is None

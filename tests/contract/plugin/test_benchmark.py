@@ -11,7 +11,7 @@ from tests.helpers.session_folder import Folder
 
 
 def rows(folder: Folder) -> list[dict[str, Any]]:
-    """The benchmarks of the session's --benchmark-json."""
+    """Return the benchmarks in the file of --benchmark-json."""
     document = json.loads((folder.path / "benchmark.json").read_text())
     benchmarks: list[dict[str, Any]] = document["benchmarks"]
     return benchmarks

@@ -219,7 +219,7 @@ STUB = "raise AssertionError('pytest must not import a framework')\n"
 
 
 def options_without(folder: Folder, *names: str) -> tuple[str, str]:
-    """Options that make frameworks missing."""
+    """Return options with which these frameworks are missing."""
     (folder.path / "blocked.py").write_text(BLOCKED % (names,))
     return ("-p", "blocked")
 

@@ -21,25 +21,25 @@ SOON_S = 5.0
 
 
 def start_hanging_session(folder: Folder) -> subprocess.Popen[bytes]:
-    """A session that has reached the case in which its second launch hangs."""
+    """Start a session, and wait until its second launch hangs in a case."""
     session = folder.start("--launches=3", "--update-baselines")
     assert wait_until(lambda: launches_hanging(folder)), folder.output
     return session
 
 
 def launches_hanging(folder: Folder) -> bool:
-    """Whether the log of the second launch says that the script's event is there."""
+    """Return whether the second launch has reached the case in which it hangs."""
     logs = folder.temporary.glob("busbw-*/2.fake*.log")
     return any("the script says" in log.read_text() for log in logs)
 
 
 def all_workers_end(folder: Folder) -> bool:
-    """Whether no process of the session's bundle is left within some seconds."""
+    """Return whether all worker processes of the session end within some seconds."""
     return wait_until(lambda: not processes(folder.temporary), SOON_S)
 
 
 def forget_bundles(folder: Folder) -> None:
-    """A process that was killed cannot tidy up: remove what it had to leave."""
+    """Remove the folder that a killed session could not remove."""
     for path in folder.temporary.glob("busbw-*/"):
         shutil.rmtree(path)
 
@@ -161,7 +161,7 @@ def test_a_worker_that_was_stopped_at_its_start_ends_when_pytest_is_killed(
 
 
 def interpreter(folder: Folder, before: str) -> Path:
-    """One that does something in a shell before it starts."""
+    """Return an interpreter that runs `before` in a shell before it starts."""
     path = folder.path / "interpreter"
     path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)

@@ -139,7 +139,7 @@ def test_a_stored_out_of_memory_is_expected_only_under_the_same_memory_limit(
 def test_an_out_of_memory_that_is_stored_in_addition_to_a_time_hides_no_regression(
     folder: Folder,
 ) -> None:
-    """Neither that it got slower, nor that it does not fit in the machine's own memory."""
+    """Fail a slower case, and a case that does not fit in the whole memory of the machine."""
     folder.script(**SLOW)
     folder.with_baselines(SIZES)
     folder.run(SIZES, LIMIT, "--update-baselines", exit_code=1)

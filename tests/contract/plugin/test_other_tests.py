@@ -45,14 +45,14 @@ OF_OTHER = 6
 
 @pytest.fixture
 def mixed_folder(folder: Folder) -> Folder:
-    """A folder with tests of other things, too."""
+    """Return a folder that also has tests that measure nothing."""
     (folder.path / "tests").mkdir()
     (folder.path / "tests" / "test_other.py").write_text(OTHER)
     return folder
 
 
 def output_of(folder: Folder, *options: str) -> str:
-    """What a session of the other tests says, without times and the names of folders."""
+    """Return the output of a session of tests that measure nothing, without times and folders."""
     ran = folder.pytest("tests", "-v", *options, exit_code=0, reports=False)
     return re.sub(r"\d+\.\d+s|^rootdir: .*$", "", ran.text, flags=re.MULTILINE)
 

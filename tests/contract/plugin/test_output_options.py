@@ -72,7 +72,7 @@ def test_the_history_records_the_injected_delay_of_a_session(folder: Folder) -> 
 
 @pytest.mark.exhaustive
 def test_sessions_in_the_history_since_the_acceptance_set_the_expected_time(folder: Folder) -> None:
-    """Faster for two weeks: who is as slow as the baseline again has lost that."""
+    """Fail a case that takes its baseline time again after two weeks of faster sessions."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
@@ -131,7 +131,7 @@ def test_times_of_regressed_cases_and_of_injected_delays_do_not_set_the_expected
 
 
 def _record_drift(folder: Folder) -> None:
-    """All cases slower by 3 % for three sessions: less than one session calls a regression."""
+    """Record three sessions with all cases 3 % slower: too little for a regression of a case."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})

@@ -90,7 +90,7 @@ def test_tensorflow_has_one_rank_in_each_process_on_a_cpu(folder: Folder) -> Non
 
 
 def start_hanging_session(folder: Folder) -> subprocess.Popen[bytes]:
-    """Start a session that has the machine until it is interrupted."""
+    """Start a session that holds the machine until it is interrupted."""
     folder.script(cases=[{"then": "hang"}])
     session = folder.start()
     assert wait_until(lambda: list(folder.temporary.glob("busbw-*/1.fake.fake.log")))

@@ -20,7 +20,7 @@ PRELOADED = "libm.so.6"
 
 @pytest.fixture
 def folder_with_secrets(folder: Folder) -> Folder:
-    """A folder whose sessions see secrets, and paths below homes."""
+    """Return a folder whose sessions see secrets and paths below home directories."""
     for name in NOT_RECORDED:
         folder.environment.setenv(name, SECRET)
     folder.environment.setenv("HOME", str(folder.path / "people" / "me"))
@@ -33,7 +33,7 @@ def folder_with_secrets(folder: Folder) -> Folder:
 
 
 def written_texts(folder: Folder, ran: Ran) -> str:
-    """All that a session left: its files, its baselines and what it printed."""
+    """Return the output of a session and the text of all its files."""
     names = [*folder.baseline_files, folder.path / "results.json", folder.path / "junit.xml"]
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 

@@ -80,7 +80,7 @@ PAIRS = "--launches=2"
 
 
 def reference(**fields: object) -> str:
-    """The option by which the reference plays another script."""
+    """Return the option with which the fake framework of the reference plays another script."""
     return f"--against-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
@@ -136,7 +136,7 @@ FLAG = "XLA_FLAGS=--xla_cpu_enable_fast_math=true"
 
 
 def candidate(**fields: object) -> str:
-    """The option by which the candidate plays another script."""
+    """Return the option with which the fake framework of the candidate plays another script."""
     return f"--try-env=BUSBW_FAKE={json.dumps(fields)}"
 
 
@@ -186,7 +186,7 @@ WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'
 
 
 def interpreter(folder: Folder, record: Path) -> Path:
-    """A venv-less interpreter that keeps a record of its starts."""
+    """Return an interpreter outside of a venv that records each start in a file."""
     bare = folder.path / "python-without-venv"
     bare.symlink_to(sys.executable)
     wrapper = folder.path / "other-python"

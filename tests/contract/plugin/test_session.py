@@ -8,7 +8,7 @@ from tests.helpers.session_folder import FAKE, Folder, Ran
 
 
 def items(ran: Ran) -> list[str]:
-    """The test items of a --collect-only -q, in order."""
+    """Return the test items of a --collect-only -q, in order."""
     return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
 
 

@@ -25,7 +25,7 @@ def _failed(folder: Folder) -> Ran:
 
 
 def _slower(folder: Folder) -> Ran:
-    """All by less than what a single case can show after one session."""
+    """Slow all cases down by less than the limit of a single case after one session."""
     folder.with_baselines(SEVEN)
     folder.script(**TPU, cases=[{"slower": 1.07}])
     return folder.run(*WITH_HISTORY, exit_code=1)

@@ -16,7 +16,7 @@ BOTH = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
 
 
 def assert_no_verdict(folder: Folder, *options: str, message: str) -> Ran:
-    """The session fails with these words, and the update that it was asked for is refused."""
+    """Check that the session fails with `message` and refuses to update baselines."""
     before = {path: path.read_bytes() for path in folder.baseline_files}
     ran = folder.pytest(*BOTH, "--update-baselines", *options, exit_code=1)
     assert message in ran.session_failure, ran.text
@@ -96,7 +96,7 @@ def test_a_framework_without_baselines_that_is_skipped_fails_no_session(folder: 
 
 
 def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) -> None:
-    """Beyond two and a half times the time and the noise, by less than any single case can show."""
+    """Slow all cases down beyond the limit of a shared change, below the limit of a single case."""
     folder.slower(2.6, SEVEN)
     ran = folder.run(SEVEN, exit_code=1)
     message = "SLOWER: fake: all 7 cases together take 2.600 x the expected time (limit 2.5"

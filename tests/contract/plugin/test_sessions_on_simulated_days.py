@@ -34,7 +34,7 @@ Ratio = Callable[[int], float]
 
 
 class DailySessions:
-    """Sessions of 21 sizes a day apart; sessions and launches differ by 0.5 %."""
+    """Sessions of 21 payloads a day apart; sessions and launches differ by 0.5 %."""
 
     def __init__(self, folder: Folder, seed: int) -> None:
         self._folder, self._random = folder, random.Random(seed)
@@ -79,17 +79,17 @@ def _moved_to_previous_day(line: str) -> str:
 
 
 def _payloads_with(night: dict[str, Any], outcome: str) -> set[int]:
-    """The sizes with that outcome."""
+    """Return the payloads whose cases have this outcome."""
     return {case["case"]["payload_bytes"] for case in night["cases"] if case["outcome"] == outcome}
 
 
 def _bandwidth(size: int) -> float:
-    """A tenth of the bandwidth lost."""
+    """Return the ratio of a payload after a tenth of the bandwidth was lost."""
     return 1.1 if size in UPPER else 1.0
 
 
 def _faster(size: int) -> float:
-    """A release that made large sizes faster."""
+    """Return the ratio of a payload under a release that made large payloads faster."""
     return _bandwidth(size) * (0.94 if size >= 2 * MIB else 1.0)
 
 

@@ -21,7 +21,7 @@ WITH_PAGE = ("--page=page.html", "--history=history")
 
 
 def interpreter_that_logs(folder: Folder, log: str) -> str:
-    """The option for an interpreter whose measuring worker writes this, and ends."""
+    """Return the option for an interpreter whose worker writes `log` and ends."""
     (folder.path / "said").write_text(log)
     path = folder.path / "interpreter"
     ends = f'case "$*" in *--launch=1*) cat {folder.path}/said >&2; exit 3;; esac'
@@ -31,7 +31,7 @@ def interpreter_that_logs(folder: Folder, log: str) -> str:
 
 
 def texts_by_place(folder: Folder, ran: Ran) -> dict[str, str]:
-    """What a session shows and writes, by what it is."""
+    """Return the texts that a session shows and writes, by their place."""
     files = [path for path in folder.path.glob("history/**/*") if path.is_file()]
     return {
         "terminal": ran.text,

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.sessions
 
 
 def _run_regression(folder: Folder, *options: str) -> Ran:
-    """A session of which 1M takes three times as long as its baseline."""
+    """Run a session in which 1M takes three times as long as its baseline."""
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")
     slow = {"payload_bytes": 2**20, "slower": 3}
@@ -86,7 +86,7 @@ def test_no_line_is_wider_than_the_terminal_and_the_progress_of_rounds_is_a_sing
 
 
 def _on_a_terminal(folder: Folder, columns: int, *options: str) -> str:
-    """What a session writes to a terminal that is `columns` wide."""
+    """Return the output of a session to a terminal that is `columns` wide."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
     command = folder.command(*FAKE, *WITHOUT_CACHE, *options)

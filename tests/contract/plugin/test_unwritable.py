@@ -15,14 +15,14 @@ NOT_BEGUN = "busbw device:"
 
 
 def usage_error_of(folder: Folder, path: Path | str, *options: str) -> str:
-    """The sentence of the usage error, before any worker is started."""
+    """Return the sentence of a usage error that comes before any worker is started."""
     ran = folder.run(f"--results={path}", *options, exit_code=4)
     assert NOT_BEGUN not in ran.text
     return ran.sentence
 
 
 def error_after_the_verdicts(ran: Ran) -> str:
-    """The error after everything else; the report is complete."""
+    """Check that the verdicts come before the error; return the error."""
     lines = ran.text.splitlines()
     verdict = next(place for place, line in enumerate(lines) if line.startswith("NO_VERDICT: "))
     assert any("NO_BASELINE" in line for line in lines[:verdict])
@@ -123,7 +123,7 @@ def contents(folder: Folder) -> dict[Path, bytes]:
 
 
 def fill_baselines_and_disk(folder: Folder) -> dict[Path, bytes]:
-    """One file of many payloads, and from now on a disk that has no room for another like it."""
+    """Store a file of many payloads, and leave no room on the disk for a second copy."""
     folder.with_baselines("--collectives=permute", "--payloads=1K:1M", "--launches=2")
     folder.fill_disk(LEFT)
     return contents(folder)

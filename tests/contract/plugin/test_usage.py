@@ -125,6 +125,6 @@ def test_a_path_after_update_baselines_is_a_usage_error_and_runs_no_tests(
     ),
 )
 def test_an_option_with_an_empty_value_is_a_usage_error(folder: Folder, name: str) -> None:
-    """As ``--hosts=$UNSET`` is, which would measure no network."""
+    """Refuse options such as ``--hosts=$UNSET``, with which a session would measure no network."""
     ran = folder.run(f"--{name}=", exit_code=4, reports=False)
     assert f"argument --{name}: expected a value, got an empty text" in ran.sentence

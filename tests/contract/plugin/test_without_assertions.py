@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items):
 
 
 def run_optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
-    """A session under ``python -O``, in which no assert stands."""
+    """Run a session under ``python -O``, which ignores assert statements."""
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
     ran = folder.run(*PLAIN, *options, exit_code=exit_code)
     folder.environment.delenv("PYTHONOPTIMIZE")

@@ -20,7 +20,7 @@ ID = "v5e:2x4-fake-program-train-step"
 
 
 def _program(folder: Folder, name: str, *options: str, exit_code: int = 0, **then: object) -> Ran:
-    """A session in which the fake compiler makes of the step what a real one once did."""
+    """Run a session whose fake compiler returns a program that a real compiler once made."""
     (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "step.txt").write_text(dump(name))
     hlo = str(folder.path / "step.txt")

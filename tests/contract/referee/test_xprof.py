@@ -35,7 +35,7 @@ print(json.dumps([1e6 * one.duration_s for one in found if one.kind == "all_redu
 
 
 def tool(path: Path, name: str) -> Any:
-    """Return what this tool of XProf makes of a recording."""
+    """Return the document that a tool of XProf makes of a recording."""
     convert = importlib.import_module("xprof.convert.raw_to_tool_data")
     text, _ = convert.xspace_to_tool_data([str(path)], name, {})
     return json.loads(text)

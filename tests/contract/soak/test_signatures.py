@@ -12,7 +12,7 @@ DOUBLED = {"signature": "00000002 recursive doubling"}
 
 @pytest.fixture
 def folder_with_signature(folder: Folder) -> Folder:
-    """With a baseline of a ring's sum."""
+    """Return a folder with a stored baseline whose signature is a ring."""
     folder.script(extra=RING)
     folder.updated()
     assert folder.stored["entries"][0]["extra"] == RING

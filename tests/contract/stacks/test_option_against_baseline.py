@@ -19,7 +19,7 @@ TWO = ("--payloads=1K,1M", "--launches=2")
 
 @dataclass(frozen=True)
 class StackFolder:
-    """A folder whose framework is a package of an interpreter, from an index."""
+    """A folder whose framework is a package of an interpreter, installed from an index."""
 
     folder: Folder
     python: str
@@ -50,7 +50,7 @@ class StackFolder:
 
 @pytest.fixture
 def stack_folder(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StackFolder:
-    """Not accepted yet."""
+    """Return a folder without an accepted session."""
     index = tmp_path / "index"
     use_index(monkeypatch, index)
     folder.script(**SLOW)

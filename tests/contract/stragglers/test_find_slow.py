@@ -19,7 +19,7 @@ FOUR = "one,two,three,four"
 
 
 class Cluster:
-    """Hosts whose times a script has, and the folder of the files that are written."""
+    """Hosts with times from a script, and the files that find-slow writes."""
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
         programs = ssh.written(folder / "programs")

@@ -44,7 +44,7 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def _edited(folder: Path, **entry: Any) -> Path:
-    """The document with keys of its first entry changed."""
+    """Write the document with some keys of its first entry changed."""
     document = json.loads(TEXT)
     document["entries"][0].update(entry)
     return _written(folder, json.dumps(document))

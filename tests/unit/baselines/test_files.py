@@ -48,7 +48,7 @@ def contents(root: Path) -> dict[Path, bytes]:
 def changing(
     monkeypatch: pytest.MonkeyPatch, module: Any, name: str, change: Callable[[Path], None]
 ) -> None:
-    """Have another program, without our lock, `change` a file right after it was first read."""
+    """Let another program without the lock `change` a file right after it was first read."""
     real: Any = getattr(module, name)
     done: list[Path] = []
 

@@ -23,7 +23,7 @@ each_slice = pytest.mark.parametrize("name", RANKS)
 
 
 def _gb_per_s(gib_per_s: float) -> float:
-    """The source's number, which is GiB/s, as the files hold it."""
+    """Return a figure of the source, in GiB/s, as the files have it, in GB/s."""
     return float(f"{gib_per_s * 1024**3 / 1e9:.6g}")
 
 

@@ -30,7 +30,7 @@ BUDGET = 0.10
 
 @pytest.fixture(autouse=True)
 def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers leave nothing in the folder for temporary files: here that is the test's own."""
+    """Give the test a separate folder for temporary files."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -39,7 +39,7 @@ def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The baselines folder, not there yet."""
+    """Return the path of the baselines folder, which does not exist yet."""
     return tmp_path / "baselines"
 
 
@@ -180,7 +180,7 @@ ENTRIES = (
 
 
 def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """What is changed to an ellipsis is missing."""
+    """Return a table of published figures; a key that is changed to an ellipsis is missing."""
     ordinary = {
         "document": "busbw published figures",
         "version": 1,

@@ -29,7 +29,7 @@ BUDGET = 0.10
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The baselines folder, not there yet."""
+    """Return the path of the baselines folder, which does not exist yet."""
     return tmp_path / "baselines"
 
 
@@ -37,7 +37,7 @@ Saved = tuple[tuple[Change, ...], tuple[Change, ...]]
 
 
 def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
-    """Save these times of the ordinary case; without any it was out of memory."""
+    """Save these times of the default case; without any time the case was out of memory."""
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
@@ -111,7 +111,7 @@ KEY = build.key()
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    """A folder with the payloads 4K and 8K of one strategy, and 4K of another."""
+    """Return a folder with the payloads 4K and 8K of one strategy, and 4K of another strategy."""
     folder = tmp_path / "baselines"
     for changes in ({}, {"payload_bytes": 8192}, {"strategy": "ring"}):
         put(folder, 1e-3, **changes)
@@ -158,14 +158,14 @@ def test_prune_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(fil
 
 
 def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chain2") -> Baseline:
-    """One session, without a pin."""
+    """Return a baseline of one session without an accepted time."""
     times_s = tuple(time_us / 1e6 for time_us in times_us)
     measured = build.measurement(*times_s, protocol=protocol)
     return build.accepted(measured, Record(moment=f"{date}T03:00:00Z")).baseline
 
 
 def stored(*times_us: float) -> Baseline:
-    """One session, pinned at its level."""
+    """Return a baseline of one session whose accepted time is its level."""
     return pinned_at_level(session(*times_us))
 
 

@@ -16,7 +16,7 @@ def _line(groups: str) -> str:
 
 
 def _mesh(axes: int) -> str:
-    """One rank, along all axes."""
+    """Return the groups of a single rank along all axes of a mesh."""
     names = [f"'a{number}'" for number in range(axes)]
     return f"mesh[{','.join(f'{name}=1' for name in names)}] {{{','.join(names)}}}"
 

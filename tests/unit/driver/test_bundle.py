@@ -83,7 +83,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
-    """Return where a worker that shows it imports from."""
+    """Return the import path of a worker whose interpreter prints the path."""
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)
@@ -155,7 +155,7 @@ def test_a_worker_under_an_old_python_says_that_python_3_11_is_expected(bundle: 
 
 @pytest.fixture
 def orphan(bundle: Bundle) -> Path:
-    """Make what a session left that is no more, beside the bundle of one that lives."""
+    """Make the folder of an ended session next to the bundle of a running session."""
     folder = bundle.path.parent / f"busbw-{os.getuid()}.abcdefgh"
     (folder / "busbw").mkdir(parents=True)
     (folder / "busbw" / "wire.py").write_text("")

@@ -47,7 +47,7 @@ Stops = Callable[[str, int], None]
 
 @pytest.fixture
 def stops(monkeypatch: pytest.MonkeyPatch) -> Stops:
-    """A start is given up as soon as its worker has stopped; all others have their whole time."""
+    """Shorten the start timeout of a worker that has stopped, and of no other worker."""
     begin = Group.wait_until_ready
     monkeypatch.setattr("busbw.driver.local.STACK_GRACE_S", SHORT_S)
 
@@ -101,7 +101,7 @@ def test_a_worker_that_is_stopped_at_its_start_is_killed_and_another_worker_is_s
 
 
 def opened_group(starting: Executor, then: str = "") -> Group:
-    """Return a group of one that is ready; `then` is what happens to it in mid-case."""
+    """Return a ready group of one worker; `then` happens to the worker in the middle of a case."""
     group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
     return group
@@ -125,7 +125,7 @@ def test_an_interrupt_leaves_no_group_of_workers_and_another_group_can_be_opened
 def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is impatient interrupts twice."""
+    """Impatient users interrupt a session twice."""
     workers: list[LocalWorker] = []
     starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
     opened_group(starting)

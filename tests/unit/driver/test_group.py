@@ -34,7 +34,7 @@ REQUEST = measure(key=replace(KEY, processes=4))
 
 
 class ByIndex(LocalTransport):
-    """Starts each member as `starters` say for its index, the others without a script."""
+    """Starts the workers in `starters` with scripts by their index, and others without a script."""
 
     def __init__(self, bundle: Bundle, starters: dict[int, Starter]) -> None:
         super().__init__(bundle)
@@ -215,7 +215,7 @@ def test_probes_of_a_group_merge_to_one_probe_with_the_largest_memory_of_a_proce
 
 
 def test_a_group_measures_with_file_descriptors_of_1024_and_more(bundle: Bundle) -> None:
-    """Have as many as a group of several hundred hosts."""
+    """Open as many descriptors as a group of several hundred hosts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
     with contextlib.ExitStack() as stack:

@@ -70,7 +70,7 @@ def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | Exit:
 
 
 def exit_of_worker(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
-    """Return how a worker ended that the script has `event` happen in mid-case."""
+    """Return the exit of a worker to which `event` happens in the middle of a case."""
     with ready(bundle, starter(cases=[{"then": event}])) as worker:
         answer = measure(worker, timeout_s)
         assert isinstance(answer, Exit)
@@ -99,7 +99,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     invalid: str,
     kind: FailureKind,
 ) -> None:
-    """Have no exit code, so that what the driver ends is not taken for a cause."""
+    """Record no exit code, because the driver itself has ended the worker."""
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(python=sys.executable, act=act))

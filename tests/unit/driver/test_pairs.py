@@ -32,7 +32,7 @@ TPU_KEY = replace(KEY, device_kind="Fake TPU")
 
 @dataclass
 class Log:
-    """What the driver did with workers, in order: launch and event; and a kill before an event."""
+    """The events of workers in order, as launch and event, and a kill before one of the events."""
 
     events: list[tuple[str, str]] = field(default_factory=list)
     kill_before: tuple[str, str] = ("", "")
@@ -66,7 +66,7 @@ Make = Callable[..., Schedule]
 
 @pytest.fixture
 def pairs(bundle: Bundle, log: Log) -> Make:
-    """Makes pairs of the fake back end over these cases, by default one pair of launches."""
+    """Return a function that makes schedules of pairs, by default one pair of launches."""
 
     def make(
         *cases: Case,

@@ -59,7 +59,7 @@ def test_the_page_about_measuring_lists_exactly_the_known_chips_with_their_figur
 
 
 def _row(chip: Chip) -> str:
-    """A chip as docs/measuring.md has it; rates in GB/s."""
+    """Return the row of a chip in docs/measuring.md, with rates in GB/s."""
     sends = "none" if chip.link_bytes_per_s is None else f"{chip.link_bytes_per_s / 1e9:g}"
     cells = (
         chip.device_kind,
@@ -165,7 +165,7 @@ def test_ranks_that_share_a_device_have_no_ceiling_and_no_bound() -> None:
 def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_is_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """8 ranks, 400 GB/s of memory: 7/8 of it; a small payload stays in caches."""
+    """Of 8 ranks with 400 GB/s of memory it is 7/8; a small payload stays in caches."""
     slow = replace(CHIPS[-1], device_kind="slow memory", memory_bytes_per_s=400e9)
     monkeypatch.setattr(chips, "CHIPS", (slow,))
     key = _key("slow memory", 8)

@@ -27,7 +27,7 @@ def _history(lines: list[Line], **options: Any) -> MachineHistory:
 
 
 def _nights(**changes: object) -> list[Line]:
-    """One case, a session a night; the last is three times as slow."""
+    """Return daily sessions of one case, the last of which is three times as slow."""
     return [
         replace(
             line(session=f"{night:016x}", moment=f"2026-01-{10 + night}T03:00:00Z", **changes),
@@ -62,7 +62,7 @@ def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
 
 
 def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[Line]:
-    """Eight cases a night, with the ratio of each night and case; a new jax from night 12 on."""
+    """Return daily sessions of eight cases, with a new version of jax from day 12 on."""
     lines = []
     for night in range(nights):
         source = random.Random(night)

@@ -31,7 +31,7 @@ MONTH = 365.25 / 12
 
 @dataclass(frozen=True)
 class Year:
-    """What happens: the planted changes, or nothing, or one case in two modes."""
+    """A simulated year with planted changes, without a change, or with a case in two modes."""
 
     planted: bool = False
     modes: bool = False

@@ -262,7 +262,7 @@ def _judged(spec: Spec, needed: int | None = None, **changes: Any) -> Ruling:
 
 
 def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
-    """Decided cases, but those at these places, such as ``at2``."""
+    """Return decided cases, except for the cases at the named places, such as ``at2``."""
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 
 

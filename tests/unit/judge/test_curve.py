@@ -71,7 +71,7 @@ def test_noise_of_5_percent_changes_the_fitted_curve_by_less_than_15_percent() -
 
 
 def test_noise_of_3_percent_changes_a_fitted_curve_with_bends_by_less_than_15_percent() -> None:
-    """Past 1M and past 32M each byte costs more, as on a CPU."""
+    """Each byte costs more beyond 1M and again beyond 32M, as on a CPU with caches."""
     bent = {
         size: t + max(0, size - 2**20) / 4e9 + max(0, size - 2**25) / 2e9
         for size, t in _points(tuple(1024 * 2**step for step in range(21))).items()
@@ -167,7 +167,7 @@ def shifts(
     error: float = ERROR,
     judged: bool = True,
 ) -> list[Verdict]:
-    """The verdicts of sizes slower by `ratio`, with noise if there is a seed; two errors fail."""
+    """Return verdicts of payloads slower by `ratio`, with noise if there is a seed."""
     source = random.Random(seed)
     ratios = [
         math.log(ratio(s)) + (source.gauss(0, error) if seed is not None else 0.0) for s in sizes
@@ -188,7 +188,7 @@ WORDS = {"the latency ": "LATENCY", "the bandwidth ": "BANDWIDTH", "all payloads
 
 
 def _name(text: str) -> str:
-    """What `text` says is slower: a part of the curve, all, or single sizes."""
+    """Return which part of the curve a text calls slower."""
     return next((name for words, name in WORDS.items() if text.startswith(words)), "SIZES")
 
 

@@ -54,7 +54,7 @@ def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Leve
 
 
 def _expected(earlier: Levels, case: Case = CASE) -> ExpectedTime:
-    """Return the expected time, where the case takes a millisecond today."""
+    """Return the expected time of a case that takes a millisecond today."""
     return earlier.assess({case: (1e-3,)}, POLICY).limits[case].expected
 
 
@@ -109,7 +109,7 @@ def test_sessions_within_an_hour_count_as_one_session(minutes: int, count: int) 
 
 
 def test_losses_between_sessions_that_count_as_one_session_do_not_widen_the_limit() -> None:
-    """Else losses that were accepted one after the other would be noise."""
+    """Otherwise losses that were accepted one after the other would count as noise."""
     stored = build.pooled(record(2, 1e-3))
     history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
     earlier = _levels(stored, history=history)
@@ -239,7 +239,7 @@ def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
 
 
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
-    """Return what the last of `sessions` finds, the first of which was accepted."""
+    """Return the losses that the last of `sessions` shows; the first session was accepted."""
     earlier, today, judged = _judged(sessions)
     return find_losses(earlier.sessions, today, judged)
 
@@ -247,7 +247,7 @@ def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
 def _stepped(
     device: Device, factor: float, *, begin: int = 10, count: int = 14, number: int | None = None
 ) -> list[Session]:
-    """From the session `begin` on another jaxlib, and a case or all slower by `factor`."""
+    """Return sessions with another jaxlib and one or all cases slower from `begin` on."""
     slower = factor if number is None else {device.cases[number]: factor}
     return [
         device.session(

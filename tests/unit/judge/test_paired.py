@@ -32,7 +32,7 @@ STATES = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
 
 
 def _runs(side: str, factor: float, number: int, *samples_s: float) -> tuple[Run, ...]:
-    """Launches `factor` times as long, each by the machine's state in its pass."""
+    """Return launches `factor` times as long, scaled by the state of the machine in each round."""
     return tuple(
         build.run(
             *(
@@ -294,7 +294,7 @@ def test_the_limit_of_a_case_of_two_stacks_grows_with_the_number_of_cases() -> N
 
 
 def _six_shifts(deviation: float) -> list[float]:
-    """Six shifts without a difference, of this standard deviation."""
+    """Return six shifts with a mean of 0 and this standard deviation."""
     return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
 
 
@@ -356,7 +356,7 @@ def _heavy(deviation: float) -> Noise:
 
 
 def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None:
-    """One case without a prior, measured as often as the rule wants."""
+    """Return the outcome of a case that gets as many launches as the rule needs."""
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
         decision = decide(shifts, looks, cases=CASES, floor=looks.min_loss)
@@ -366,7 +366,7 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
 
 
 def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
-    """Of sessions of three cases, all with the same noise and as much slower."""
+    """Return the share of simulated sessions of three cases in which a case regresses."""
     chance = random.Random(20260101)
     alarms = sum(
         Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASES)]

@@ -18,7 +18,7 @@ LOOKS = POLICIES[Device.CPU].looks
 
 
 class Case:
-    """Return the shifts of the first pairs, drawn as far as they are needed."""
+    """A simulated case whose shifts are drawn as they are needed."""
 
     def __init__(self, deviation: float, chance: random.Random) -> None:
         self._deviation, self._chance = deviation, chance
@@ -66,7 +66,7 @@ def test_simulated_sessions_of_an_unchanged_candidate_rarely_regress_or_stay_und
 def test_a_detectable_loss_between_two_stacks_passes_in_about_one_of_ten_noisy_cases_at_most(
     prior: bool,
 ) -> None:
-    """Of noise so large that hardly anything but the rate stops it from passing."""
+    """With this much noise almost only the error rate of the rule keeps a case from passing."""
     chance, passed, sessions, number = random.Random(20260106), 0, 30, 20
     for _ in range(sessions):
         cases = [Case(0.08, chance) for _ in range(number)]

@@ -71,7 +71,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
 
 
 def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slower() -> None:
-    """What lies beyond its limit and is not confirmed is noisy, never a pass."""
+    """A case above its limit without a confirmation is noisy and never passes."""
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, launches=6)
@@ -92,7 +92,7 @@ def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slow
 
 @pytest.mark.parametrize("fresh", [1, 2])
 def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> None:
-    """Another case may want fewer, and all get as many."""
+    """All cases get as many launches as the case that needs the fewest."""
     device = Device(seed=1)
     slow = device.cases[3]
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
@@ -174,7 +174,7 @@ def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slow
 
 
 def test_a_limit_after_sessions_without_noise_is_still_2_percent() -> None:
-    """A scripted device has no noise at all."""
+    """A scripted device has no noise."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
     judged = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
     assert {round(math.exp(limit.slower), 3) for limit in judged.limits.values()} == {1.02}

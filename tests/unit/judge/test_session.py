@@ -39,7 +39,7 @@ def _session(
 
 
 def _judge_measured_case(**about: Any) -> SessionVerdict:
-    """A session in which every case was measured, in these circumstances."""
+    """Judge a session in which its only case was measured, in these circumstances."""
     return _session([build.verdict()], [build.measurement(1e-3, 1e-3, 1e-3)], **about)
 
 
@@ -212,7 +212,7 @@ def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_f
 def _curve(
     ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
 ) -> list[SizeGroup]:
-    """Sizes of one collective with 10 us of latency and 1 GB/s, whose times are `ratio` as long."""
+    """Return the payloads of a collective with 10 us of latency and 1 GB/s, `ratio` as slow."""
     verdicts = []
     for size in SIZES:
         before = 1e-5 + size / 1e9

@@ -178,7 +178,7 @@ def _case(key: EnvironmentKey) -> Case:
 
 
 def _summary(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
-    """A launch of this busbw, and others that take so much longer."""
+    """Return a summary of a launch of this busbw and of launches that are slower."""
     best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
     return summary_of(_case(key), [best_s, *(factor * best_s for factor in slower)])
 

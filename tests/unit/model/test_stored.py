@@ -58,7 +58,7 @@ def test_stored_sessions_within_an_hour_of_the_first_are_merged_with_all_their_l
 
 
 def test_the_changes_between_two_sessions_are_changes_of_the_requested_framework_only() -> None:
-    """Another framework's versions are no reason for what this one does."""
+    """Versions of another framework do not explain a change of this framework."""
     other = build.case(framework="tensorflow")
     before, now = (
         Session.from_records(

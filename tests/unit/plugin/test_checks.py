@@ -15,13 +15,13 @@ BLOCKS = ("--collectives=all_to_all", "--payloads=8")
 
 @pytest.fixture
 def folder_of_busy_machine(folder: Folder) -> Iterator[Folder]:
-    """A folder whose machine another session has; a session that waits for it fails."""
+    """Yield a folder while another session has the machine."""
     with lock_this_machine(0):
         yield folder
 
 
 def usage_error_of(folder_of_busy_machine: Folder, *options: str) -> str:
-    """The usage error of a session that would wait for as long as a test may take."""
+    """Return the usage error of a session that would otherwise wait for the machine."""
     ran = folder_of_busy_machine.run("--device-wait=3600", *options, exit_code=4)
     assert "waiting for its end" not in ran.text
     assert len(ran.sentence.replace(str(folder_of_busy_machine.path), "")) <= 3 * 80

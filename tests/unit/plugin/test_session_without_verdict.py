@@ -61,7 +61,7 @@ Schedule.run_rounds = run
 def test_a_session_whose_cases_all_lack_memory_in_use_by_other_programs_has_no_verdict(
     folder: Folder,
 ) -> None:
-    """Predicted where another program has the memory: nothing was measured, nothing is judged."""
+    """No case is measured, so that no case can be judged."""
     folder.with_baselines()
     (folder.path / "busy.py").write_text(MEMORY_IN_USE)
     message = "NO_VERDICT: no case gave a time: 1 INCOMPARABLE"

@@ -26,7 +26,7 @@ def _slow(size: int, ratio: float, limit: float = 2.0, **spec: Any) -> Verdict:
 
 
 def _lines(*verdicts: Verdict) -> list[str]:
-    """Those of cases."""
+    """Return the lines of the answer about cases."""
     *lines, last = (line.text for line in answer_lines(verdicts, PASS))
     assert last == "PASS: measured"
     return lines

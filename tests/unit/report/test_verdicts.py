@@ -18,7 +18,7 @@ RED = {"red": True, "bold": True}
 
 
 def _rows(*verdicts: Verdict) -> list[TextLine]:
-    """The lines below the head of the only group."""
+    """Return the lines below the head of the only group."""
     return verdict_lines(verdicts)[4:]
 
 

@@ -41,7 +41,7 @@ def judged(
     times_s: tuple[float, ...] = (1e-3, 1.1e-3),
     **changes: Any,
 ) -> Judged:
-    """A session that measured one case, at its end."""
+    """Return a judged session that measured one case."""
     spec, key = build.spec(), build.key()
     stored = find(root, key, build.case())
     target = grid.choose_target(
@@ -66,7 +66,7 @@ def judged(
 
 
 def write(found: Judged) -> Judged:
-    """What was written; the exit code stays as it was."""
+    """Accept the times of a session; the exit code must not change."""
     written = accept_baselines(found, accept_times)
     assert written.exit_code is None
     return written

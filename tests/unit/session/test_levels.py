@@ -41,7 +41,7 @@ SIZES = tuple(1024 << power for power in range(8))
 def _stored(
     root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
 ) -> None:
-    """A baseline of a millisecond for each of `cases`."""
+    """Store a baseline of a millisecond for each of `cases`."""
     session = Record(moment=at)
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
     with drafted(root) as draft:
@@ -63,7 +63,7 @@ def _levels(
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
-    """A session that measured these."""
+    """Return a session with these measurements."""
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
     )
@@ -215,7 +215,7 @@ def test_a_session_of_the_history_with_a_date_in_the_future_is_refused(tmp_path:
 def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_flags(
     tmp_path: Path,
 ) -> None:
-    """Else every night would seem to have changed something."""
+    """Otherwise every session would seem to have changed a version or a flag."""
     _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
     run = build.run(1.2345678e-3, 1.4e-3, versions={"jax": "0.10.0", "jaxlib": "0.10.0"})
     measured = _measured(

@@ -79,7 +79,7 @@ SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
 
 
 def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
-    """The levels as bounds in standard deviations."""
+    """Return the levels of decisions as bounds in standard deviations."""
     return [t_quantile(level, math.inf) for level in look_levels(counts, rate, shape)]
 
 

@@ -267,7 +267,7 @@ _WAIT_S = 20.0
 
 
 class Exchange:
-    """Sends values of each of `count` threads to all threads, as processes of a group do."""
+    """Sends the values of each thread to all threads, as the processes of a group do."""
 
     def __init__(self, count: int) -> None:
         self._rows: list[tuple[float, ...]] = [()] * count

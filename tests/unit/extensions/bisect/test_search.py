@@ -14,7 +14,7 @@ from busbw.extensions.bisect.search import SearchResult, Status, search_releases
 def _search(
     count: int, first: int, untestable: Collection[int] = ()
 ) -> tuple[SearchResult, list[str]]:
-    """Search releases "0" and on, of which those from `first` on are bad."""
+    """Search `count` releases, which are bad from number `first` on."""
     tested: list[str] = []
 
     def test(release: str) -> Status:

@@ -30,7 +30,7 @@ def compiled(
     only_new: bool = False,
     **changes: Any,
 ) -> list[ChangeRow]:
-    """Save what a compiler made of `case`; None: it was out of memory."""
+    """Save the compiled program of `case`; None means out of memory."""
     new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
     return baselines.save(root, [(CHIPS, new)], only_new=only_new)
 

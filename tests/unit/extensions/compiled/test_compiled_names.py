@@ -60,7 +60,7 @@ for name in asked["topologies"]:
 
 @dataclass(frozen=True)
 class Program:
-    """What was compiled, and the text; "" where the compiler refused it."""
+    """A compiled program and its text, which is "" if the compiler refused the program."""
 
     topology: str
     collective: str
@@ -70,7 +70,7 @@ class Program:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
-    """All that could be compiled here."""
+    """Return all programs that the installed compilers can compile."""
     request = json.dumps({"topologies": TOPOLOGIES, "payloads": PAYLOADS})
     folder = str(tmp_path_factory.mktemp("names"))
     answers = real.run_script(_COMPILE, request, timeout_s=600.0, TPU_LOG_DIR=folder)

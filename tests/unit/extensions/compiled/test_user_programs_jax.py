@@ -142,7 +142,7 @@ def _steps(*names: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Modules of users, each in a folder of its own."""
+    """Return a folder of user modules, each in a separate folder."""
     modules = tmp_path_factory.mktemp("modules")
     texts = {name: text for name, (text, _) in MODULES.items()}
     texts |= {"pair": PAIR, "loops": LOOPS}
@@ -155,7 +155,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(folder: Path) -> dict[str, Compiled | Failure]:
-    """What becomes of all modules, the example, a usual step, a fault of it and a new name."""
+    """Compile all modules, the examples, a training step, a fault and a renamed step."""
     sources = {name: f"{folder / name}/train.py:step" for name in ("pair", *SAME, *MODULES)}
     sources |= {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
     sources |= {name: f"examples/{name}.py:{name}" for name in ("dense_step", "fsdp_step")}

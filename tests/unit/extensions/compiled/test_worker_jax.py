@@ -92,7 +92,7 @@ OF_GPUS: Mapping[str, Mapping[str, object]] = {
 
 
 class Programs:
-    """What the compiler is for each topology, and what became of each that is wanted."""
+    """The compilers of all topologies, and the results of all requested programs."""
 
     def __init__(self, wanted_programs: Mapping[str, real.Wanted]) -> None:
         self.compilers = real.compilers(

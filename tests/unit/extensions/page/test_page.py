@@ -59,7 +59,7 @@ def figures_of(page: Page) -> list[Figure]:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """A page with a session and a history."""
+    """Return the text of a page with a session and a history."""
     return html(made.whole_page())
 
 

@@ -49,7 +49,7 @@ def _part(number: int, of: str) -> str:
 
 
 def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[str, str, int]]:
-    """Return (kind, how often, operations behind which it hides) of each collective."""
+    """Return the kind, the number of runs and of hiding operations of each collective."""
     text = HEAD
     for name, lines in {**computations, "main": main}.items():
         body = "\n".join(f"  {line}" for line in lines)

@@ -114,7 +114,7 @@ def recorded(name: str) -> tuple[Use, ...]:
 
 
 def rows_of(uses: tuple[Use, ...]) -> set[Row]:
-    """Those that differ in nothing but their line or algorithm together."""
+    """Return the rows of all collectives, whose source line and algorithm may differ."""
     times: dict[tuple[str, str, int, str, bool], int] = {}
     for use in uses:
         key = (use.kind, use.dtype, use.payload_bytes, use.axes, use.asynchronous)
@@ -415,7 +415,7 @@ def test_the_inventory_of_hlo_counts_a_send_and_its_receive_as_a_single_collecti
 
 
 def test_the_inventory_of_hlo_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
-    """As 2.21 gives it: no partitions in the head, and no lines but those of its own files."""
+    """TensorFlow 2.21 names no partitions in the head, and only lines of its own files."""
     text = """\
 HloModule a_inference_f_28__.4, is_scheduled=true, alias_passthrough_params=true
 

@@ -25,7 +25,7 @@ def _inputs(ranks: int, seed: int, dtype: Any = np.float32) -> list[Array]:
 
 
 def _ring(blocks: list[Array]) -> Array:
-    """Part c begins at the rank after c, as a ring's reduce-scatter leaves it."""
+    """Add as a ring does after a reduce-scatter: part c begins at the rank after c."""
     ranks, parts = len(blocks), np.array_split(np.stack(blocks), len(blocks), axis=1)
     sums = []
     for part, rows in enumerate(parts):

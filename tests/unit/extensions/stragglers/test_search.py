@@ -40,7 +40,7 @@ def test_find_slow_names_a_slow_link_and_neither_of_its_hosts(count: int) -> Non
 
 
 def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -> None:
-    """Let many candidates share few partners."""
+    """Let many candidates share few hosts to compare with."""
     for seed in range(5):
         cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
         result = search(cluster, 8, seed=seed)
@@ -52,7 +52,7 @@ def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -
 def test_find_slow_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
     host: int, seed: int
 ) -> None:
-    """Leave the links of a slow host, which are slow, too, to the host."""
+    """The links of a slow host are slow, too, but the host is the cause."""
     cluster = Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
     result = search(cluster, 16, seed=seed)
     assert slow_groups(result) <= {(host,)}

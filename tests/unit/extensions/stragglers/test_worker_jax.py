@@ -35,7 +35,7 @@ TORI = {
 
 
 def _links(extents: tuple[int, ...], closed: tuple[int, ...]) -> int:
-    """How many a torus of chips has, each counted once a way."""
+    """Return the number of links in a torus of chips, counted in each direction."""
     chips, links = 1, 0
     for extent in extents:
         chips *= extent

@@ -24,7 +24,7 @@ from tests.helpers import build
 
 
 class Three(ExactValues):
-    """Three draws, of which each result must be the number of rounds behind its own."""
+    """Values of three inputs, where the result must be the number of iterations after the input."""
 
     draw_count = 3
 
@@ -34,7 +34,7 @@ class Three(ExactValues):
 
 
 class Counter(Chain):
-    """Counts turns of two rounds; skips as many as it is told to."""
+    """Counts turns of two iterations, and can skip some."""
 
     iterations_per_turn = 2
     max_iterations = 8
@@ -82,11 +82,11 @@ def test_a_chain_that_ran_too_few_iterations_is_a_wrong_result_with_both_numbers
 
 
 class Refused(Exception):
-    """How the framework says that something is not there."""
+    """The error of a framework that lacks a device."""
 
 
 class Small(FrameworkBackend):
-    """A CPU and nothing else."""
+    """A framework that has only a CPU."""
 
     name = "small"
     missing_device_errors = (Refused,)

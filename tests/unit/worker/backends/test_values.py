@@ -49,7 +49,7 @@ def _refused(values: ExactValues, rank: int, got: Array, number: int = 0, rounds
 
 
 def _sum_as_tree(values: list[Array]) -> Array:
-    """Add in pairs, then in pairs of pairs."""
+    """Add values in pairs, then the sums in pairs."""
     while len(values) > 1:
         odd = [values[-1]] if len(values) % 2 else []
         values = [a + b for a, b in zip(values[::2], values[1::2])] + odd

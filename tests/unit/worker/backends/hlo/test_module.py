@@ -181,7 +181,7 @@ def all_reduce(config: object = None, operand: str = "own") -> str:
 
 
 def published(*configs: object) -> dict[str, str]:
-    """What is read of collectives with these configurations."""
+    """Return the algorithm that is read from collectives with these configurations."""
     lines = "\n".join("  " + all_reduce(config) for config in configs)
     module = hlo.read_module(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
     return hlo.published_algorithm(module.collectives())

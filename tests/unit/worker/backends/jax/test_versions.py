@@ -99,7 +99,7 @@ def test_the_profiler_of_jax_is_offered_only_if_it_has_profile_data(load: Load) 
 
 
 class _Profiler:
-    """In the place of JAX's: refuses the first starts with settings of its own."""
+    """A profiler in place of JAX's that refuses its first starts with settings."""
 
     def __init__(self, *, refusing: int = 0) -> None:
         self.refusing = refusing
