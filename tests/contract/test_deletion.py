@@ -1,4 +1,4 @@
-"""Extensions can be deleted folder by folder, and all at once: the rest measures and compares.
+"""Extensions can be deleted, each or all of them: sessions still measure and compare.
 
 An extension is added by a folder, too.
 """

@@ -1,4 +1,4 @@
-"""`python -m studies`: each study runs, says what does not hold, and leaves nothing behind."""
+"""`python -m studies`: each study runs, reports its errors, and leaves no process."""
 
 from __future__ import annotations
 

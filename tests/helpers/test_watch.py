@@ -1,4 +1,4 @@
-"""That a test which starts a framework unmarked is seen: whatever process imports one says so."""
+"""Every process of a test records the frameworks that it imports, also without a marker."""
 
 from __future__ import annotations
 

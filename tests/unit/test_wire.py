@@ -1,4 +1,4 @@
-"""Values to JSON and back: nothing is lost, and nonsense is refused with the path to it."""
+"""Values to JSON and back: they stay unchanged, and invalid values are refused with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No attack, stranger or kill makes a session green, or loses what was stored."""
+"""No attack and no kill makes a session with a regression pass, or loses stored lines."""
 
 from __future__ import annotations
 

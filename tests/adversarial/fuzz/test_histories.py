@@ -1,4 +1,4 @@
-"""Any history that can be read is drawn: whatever times, gaps, names and outcomes it has."""
+"""Any history that can be read is drawn, whatever times, gaps, names and outcomes it has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimised HLO: whatever is in it, a sentence or its collectives."""
+"""Damaged or hostile texts of optimized HLO are read, or refused with a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings in JSON, as `busbw trace` reads them. JAX reads the others by itself."""
+"""Damaged recordings in JSON, as `busbw trace` reads them without JAX."""
 
 from __future__ import annotations
 

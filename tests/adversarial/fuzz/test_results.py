@@ -1,4 +1,4 @@
-"""Results, as commands, charts and pages read them."""
+"""Damaged results, as commands, charts and pages read them."""
 
 from __future__ import annotations
 

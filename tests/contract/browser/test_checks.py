@@ -1,4 +1,4 @@
-"""Each check finds what it is for: a page that is fine, and the same with one fault."""
+"""Each check of pages reports no problem of a good page, and reports a page with one fault."""
 
 from __future__ import annotations
 

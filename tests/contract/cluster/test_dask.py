@@ -1,4 +1,4 @@
-"""--cluster and --cluster-trust-network: which scheduler, which workers, and who may use them."""
+"""--cluster and --cluster-trust-network: the scheduler, its workers, and access to both."""
 
 from __future__ import annotations
 

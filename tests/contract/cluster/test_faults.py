@@ -1,4 +1,4 @@
-"""What a fault on one of two hosts costs, and that nothing is left there."""
+"""Faults on one of two hosts: the affected case fails, and no process remains on a host."""
 
 from __future__ import annotations
 

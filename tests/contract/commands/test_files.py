@@ -1,4 +1,4 @@
-"""Files that commands read and write: refused by name, and nobody's own is written over."""
+"""Files that commands read and write: invalid files are refused, and no input is overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw` itself: its version, its help, words that are no command, where commands are found."""
+"""`busbw` itself: its version, its help, mistyped commands, and commands of extensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw summary` of results from elsewhere: no text of theirs is a command or moves a terminal."""
+"""`busbw summary` of foreign results: no text of the results is a command or moves a terminal."""
 
 from __future__ import annotations
 

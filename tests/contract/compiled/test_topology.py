@@ -1,4 +1,4 @@
-"""--topology and --libtpu: compile for what is not there, and compare."""
+"""--topology and --libtpu: compile for chips that are not attached, and compare the programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in `examples/` that are no JAX programs: what pages show, and what commands write."""
+"""Files in `examples/` that are no JAX programs: the pages and commands have the same text."""
 
 from __future__ import annotations
 

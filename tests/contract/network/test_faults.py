@@ -1,4 +1,4 @@
-"""What a session says of a network or a host that fails while it measures; it never hangs.
+"""Sessions during faults of a network or a host: they name the host and never hang.
 
 A link that is cut or a host that is frozen, for good and for a while; a link that is slowed.
 """

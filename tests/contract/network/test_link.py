@@ -1,4 +1,4 @@
-"""The formula of an all-reduce over a link: its closed forms, where they hold."""
+"""The formula of an all-reduce over a link, compared with its closed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Older versions of the frameworks, each under an interpreter of its own, as `--python` takes it.
+"""Older versions of the frameworks, each under a separate interpreter for `--python`.
 
 Run by ``tox -e old``, which makes the interpreters and names them in BUSBW_OLD, such as
 ``jax=/venvs/jax-0.5.0/bin/python tensorflow=/venvs/tensorflow-2.16/bin/python``. Without the

@@ -1,4 +1,4 @@
-"""Options that change baselines: what is written, what is refused, what is left alone."""
+"""Options that change baselines: which cases are written, refused or left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Baseline files as sessions meet them: nonsense, two writers, neighbours, published figures."""
+"""Baseline files in sessions: invalid files, two writers, killed writers, published figures."""
 
 from __future__ import annotations
 

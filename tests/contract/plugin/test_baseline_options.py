@@ -1,4 +1,4 @@
-"""--baselines and --require-baselines: where they are, and that there are some."""
+"""--baselines and --require-baselines: the folder of baselines, and cases without a baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pytest-benchmark records: every sample, as it was measured, and GB/s beside it."""
+"""Records of pytest-benchmark: every sample as it was measured, with figures in GB/s."""
 
 from __future__ import annotations
 

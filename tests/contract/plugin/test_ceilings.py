@@ -1,4 +1,4 @@
-"""What the hardware allows, as the user meets it: a share where it is known, an error above it."""
+"""Ceilings of the hardware: the share of a known ceiling, and an error above the ceiling."""
 
 from __future__ import annotations
 

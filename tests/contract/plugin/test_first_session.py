@@ -1,4 +1,4 @@
-"""A first session, without baselines: what it says, and what it says to do next."""
+"""A first session without baselines: its output, and the command that records baselines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured: each option of the grid, alone; what is refused is in test_usage_errors."""
+"""Each option of the grid of cases; refused options are in test_usage_errors."""
 
 from __future__ import annotations
 

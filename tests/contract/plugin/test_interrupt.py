@@ -1,4 +1,4 @@
-"""Sessions that are ended from outside: what was measured is shown, no worker is left."""
+"""Sessions that a signal ends: measured cases are shown, and no worker remains."""
 
 from __future__ import annotations
 

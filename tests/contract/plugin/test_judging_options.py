@@ -1,4 +1,4 @@
-"""--inject, --fail-above, --memory-limit and --clock: what a limit, a time and a trial are."""
+"""--inject, --fail-above, --memory-limit and --clock: delays, limits and times of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is loaded, and when: somebody else's tests need not wait for what measures."""
+"""The modules that a session loads: tests that measure nothing load no code that measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions with tests of other things: those that conftest.py lets busbw's plugin into."""
+"""Sessions with tests that measure nothing, whose conftest.py loads the plugin of busbw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every outcome as the user meets it: exit code, letter, words, numbers."""
+"""Every outcome of a case as users see it: exit code, letter, text and figures."""
 
 from __future__ import annotations
 

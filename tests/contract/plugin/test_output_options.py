@@ -1,4 +1,4 @@
-"""--results and --history: what is written, and what is never overwritten."""
+"""--results and --history: the written files, and files that are never overwritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--results as CSV and on standard output, and --metrics: the figures where others read them."""
+"""--results as CSV and on standard output, and --metrics: figures for other programs."""
 
 from __future__ import annotations
 

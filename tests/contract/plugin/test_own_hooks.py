@@ -1,4 +1,4 @@
-"""Fixtures and hooks of somebody's own conftest, by accident or in order to be green."""
+"""Fixtures and hooks of a user's conftest.py, which change or hide verdicts."""
 
 from __future__ import annotations
 

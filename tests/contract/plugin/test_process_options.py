@@ -1,4 +1,4 @@
-"""Several processes on one host, and who has the machine."""
+"""Several processes on one host, and sessions that wait for the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions write down of their environment: no secret, no host, no home directory."""
+"""The environment that sessions record: no secret, no host name and no home directory."""
 
 from __future__ import annotations
 

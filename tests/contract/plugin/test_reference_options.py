@@ -1,4 +1,4 @@
-"""What a session is held against: interpreters, environments, and how long it may look."""
+"""--against, --python and --time-budget: interleaved stacks, interpreters, more launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that answer no reply: the case is a failure that says so, and the pass goes on."""
+"""Invalid replies of workers: the case fails with the reason, and the session goes on."""
 
 from __future__ import annotations
 

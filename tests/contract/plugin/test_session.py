@@ -1,4 +1,4 @@
-"""The session's own item, that no selection or skipping is green, and no framework is imported."""
+"""The item of the session itself: no selection and no skipping of tests hides a failure."""
 
 from __future__ import annotations
 

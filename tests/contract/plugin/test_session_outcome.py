@@ -1,4 +1,4 @@
-"""The outcome of a session is the same in terminal, JUnit, results, history and summary."""
+"""The outcomes of a session are the same in terminal, JUnit, results, history and summary."""
 
 from __future__ import annotations
 

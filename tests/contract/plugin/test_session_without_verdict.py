@@ -1,4 +1,4 @@
-"""Sessions without a verdict: each fails, whatever its cases say, and writes no baseline."""
+"""Sessions without a verdict: each fails, whatever its cases show, and writes no baseline."""
 
 from __future__ import annotations
 

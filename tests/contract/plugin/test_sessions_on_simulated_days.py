@@ -1,4 +1,4 @@
-"""Nights in a row on a quiet device, whole sessions: what got slower is named, and nothing else."""
+"""Daily sessions on a device with little noise: exactly the slower payloads regress."""
 
 from __future__ import annotations
 

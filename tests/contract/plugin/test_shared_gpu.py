@@ -1,4 +1,4 @@
-"""Two processes share a single GPU, and everything that is kept says so."""
+"""Two processes that share a single GPU, which every output names as shared."""
 
 from __future__ import annotations
 

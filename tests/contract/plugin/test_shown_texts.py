@@ -1,4 +1,4 @@
-"""What a session says of cases and of others' text: words, masks, nothing that moves a terminal."""
+"""Texts that a session shows: escaped control characters, masked secrets, and the summary."""
 
 from __future__ import annotations
 

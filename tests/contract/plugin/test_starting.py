@@ -1,4 +1,4 @@
-"""Workers that are killed as they begin: once costs nothing and is said, twice costs the pass."""
+"""Workers that are killed at their start: the first time they are started again, with a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows: the answer at the end, failures once, tables of 80 columns."""
+"""The output on a terminal: the answer at the end, each failure once, tables of 80 columns."""
 
 from __future__ import annotations
 

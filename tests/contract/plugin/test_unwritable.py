@@ -1,4 +1,4 @@
-"""What cannot be written: results, pages, histories and baselines, each of which stays whole."""
+"""Results and baselines that cannot be written: the earlier file stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as they are declared and documented."""
+"""Options and ini settings as the help and the reference page list them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An item's outcome is its verdict's: no python -O and no skipped test makes a session green."""
+"""Sessions fail although python -O ignores assertions or although tests are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw trace`: which recordings are found, the figures of them, and what gives no figure."""
+"""`busbw trace`: the recordings that it reads, their figures, and recordings without a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw init`: what is written into a repository, and what is left as it is."""
+"""`busbw init`: the files that it writes into a repository, and files that it leaves unchanged."""
 
 from __future__ import annotations
 

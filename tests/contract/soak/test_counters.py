@@ -1,4 +1,4 @@
-"""Health counters of GPUs, by a fake library, beside the times of a session."""
+"""Health counters of GPUs, read by a fake library during sessions."""
 
 from __future__ import annotations
 

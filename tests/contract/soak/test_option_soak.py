@@ -1,4 +1,4 @@
-"""--soak: every result is compared until the time is over, and nothing is timed."""
+"""--soak: every result is compared until the time is over, and no time is measured."""
 
 from __future__ import annotations
 

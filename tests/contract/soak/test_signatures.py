@@ -1,4 +1,4 @@
-"""The signature of a sum as users meet it: kept with baselines, told when it is another one."""
+"""The signature of a sum in sessions: stored with baselines, and noted if it changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--against=baseline: the stack that was accepted, locked, built again, in turn with tonight's."""
+"""--against=baseline: the accepted stack is locked, built again and measured interleaved."""
 
 from __future__ import annotations
 

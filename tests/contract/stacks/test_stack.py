@@ -1,4 +1,4 @@
-"""`busbw stack`: what is locked, what is built, and what no lock needs."""
+"""`busbw stack`: locked stacks, built stacks, and stacks that no lock needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`busbw find-slow`: hosts that an ssh reaches, the fake framework, and one of the hosts slow."""
+"""`busbw find-slow` over hosts that a fake ssh reaches, one of which is slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One baseline file: a round trip, lines fit for review, and hand-edited nonsense refused."""
+"""The format of a baseline file: it is read back unchanged, and invalid files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a baseline lies, and that what another program changes meanwhile stays."""
+"""The name of a baseline file, and files with traces of Git."""
 
 from __future__ import annotations
 

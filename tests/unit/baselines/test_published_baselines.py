@@ -1,4 +1,4 @@
-"""The shipped TPU v2 figures: what the source says, in GB/s, and found beside a measurement."""
+"""The shipped figures of a TPU v2: equal to the figures of the source."""
 
 from __future__ import annotations
 

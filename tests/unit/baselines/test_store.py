@@ -1,4 +1,4 @@
-"""Find and save: merged, atomic, one writer at a time; nothing unread is ever overwritten."""
+"""Baselines are found and saved: atomically, by one writer at a time, without losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates of files: what joins, what is refused with its reason, and the files' own history."""
+"""Updates of baseline files: joined sessions, refused losses, accepted times, and pruning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals at random moments: which are drawn, what a session may lose, and the command itself."""
+"""The benchmark of faults: its signals, permitted losses, and the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of one GPU: NCCL's log, kernels of a recording; no part ends the others."""
+"""The benchmark of one GPU: the log of NCCL, the parts of the benchmark, and missing GPUs."""
 
 from __future__ import annotations
 

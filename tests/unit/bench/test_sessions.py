@@ -1,4 +1,4 @@
-"""Where a session's time goes, and busbw's times next to a loop written by hand."""
+"""The benchmark of the time of a session, divided into phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups that XLA writes after a collective, and the bytes that a rank puts in and gets."""
+"""Groups and pairs in HLO, and the input and output bytes of each collective."""
 
 from __future__ import annotations
 

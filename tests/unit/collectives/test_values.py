@@ -1,4 +1,4 @@
-"""The exact values of every collective: what it gives, for how many rounds, and what shows."""
+"""The exact values of every collective: results, longest exact chains, and visible errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bundle: what a worker needs alone, and nothing of ours beside it on a worker's path."""
+"""The bundle of a worker: only needed code, and no packages of the session on its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All processes of a session: started, asked, ended; the probe, and interrupts."""
+"""All processes of a session: started, asked and ended, with probes and interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One launch of several processes: one deadline, and one answer merged from all answers."""
+"""One launch of several processes: a single timeout, and one merged answer."""
 
 from __future__ import annotations
 

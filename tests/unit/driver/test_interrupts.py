@@ -1,4 +1,4 @@
-"""Whatever is interrupted, and whenever: no worker is left, and what was measured is kept."""
+"""Interrupts at any moment: no worker remains, and measured runs are kept."""
 
 from __future__ import annotations
 

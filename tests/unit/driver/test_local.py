@@ -1,4 +1,4 @@
-"""Workers on this host: started, asked, ended; what an end means; the lock of the machine."""
+"""Workers on this host: their starts, answers and exits, and the lock of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs: two sides in turn, A B B A, and what becomes of one when the other fails."""
+"""Schedules of two interleaved stacks, in the order A B B A, and failures of one stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One descriptor a framework, found where it lies; what each says holds together."""
+"""The descriptor of each framework, found by its file."""
 
 from __future__ import annotations
 

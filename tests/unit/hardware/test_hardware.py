@@ -1,4 +1,4 @@
-"""Figures of chips, and ceilings: none where nothing is known."""
+"""Figures of chips, and ceilings, which are missing for unknown hardware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when a case fails, and what changed then, however soon sessions follow each other."""
+"""The first failing session of a case, and the changes in that session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines over time: levels, spreads, how sessions ended, how old baselines are."""
+"""Levels and spreads over the sessions of a history, their changes, and counted outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A year with known changes: each is found once, on its night, with its size, and no other is."""
+"""A simulated year with planted changes: each is found once, on its day, with its size."""
 
 from __future__ import annotations
 

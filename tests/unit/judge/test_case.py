@@ -1,4 +1,4 @@
-"""One case against its baseline: every outcome, what makes it fail, and the words it gives."""
+"""One case compared with its baseline: every outcome, its reason and its text."""
 
 from __future__ import annotations
 

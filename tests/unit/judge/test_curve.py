@@ -1,4 +1,4 @@
-"""The curve t = latency + S / bandwidth, and what a regression looks like over the sizes."""
+"""The curve t = latency + S / bandwidth, and shifts of the curve over the payloads."""
 
 from __future__ import annotations
 

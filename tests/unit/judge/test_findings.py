@@ -1,4 +1,4 @@
-"""Findings at a case: which go before which, whatever their order."""
+"""Findings at a case: a failure overrides other findings, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sessions count, what levels they make, and which rose; and what a machine is told by it."""
+"""Levels from baselines and history, lasting losses, and repaired losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two stacks in turn: pairs of launches, the verdict in words, memory, dead sides, the tail."""
+"""Two interleaved stacks: pairs of launches, verdicts, memory, and the sequential rule."""
 
 from __future__ import annotations
 

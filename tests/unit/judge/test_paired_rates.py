@@ -1,4 +1,4 @@
-"""How often the rule for two stacks in turn errs on simulated sessions, whose noise is known."""
+"""Error rates of the rule for interleaved stacks on simulated sessions of known noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule against stored times: what it calls slower, what it remembers, what it lets pass."""
+"""The rule against stored times: regressions, noise, limits and thresholds of devices."""
 
 from __future__ import annotations
 

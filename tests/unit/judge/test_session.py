@@ -1,4 +1,4 @@
-"""The session: green only if everything that was asked for was measured, on the same machine."""
+"""The verdict on a session: it passes only if all its cases were measured and judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be judged at all, what the hardware allows, and notes of injections."""
+"""Failed launches, memory, ceilings of the hardware, and notes of injected delays."""
 
 from __future__ import annotations
 

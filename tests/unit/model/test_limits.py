@@ -1,4 +1,4 @@
-"""What fields accept: cases, keys, times and moments that are read are refused with their place."""
+"""The values that fields accept; invalid values are refused with their place."""
 
 from __future__ import annotations
 

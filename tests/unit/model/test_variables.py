@@ -1,4 +1,4 @@
-"""What is recorded of an environment: no secret, no account and no home directory."""
+"""Recorded environment variables have no secret, no account and no home directory."""
 
 from __future__ import annotations
 

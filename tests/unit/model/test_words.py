@@ -1,4 +1,4 @@
-"""Sizes and durations as text, and what was probably meant by a word."""
+"""Sizes, durations, rates and counts as text, and refusals with the expected words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded baseline files are read, and what was read is written as it stood, byte for byte."""
+"""Recorded baseline files are read, and written again byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer: what failed, worst first, and the session's line last."""
+"""The answer: failed cases in the order of severity, and the outcome of the session last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are read back: what is kept, and what is message of bad ones."""
+"""Results that are read back, and errors of invalid results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session as one JSON document: what the published schema says, and nothing else."""
+"""The JSON document of a session conforms to the published schema."""
 
 from __future__ import annotations
 

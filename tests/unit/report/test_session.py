@@ -1,4 +1,4 @@
-"""What a terminal shows of a session: the header, all tables, and what an interrupt left."""
+"""The header and the tables of a session on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The summary of a session as Markdown: nothing in it is markup, and its command shows it again."""
+"""The summary of a session as Markdown, without markup from names, reasons or logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session hands on to baselines, by its own verdict and by each case's."""
+"""The times that a session stores as baselines, by its outcome and by the outcome of each case."""
 
 from __future__ import annotations
 

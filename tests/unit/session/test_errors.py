@@ -1,4 +1,4 @@
-"""Limits of the operating system: a sentence says which one was reached and how to raise it."""
+"""Limits of the operating system: an error names the limit and how to raise it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cases are held against: levels of their machine, and what today's cases share."""
+"""The levels with which a session compares its cases, read from baselines and history."""
 
 from __future__ import annotations
 

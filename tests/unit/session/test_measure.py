@@ -1,4 +1,4 @@
-"""How long after its first launches a case that seems slower is measured again."""
+"""The delay between the first and the confirming launches of a case that seems slower."""
 
 from __future__ import annotations
 

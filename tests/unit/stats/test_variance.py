@@ -1,4 +1,4 @@
-"""Variances and what they say of each other, against SciPy and against known truths."""
+"""Variances and priors of variances, compared with SciPy and with known distributions."""
 
 from __future__ import annotations
 

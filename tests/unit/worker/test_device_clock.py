@@ -1,4 +1,4 @@
-"""The device's clock: which events of a recording count, and when there is no time."""
+"""The device clock: the events of a recording that count, and recordings without a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One case in one launch, with a scripted program: what is checked, refused, held and timed."""
+"""One case in one launch of a scripted program: values, memory, clocks and injections."""
 
 from __future__ import annotations
 

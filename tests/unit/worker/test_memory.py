@@ -1,4 +1,4 @@
-"""How much memory is left, read from simulated files of /proc and of control groups."""
+"""The free memory, read from simulated files of /proc and of control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's process before its framework starts: its variables, its garbage, its parent."""
+"""The process of a worker before its framework starts: variables, garbage collection, parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that shares a GPU sets before its framework opens the device."""
+"""The environment of a process that shares a GPU, before its framework opens the device."""
 
 from __future__ import annotations
 

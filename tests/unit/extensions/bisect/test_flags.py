@@ -1,4 +1,4 @@
-"""Which flags of a list change something, are refused, or do nothing."""
+"""The effect of each flag in a list: a change, a refusal or no effect."""
 
 from __future__ import annotations
 

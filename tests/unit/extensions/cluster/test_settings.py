@@ -1,4 +1,4 @@
-"""Which hosts a session has, and which variables its workers get there."""
+"""The hosts of a session, and the variables of workers on these hosts."""
 
 from __future__ import annotations
 

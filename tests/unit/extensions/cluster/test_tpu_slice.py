@@ -1,4 +1,4 @@
-"""The hosts of a TPU slice: by variables, and by what the metadata server says."""
+"""The hosts of a TPU slice, read from variables or from the metadata server."""
 
 from __future__ import annotations
 

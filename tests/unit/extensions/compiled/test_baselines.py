@@ -1,4 +1,4 @@
-"""Stored programs: found again, a line for each payload, and never written over."""
+"""Baselines of compiled programs: found again, and invalid files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was compiled, judged: what fails, what is only said, and both sides of each difference."""
+"""The verdicts on compiled programs."""
 
 from __future__ import annotations
 

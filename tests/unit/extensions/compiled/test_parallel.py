@@ -1,4 +1,4 @@
-"""Compiling in several workers: everything is compiled, a crash costs one case, nothing is left."""
+"""Several workers that compile: every program has a result, and no worker remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session that compiled writes, what is read back, and how it is shown."""
+"""The results of a session that compiled are read back."""
 
 from __future__ import annotations
 

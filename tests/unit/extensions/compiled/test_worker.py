@@ -1,4 +1,4 @@
-"""The compile bench: what is kept between sessions, what decides about it, what does not fit."""
+"""The worker that compiles: its cache, and programs that do not fit in memory."""
 
 from __future__ import annotations
 

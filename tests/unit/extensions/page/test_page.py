@@ -1,4 +1,4 @@
-"""A page says all that a session said, in text that is never markup, and loads nothing."""
+"""A page has all results of a session, shows markup as text, and loads no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a program's collectives is a change, and how it is said."""
+"""The changes between the collectives of two programs, and their texts."""
 
 from __future__ import annotations
 

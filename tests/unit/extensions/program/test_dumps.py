@@ -1,4 +1,4 @@
-"""Files of a dump: which can be read, and what the other ones are called."""
+"""Files of a dump: the readable ones, and the refusal of all others."""
 
 from __future__ import annotations
 

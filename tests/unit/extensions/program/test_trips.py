@@ -1,4 +1,4 @@
-"""How often a loop runs, of loops as XLA prints them, and of what only data could say."""
+"""The number of turns of a loop in HLO as XLA prints it."""
 
 from __future__ import annotations
 

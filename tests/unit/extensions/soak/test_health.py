@@ -1,4 +1,4 @@
-"""Health counters beside a verdict: notes, and a doubt where throttling explains a loss."""
+"""Health counters in a verdict: notes, and throttling that explains a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The iterations of a soak: which results are compared in full, and what ends it."""
+"""The iterations of a soak: compared results, and the reasons for its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault planted into the result of a real program: found in its round, with what it changed."""
+"""A fault that is planted into the result of a JAX program is found with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of simulated sums: rings, trees and doubling are told, up to those with equal bits."""
+"""Signatures of simulated sums name rings, trees and recursive doubling."""
 
 from __future__ import annotations
 

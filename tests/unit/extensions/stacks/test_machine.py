@@ -1,4 +1,4 @@
-"""Whether the machine became slower, by a locked reference that it measured again."""
+"""A machine became slower if the locked reference takes longer than in earlier sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine is judged by what the locked stack took in earlier sessions."""
+"""A session judges the machine by the earlier times of the locked stack."""
 
 from __future__ import annotations
 

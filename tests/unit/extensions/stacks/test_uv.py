@@ -1,4 +1,4 @@
-"""Folders are built whole, once, or not at all."""
+"""Folders of stacks are built completely and once, or not at all."""
 
 from __future__ import annotations
 

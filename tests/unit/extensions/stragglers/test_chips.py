@@ -1,4 +1,4 @@
-"""Which of many chips is slow, and which link between two."""
+"""Slow chips, and slow links between two chips."""
 
 from __future__ import annotations
 

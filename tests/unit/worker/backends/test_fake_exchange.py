@@ -1,4 +1,4 @@
-"""What processes of the fake framework tell each other."""
+"""The values that processes of the fake framework exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all frameworks share: chains, probes, errors, versions."""
+"""The code that frameworks share: chains, probes, errors and versions."""
 
 from __future__ import annotations
 

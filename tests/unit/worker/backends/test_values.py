@@ -1,4 +1,4 @@
-"""Exact values as arrays: what each rank starts with, and what of its result is wrong, named."""
+"""Exact values as arrays: the inputs of each rank, and named wrong elements of a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimised HLO as XLA writes it for CPU, GPU and TPU, read: what calls what, and bytes."""
+"""Optimized HLO as XLA writes it for CPU, GPU and TPU: computations, bytes and algorithms."""
 
 from __future__ import annotations
 

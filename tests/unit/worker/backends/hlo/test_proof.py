@@ -1,4 +1,4 @@
-"""What counts as proof: the right collectives in each round, over the right ranks, and no copy."""
+"""The proof of a program: the expected collectives over the expected ranks, without copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of an older JAX and of a current one, with stand-ins for either."""
+"""Calls into older and newer versions of JAX, which stand-ins replace."""
 
 from __future__ import annotations
 
