@@ -29,7 +29,7 @@ MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history"
         *(pytest.param([name], id=name, marks=pytest.mark.exhaustive) for name in NAMES),
     ],
 )
-def test_a_copy_without_any_or_all_extensions_measures_and_compares(
+def test_a_copy_of_busbw_without_one_extension_or_all_extensions_measures_and_compares(
     tmp_path: Path, deleted: list[str]
 ) -> None:
     _copy(tmp_path)

@@ -155,7 +155,7 @@ def test_each_study_runs_and_prints_its_rows(arguments: list[str], output: str) 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
-def test_the_study_tpu_v2_is_out_of_memory_at_the_payload_at_which_the_source_was() -> None:
+def test_the_study_tpu_v2_is_out_of_memory_at_the_same_payload_as_its_published_source() -> None:
     pytest.importorskip("libtpu")
     lines = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")
     fits, refused = lines[-2:]

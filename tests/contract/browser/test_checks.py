@@ -90,7 +90,9 @@ def test_the_checks_of_pages_report_no_problem_of_a_page_without_faults(
         assert list(checks.problems(view)) == []
 
 
-def test_each_check_of_pages_reports_the_faults_that_it_is_for(tmp_path: Path, look: Open) -> None:
+def test_each_check_of_pages_reports_a_page_with_the_faults_that_the_check_looks_for(
+    tmp_path: Path, look: Open
+) -> None:
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
     for name, before, after, message in FAULTS:
         assert before in PASS

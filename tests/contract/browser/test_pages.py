@@ -33,7 +33,7 @@ def test_a_page_looks_the_same_without_network_and_without_scripts(
         assert other.screenshot() == usual.screenshot()
 
 
-def test_the_page_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
+def test_the_page_of_a_history_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
     assert pages["year"].stat().st_size < 1_500_000
 
 

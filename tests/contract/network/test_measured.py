@@ -60,7 +60,7 @@ def agreement_with_formula(
     )
 
 
-def test_one_rank_on_each_host_measures_the_latency_and_bandwidth_of_the_formula(
+def test_latency_and_bandwidth_of_hosts_with_one_rank_each_agree_with_the_formula_of_their_link(
     hosts_in_network: Network, tmp_path: Path
 ) -> None:
     assert agreement_with_formula(
@@ -68,7 +68,7 @@ def test_one_rank_on_each_host_measures_the_latency_and_bandwidth_of_the_formula
     ) == (True, True)
 
 
-def test_two_ranks_on_each_host_measure_along_the_hosts_the_latency_and_bandwidth_of_the_formula(
+def test_latency_and_bandwidth_of_hosts_with_two_ranks_each_agree_with_the_formula_of_their_link(
     hosts_in_network: Network, tmp_path: Path
 ) -> None:
     count = len(hosts_in_network.hosts)
@@ -78,7 +78,7 @@ def test_two_ranks_on_each_host_measure_along_the_hosts_the_latency_and_bandwidt
     ) == (True, True)
 
 
-def test_a_slower_link_is_measured_with_the_latency_and_bandwidth_of_its_own_formula(
+def test_latency_and_bandwidth_over_a_slower_link_agree_only_with_the_formula_of_that_link(
     installed: None, tmp_path: Path
 ) -> None:
     with network(2, delay_s=0.01, rate_bits_per_s=100_000_000) as slower:

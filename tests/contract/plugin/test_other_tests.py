@@ -15,15 +15,15 @@ import pytest
 def compiled():
     return "a program of theirs"
 
-def test_fixture_of_the_same_name(compiled):
+def test_a_fixture_of_the_user_may_have_the_name_compiled(compiled):
     assert compiled == "a program of theirs"
 
 @pytest.mark.parametrize("verdict", ["guilty", "not guilty"])
-def test_parameter_of_the_same_name(verdict):
+def test_a_parameter_of_the_user_may_have_the_name_verdict(verdict):
     assert "guilty" in verdict
 
 @pytest.mark.parametrize(argnames=["verdict"], argvalues=[["guilty"]])
-def test_parameter_by_a_list(verdict):
+def test_a_list_of_parameters_of_the_user_may_have_the_name_verdict(verdict):
     assert verdict == "guilty"
 
 class TestOfAClass:
@@ -31,13 +31,13 @@ class TestOfAClass:
     def verdict(self):
         return "theirs"
 
-    def test_fixture_of_a_class(self, verdict):
+    def test_a_fixture_in_a_class_of_the_user_may_have_the_name_verdict(self, verdict):
         assert verdict == "theirs"
 
 def explained(verdict):
     raise AssertionError("no test")
 
-def test_nothing():
+def test_a_helper_of_the_user_is_not_a_test():
     explained
 """
 OF_OTHER = 6
@@ -57,7 +57,7 @@ def output_of(folder: Folder, *options: str) -> str:
     return re.sub(r"\d+\.\d+s|^rootdir: .*$", "", ran.text, flags=re.MULTILINE)
 
 
-def test_a_session_of_tests_that_measure_nothing_prints_the_same_with_and_without_the_plugin(
+def test_tests_that_measure_nothing_print_the_same_output_with_and_without_the_plugin(
     mixed_folder: Folder,
 ) -> None:
     with_plugin = output_of(mixed_folder)
@@ -98,7 +98,7 @@ def test_tests_that_measure_and_tests_that_measure_nothing_run_in_one_session(
 def test_a_session_in_which_all_tests_that_measure_are_deselected_measures_nothing(
     mixed_folder: Folder,
 ) -> None:
-    ran = mixed_folder.run("tests", "-k", "test_nothing", exit_code=0)
+    ran = mixed_folder.run("tests", "-k", "test_a_helper_of_the_user_is_not_a_test", exit_code=0)
     assert "1 passed" in ran.last_line
     assert "busbw" not in ran.text.split("collected")[1]
 

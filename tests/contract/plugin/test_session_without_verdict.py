@@ -192,7 +192,7 @@ def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_missing_rank_is_reported_and_fails_the_session_if_baselines_are_required(
+def test_a_rank_fewer_than_in_the_baselines_is_reported_and_fails_if_baselines_are_required(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

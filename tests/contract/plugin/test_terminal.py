@@ -27,7 +27,7 @@ def _run_regression(folder: Folder, *options: str) -> Ran:
 
 
 @pytest.mark.exhaustive
-def test_the_last_lines_are_the_regression_once_the_outcome_of_the_session_and_the_line_of_pytest(
+def test_the_output_ends_with_the_regression_the_outcome_of_the_session_and_a_line_of_pytest(
     folder: Folder,
 ) -> None:
     text = _run_regression(folder).text

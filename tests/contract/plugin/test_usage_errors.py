@@ -56,7 +56,7 @@ OF_TENSORFLOW = [
         in_gate=2,
     ),
 )
-def test_options_that_cannot_be_measured_are_a_usage_error(
+def test_options_for_cases_that_cannot_be_measured_are_a_usage_error(
     folder: Folder, options: list[str], message: str
 ) -> None:
     ran = folder.run(*options, exit_code=4)

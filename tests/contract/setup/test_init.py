@@ -28,7 +28,7 @@ def steps(*options: str | Path) -> list[str]:
     return asked_here("init", *options).out.partition("\nNext:\n")[2].splitlines()
 
 
-def test_busbw_init_writes_and_names_every_file(tmp_path: Path) -> None:
+def test_busbw_init_writes_and_names_every_file_for_nightly_sessions(tmp_path: Path) -> None:
     answer = asked_here("init", tmp_path / "new")
     assert (answer.code, answer.err) == (0, "")
     assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]

@@ -50,11 +50,11 @@ def _edited(folder: Path, **entry: Any) -> Path:
     return _written(folder, json.dumps(document))
 
 
-def test_a_baseline_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_baseline_file_is_read_back_with_the_entries_that_were_written(tmp_path: Path) -> None:
     assert read(_written(tmp_path, TEXT)) == FILE
 
 
-def test_a_baseline_file_without_entries_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_baseline_file_without_entries_is_read_back_without_entries(tmp_path: Path) -> None:
     empty = replace(FILE, baselines=(), history=())
     assert empty == read(_written(tmp_path, dumps(empty)))
 

@@ -108,7 +108,9 @@ def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: P
     assert kept.times_s == (2e-3,)
 
 
-def test_only_new_saves_new_payloads_and_leaves_stored_payloads_unchanged(root: Path) -> None:
+def test_a_save_of_only_new_baselines_leaves_the_baselines_of_stored_payloads_unchanged(
+    root: Path,
+) -> None:
     _save(root, 1e-3)
     before = (root / FILE).read_bytes()
     assert _save(root, 9e-3, only_new=True) == ()

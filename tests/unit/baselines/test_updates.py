@@ -140,13 +140,15 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_prune_removes_a_baseline_file_without_any_remaining_entry(filled: Path) -> None:
+def test_pruning_removes_a_baseline_file_without_any_remaining_entry(filled: Path) -> None:
     gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
     assert len(gone) == 2
     assert not at(filled).exists()
 
 
-def test_prune_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(filled: Path) -> None:
+def test_pruning_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(
+    filled: Path,
+) -> None:
     good = at(filled)
     bad = at(filled, strategy="ring")
     bad.write_text("{}")

@@ -50,7 +50,7 @@ with a line more
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_the_reason_of_an_end_is_the_known_line_of_a_recorded_log(name: str) -> None:
+def test_the_reason_why_a_worker_ended_is_the_known_line_of_its_recorded_log(name: str) -> None:
     assert reason_in_log((LOGS / f"{name}.txt").read_text()) == REASONS[name]
 
 
@@ -74,7 +74,7 @@ def test_a_long_reason_from_a_log_keeps_its_beginning_and_its_end() -> None:
         "UNAVAILABLE: DEADLINE_EXCEEDED: Barrier timed out",
     ],
 )
-def test_the_first_fatal_line_of_a_log_is_the_reason_of_an_end(line: str) -> None:
+def test_the_reason_why_a_worker_ended_is_the_first_fatal_line_of_its_log(line: str) -> None:
     log = f"W0000 a warning\n{line}\nFatal Python error: Aborted\n{STACK}\nExtension modules: numpy"
     assert reason_in_log(log) == line
 
@@ -86,15 +86,15 @@ def test_the_reason_from_a_log_of_tensorflow_has_no_time_of_day() -> None:
     )
 
 
-def test_the_last_of_chained_exceptions_in_a_log_is_the_reason_of_an_end() -> None:
+def test_the_reason_why_a_worker_ended_is_the_last_of_the_chained_exceptions_in_its_log() -> None:
     assert reason_in_log(CHAINED) == "ValueError: second"
 
 
-def test_the_reason_of_a_hang_is_the_function_of_the_current_thread() -> None:
+def test_the_reason_why_a_worker_hung_is_the_function_of_its_current_thread() -> None:
     assert reason_in_log(f"compiling\n{STACK}") == "in initialize (distributed.py, line 173)"
 
 
-def test_the_last_line_of_a_log_without_a_fatal_line_is_the_reason_of_an_end() -> None:
+def test_the_reason_why_a_worker_ended_is_the_last_line_of_a_log_without_a_fatal_line() -> None:
     assert reason_in_log("one\nPython 3.9.1 is too old: expected 3.11 or newer\n") == (
         "Python 3.9.1 is too old: expected 3.11 or newer"
     )

@@ -156,7 +156,7 @@ def test_a_stack_whose_worker_dies_fails_the_case_and_the_other_stack_takes_all_
     [("kill", FailureKind.KILLED), ("out_of_memory", FailureKind.OUT_OF_MEMORY)],
 )
 @pytest.mark.parametrize("lacking", sweep(Side))
-def test_a_stack_that_dies_or_is_out_of_memory_fails_a_case_that_the_other_stack_measures(
+def test_a_killed_or_out_of_memory_worker_of_a_stack_fails_a_case_that_the_other_stack_measures(
     pairs: Make, lacking: Side, log: Log, event: str, kind: FailureKind
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": event}])

@@ -65,7 +65,9 @@ def test_an_append_keeps_earlier_lines_of_a_history_unchanged_and_years_are_read
     assert [line.began.year for line in read(tmp_path, KEY)] == [2025, *[2026] * 4]
 
 
-def test_files_of_years_before_the_requested_year_are_not_read(tmp_path: Path) -> None:
+def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
+    tmp_path: Path,
+) -> None:
     for year in (2024, 2025, 2026):
         append(tmp_path, KEY, [line(moment=f"{year}-12-31T03:00:00Z")])
     (old,) = tmp_path.rglob("2024.jsonl")

@@ -66,7 +66,7 @@ def test_a_record_of_a_history_with_0_ranks_is_refused() -> None:
         parse(json.dumps(document), "line 3")
 
 
-def test_a_record_of_a_history_began_at_its_moment() -> None:
+def test_the_time_at_which_a_history_record_began_is_read_from_its_text() -> None:
     assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
 
 

@@ -300,7 +300,7 @@ def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() 
     )
 
 
-def test_cases_are_measured_again_together_for_the_smallest_number_of_missing_launches() -> None:
+def test_undecided_cases_are_measured_again_for_the_smallest_number_of_missing_launches() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
     assert plan_rerun(judged, THREE, by_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
 

@@ -29,7 +29,7 @@ from tests.helpers import build
         ({"ranks": 8}, "jax-default-float32-4K"),
     ],
 )
-def test_an_id_has_framework_strategy_dtype_payload_and_all_options_that_are_not_the_default(
+def test_the_id_of_a_case_has_framework_strategy_dtype_payload_and_all_options_but_defaults(
     changes: dict[str, object], name: str
 ) -> None:
     assert build.spec(**changes).id == name

@@ -33,7 +33,7 @@ def _read(kind: Any, value: Any) -> Any:
         ({"axes": "x"}, "axes: expected none without a mesh"),
     ],
 )
-def test_a_case_that_cannot_be_measured_is_refused_with_the_invalid_field(
+def test_json_of_a_case_that_cannot_be_measured_is_refused_with_the_invalid_field(
     changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(wire.WireError) as refused:
@@ -41,7 +41,7 @@ def test_a_case_that_cannot_be_measured_is_refused_with_the_invalid_field(
     assert f"it.{says}" in str(refused.value)
 
 
-def test_a_case_that_can_be_measured_is_accepted() -> None:
+def test_json_of_a_case_that_can_be_measured_is_read() -> None:
     assert _read(Case, build.case())
     assert _read(Case, build.case(mesh="2x2", axes="xy", ranks=4))
     # A mesh of chips with two cores each.

@@ -11,7 +11,7 @@ from tests.helpers import build
 from tests.unit.judge import simulated_sessions
 
 
-def test_a_stored_record_began_at_its_moment() -> None:
+def test_the_time_at_which_a_stored_session_began_is_read_from_its_text() -> None:
     moment = build.session(1e-3, moment="2026-01-30T23:59:58Z")
     assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
 

@@ -33,7 +33,7 @@ TIMED_FIGURES += (
 SCHEMA = "from tests.unit.report.schemas import text; print(text())"
 
 
-def test_no_two_figures_have_the_same_name() -> None:
+def test_every_figure_of_a_case_has_a_unique_name() -> None:
     extra = itertools.chain(*extensions.load_table("FIGURES").values())
     names = [figure.id for figure in (*TIMED_FIGURES, *extra)]
     assert len(set(names)) == len(names)

@@ -89,7 +89,7 @@ def _complaints(document: object) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_the_published_schema_equals_the_generated_schema(kind: type) -> None:
+def test_the_published_schema_of_results_equals_the_generated_schema(kind: type) -> None:
     published = PUBLISHED[kind].read_text(encoding="utf-8")
     assert published == text(kind), "run: python -m tests.unit.report.schemas"
     jsonschema.Draft202012Validator.check_schema(json.loads(published))

@@ -183,7 +183,7 @@ def test_the_overhead_of_a_call_does_not_count_for_the_requested_length_of_a_sam
 
 
 @pytest.mark.parametrize("shortest", [0, 1])
-def test_no_longer_chain_is_tried_if_one_iteration_takes_all_the_sampling_time(
+def test_a_chain_is_not_made_longer_if_one_iteration_takes_all_the_sampling_time(
     shortest: int,
 ) -> None:
     program = ScriptedProgram(lambda _: 1000.0, shortest=shortest)

@@ -155,7 +155,9 @@ def test_the_check_of_a_result_in_stretches_names_the_place_of_a_wrong_element_i
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("change", [-4, -1, 1, 4])
-def test_a_result_with_another_number_of_elements_is_wrong(collective: str, change: int) -> None:
+def test_a_result_with_another_number_of_elements_than_expected_is_wrong(
+    collective: str, change: int
+) -> None:
     values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
     got = np.resize(values.values_after(0, 0, 1)[0], count + change)
