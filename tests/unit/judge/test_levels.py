@@ -339,7 +339,7 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
 
 @pytest.mark.parametrize("factor", [1.05, {4: 1.1}, {4: 0.9}], ids=["all", "slow", "fast"])
 @pytest.mark.parametrize("seed", sweep(range(16), in_gate=2))
-def test_accepting_again_replaces_an_accepted_session_unlike_all_since(
+def test_accepting_times_again_replaces_an_accepted_session_that_differs_from_later_sessions(
     factor: float | dict[int, float], seed: int
 ) -> None:
     device = Device(seed)
