@@ -1,1 +1,1 @@
-"""Count errors of the rule against stored times, on simulated devices and recorded sessions."""
+"""How often the rule against stored times errs, on simulated devices and on recorded sessions."""

@@ -1,4 +1,4 @@
-"""Compare the batched rule with the product: both judge the same sessions."""
+"""Compare the batched rule with the rule of the product: both judge the same simulated sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from busbw.judge.lasting_losses import accepted_deviation
+from busbw.judge.lasting_losses import accepted_session_deviation
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes, History
@@ -16,38 +16,45 @@ from busbw.model.words import KIB, Device
 
 from .arrays import Array
 from .batched import Judge, Outcomes
-from .devices import Devices, Loss, Noise, in_all, in_large, in_one
+from .devices import (
+    Devices,
+    Loss,
+    Noise,
+    loss_in_all_cases,
+    loss_in_large_payloads,
+    loss_in_one_case,
+)
 from .session import Judged, Times, append, judge
 
 POLICY = POLICIES[Device.TPU]
 _FRAMEWORKS = ("jax", "tensorflow")
 _DTYPES = ("float32", "bfloat16", "float16", "int32", "int8")
 
-_NO_LOSS = in_all(0.0, 0)
-# By name: the noise and the loss.
+_NO_LOSS = loss_in_all_cases(0.0, 0)
+# The noise of the devices and the loss of their sessions, by name.
 KINDS: Mapping[str, tuple[Noise, Loss]] = {
     "quiet": (Noise(), _NO_LOSS),
-    "one slower": (Noise(session=0.01, launch=0.01), in_one(0.05, 5)),
-    "all slower": (Noise(), in_all(0.03, 5)),
-    "every third": (Noise(), in_one(0.06, 5, every=3)),
-    "repaired": (Noise(), in_all(0.05, 5, 11)),
-    "ten faster": (Noise(), in_large(-0.06, 5)),
+    "one slower": (Noise(session=0.01, launch=0.01), loss_in_one_case(0.05, 5)),
+    "all slower": (Noise(), loss_in_all_cases(0.03, 5)),
+    "every third": (Noise(), loss_in_one_case(0.06, 5, every=3)),
+    "repaired": (Noise(), loss_in_all_cases(0.05, 5, 11)),
+    "ten faster": (Noise(), loss_in_large_payloads(-0.06, 5)),
     "creep": (Noise(), lambda session, devices: 0.002 * session),
     "noisy": (Noise(), _NO_LOSS),
-    "odd accepted": (Noise(), in_all(0.05, 0, 0)),
+    "odd accepted": (Noise(), loss_in_all_cases(0.05, 0, 0)),
     "t of 3": (Noise(freedom=3), _NO_LOSS),
     "two modes": (Noise(slow_mode=1.25), _NO_LOSS),
     "by case": (Noise(by_case=0.7), _NO_LOSS),
     "steps": (Noise(steps=True), _NO_LOSS),
     "ticks": (Noise(tick_s=1e-6), _NO_LOSS),
     "shared wanders": (Noise(shared=0.01, shared_memory=0.95), _NO_LOSS),
-    "8 cases": (Noise(frameworks=1, sizes=8), in_one(0.05, 5)),
-    "3 cases": (Noise(frameworks=1, sizes=3), in_all(0.04, 5)),
+    "8 cases": (Noise(frameworks=1, sizes=8), loss_in_one_case(0.05, 5)),
+    "3 cases": (Noise(frameworks=1, sizes=3), loss_in_all_cases(0.04, 5)),
 }
 
 
 class _Simulated(Case):
-    """A case that is equal to itself alone, which a dictionary finds faster than an equal case."""
+    """A case that is equal only to itself, so that a dictionary finds it faster."""
 
     __slots__ = ()
     __eq__ = object.__eq__
@@ -55,7 +62,11 @@ class _Simulated(Case):
 
 
 def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case, ...]:
-    """Return the cases of simulated devices, in the order of `Devices`."""
+    """Return the cases of a simulated device, in the order in which arrays of `Devices` have them.
+
+    `frameworks` is the number of frameworks, `families` the number of families (dtypes) of each
+    framework, and `sizes` the number of payloads of each family.
+    """
     return tuple(
         _Simulated(
             framework=framework,
@@ -73,13 +84,21 @@ def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case,
 
 
 def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a line for each difference, and the count of sessions and differences at the end."""
+    """Yield a line for each difference, and at the end a line with the counts.
+
+    Args:
+        devices: The number of simulated devices of each kind.
+        sessions: The number of sessions of each device, without the accepted session.
+        seed: The seed of the simulated times.
+        kinds: The names of the kinds in `KINDS` to compare; all if empty.
+
+    """
     total = differing = 0
     for number, (name, (noise, loss)) in enumerate(KINDS.items()):
         if kinds and name not in kinds:
             continue
         drawn, every = Devices(noise, devices, (seed, number)), 5 if name == "noisy" else 0
-        for text in _compared(drawn, loss, sessions, every):
+        for text in _compare_sessions(drawn, loss, sessions, every):
             total += 1
             if text:
                 differing += 1
@@ -87,8 +106,13 @@ def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> I
     yield f"{total} sessions judged by both, {differing} differ"
 
 
-def _compared(devices: Devices, loss: Loss, sessions: int, noisy_every: int) -> Iterator[str]:
-    """Yield what differs, by session and device; an empty text where both agree."""
+def _compare_sessions(
+    devices: Devices, loss: Loss, sessions: int, noisy_every: int
+) -> Iterator[str]:
+    """Yield a text for each session of each device: the differences, or "" if both rules agree.
+
+    Every `noisy_every`-th session has three times the noise; 0 for no such session.
+    """
     noise = devices.noise
     cases = grid(noise.frameworks, noise.sizes, noise.families)
     accepted = devices.draw(3, loss(0, devices))
@@ -99,7 +123,7 @@ def _compared(devices: Devices, loss: Loss, sessions: int, noisy_every: int) -> 
     for session in range(1, sessions + 1):
         times = 3.0 if noisy_every and session % noisy_every == 0 else 1.0
         drawn = devices.draw(6, loss(session, devices), times=times)
-        outcomes = batched.session(drawn)
+        outcomes = batched.judge_session(drawn)
         for number, history in enumerate(histories):
             judged = judge(history, _times_s(cases, drawn[number]), POLICY)
             differences = ", ".join(_differences(judged, outcomes, cases, number, history))
@@ -108,6 +132,7 @@ def _compared(devices: Devices, loss: Loss, sessions: int, noisy_every: int) -> 
 
 
 def _times_s(cases: Sequence[Case], times: Array) -> Times:
+    """Return the times of launches in seconds by case, from log times by case and launch."""
     return {
         case: [float(time_s) for time_s in np.exp(launches)] for case, launches in zip(cases, times)
     }
@@ -116,37 +141,47 @@ def _times_s(cases: Sequence[Case], times: Array) -> Times:
 def _first_session(
     cases: Sequence[Case], accepted: Array, devices: Devices, number: int
 ) -> History:
-    """Return a history of the accepted session of one device."""
+    """Return the history of one device after its accepted session.
+
+    `accepted` are the log times by case and launch; `number` is the index of the device.
+    """
     times_s = _times_s(cases, accepted)
     first = {case: CaseTimes.split(launches, POLICY.rule) for case, launches in times_s.items()}
     history = build_history([first], POLICY, measured=cases)
-    history.floors = dict(zip(cases, map(float, devices.floor[number])))
+    history.loss_floors = dict(zip(cases, map(float, devices.floor[number])))
     return history
 
 
 def _differences(
     judged: Judged, outcomes: Outcomes, cases: Sequence[Case], number: int, history: History
 ) -> list[str]:
-    """Return what the product and device `number` of the batched rule decide differently."""
-    product, frameworks = judged.assessment, list(judged.assessment.shared)
+    """Name the decisions of the product that differ from the batched rule's for device `number`."""
+    product, frameworks = judged.assessment, list(judged.assessment.shared_parts)
     odd = [
-        accepted_deviation(history.cases[case], product.values[case], history.rule)
+        accepted_session_deviation(
+            history.case_series[case], product.latest_launches[case], history.rule
+        )
         for case in cases
     ]
     shared_odd = [
-        accepted_deviation(history.shared[name], product.values[name], history.rule)
+        accepted_session_deviation(
+            history.framework_series[name], product.latest_launches[name], history.rule
+        )
         for name in frameworks
     ]
     pairs: dict[str, tuple[Sequence[float], Array]] = {
         "red": ([case in judged.red for case in cases], outcomes.red[number]),
         "improved": ([case in judged.improved for case in cases], outcomes.improved[number]),
         "window": (
-            [product.states[case].window is not None for case in cases],
+            [product.loss_states[case].window is not None for case in cases],
             outcomes.window[number],
         ),
         "launches": ([len(judged.times_s[case]) > 3 for case in cases], outcomes.confirmed[number]),
-        "limit": ([product.limits[case].slower for case in cases], outcomes.limit[number]),
-        "slower": ([name in product.slower for name in frameworks], outcomes.slower[number]),
+        "limit": ([product.limits[case].slower_above for case in cases], outcomes.limit[number]),
+        "slower": (
+            [name in product.slower_frameworks for name in frameworks],
+            outcomes.slower[number],
+        ),
         "noisy": ([product.is_noisy], outcomes.noisy[number : number + 1]),
         "odd": (odd, outcomes.odd[number]),
         "odd, shared": (shared_odd, outcomes.shared_odd[number]),

@@ -1,4 +1,4 @@
-"""Means, medians and sums over the cases of many devices: devices are the first axis."""
+"""Means, medians and sums over the cases of many devices; devices are the first axis of arrays."""
 
 from __future__ import annotations
 
@@ -11,30 +11,42 @@ Array = NDArray[Any]
 
 
 def launch_squares(times: Array) -> tuple[Array, Array]:
-    """Return the squares of launches about their mean, and their degrees of freedom."""
+    """Return the sum of squared deviations of launches from their mean, and its degrees of freedom.
+
+    Launches are the last axis of `times`.
+    """
     squares = ((times - times.mean(-1, keepdims=True)) ** 2).sum(-1)
     return squares, np.full(squares.shape, times.shape[-1] - 1.0)
 
 
 def median_of_chi_squared(freedom: Array) -> Array:
-    """Return the median of chi-squared over its degrees of freedom, approximately."""
+    """Return the median of chi-squared divided by its degrees of freedom, approximately."""
     return np.asarray((1 - 2 / (9 * np.maximum(freedom, 1))) ** 3)
 
 
 def clipped_mean(variances: Array, freedom: Array, clipped: float) -> Array:
-    """Return the mean weighted by freedom; a variance counts as `clipped` medians at most."""
+    """Return the mean variance of each device, weighted by degrees of freedom.
+
+    A variance counts as at most `clipped` times the median of its device's variances.
+    """
     median = np.median(variances / median_of_chi_squared(freedom), axis=1, keepdims=True)
     weighted = np.minimum(variances, clipped * median) * freedom
     return np.asarray(weighted.sum(1) / np.maximum(freedom.sum(1), 1))
 
 
 def masked_median(values: Array, mask: Array) -> Array:
-    """Return the median over the cases with `mask`; infinite without any."""
+    """Return the median of each device's values over the cases that `mask` selects.
+
+    It is infinite if `mask` selects no case.
+    """
     return masked_quantile(values, mask, 0.5, default=np.inf)
 
 
 def masked_quantile(values: Array, mask: Array, share: float, default: float = 0.0) -> Array:
-    """Return a quantile over the cases with `mask`; `default` without any."""
+    """Return a quantile of each device's values over the cases that `mask` selects.
+
+    The quantile is `share` (0 to 1), and the result is `default` if `mask` selects no case.
+    """
     ordered = np.sort(np.where(mask, values, np.inf), axis=1)
     count = np.broadcast_to(mask, values.shape).sum(1)
     position = share * np.maximum(count - 1, 0)
@@ -48,7 +60,10 @@ def masked_quantile(values: Array, mask: Array, share: float, default: float = 0
 
 
 def sum_of_neighbours(values: Array, sizes: int, near: int) -> Array:
-    """Return the sum over up to `near` sizes on either side, in families of `sizes` cases."""
+    """Return, for each case, the sum of the values of its neighbouring payloads.
+
+    Neighbours are up to `near` payloads on either side in a family of `sizes` cases.
+    """
     grouped = values.reshape(len(values), -1, sizes)
     total = np.zeros_like(grouped)
     for distance in range(1, min(near, sizes - 1) + 1):

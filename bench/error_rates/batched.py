@@ -1,7 +1,8 @@
-"""The rule of docs/verdict.md for many devices at once, written apart from `busbw.judge`.
+"""The rule of docs/verdict.md for many devices at once, written separately from `busbw.judge`.
 
-Devices are the first axis of arrays, cases or frameworks the second. `agreement` compares the rule
-with the product, session by session. Times are logarithms relative to the accepted session.
+The first axis of arrays is devices; the second axis is cases or frameworks. `agreement` compares
+the rule with the product, session by session. Times are logarithms relative to the accepted
+session.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ _MANY_CASES = 42
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcomes:
-    """The verdicts of one session: by device and case, by device and framework, and by device.
+    """The verdicts on one session of many devices.
 
-    `red` cases are REGRESSED, `window` ones by several sessions, and `confirmed` ones were measured
-    again. `odd` is by how much the accepted session was slower than those since, `shared_odd` by
-    how much in all cases; 0 for not clearly.
+    `red` (REGRESSED), `window` (REGRESSED by several sessions), `improved` and `confirmed`
+    (measured again) are True or False by device and case, `limit` is the limit as a log ratio by
+    device and case. `slower` is True or False by device and framework, `noisy` by device. `odd` is
+    by how much the accepted session of a case was slower than all later sessions, `shared_odd` the
+    same for the shared part of a framework; both are log ratios, and 0 if the difference is not
+    clear.
     """
 
     red: Array
@@ -50,12 +54,16 @@ class Outcomes:
 
     @property
     def failed(self) -> Array:
-        """Return whether the exit code is 1, by device."""
+        """Whether the exit code is 1, by device."""
         return np.asarray(self.red.any(1) | self.slower.any(1) | self.noisy)
 
 
 class Judge:
-    """Devices whose sessions are judged one after the other; the first is `accepted`."""
+    """The rule for devices whose sessions are judged one after the other.
+
+    The first session is `accepted`, an array of log times by device, case and launch. At most
+    `sessions` sessions follow.
+    """
 
     def __init__(self, rule: Rule, devices: Devices, accepted: Array, sessions: int) -> None:
         self.rule, self.frameworks, self.sizes = rule, devices.frameworks, devices.noise.sizes
@@ -76,8 +84,12 @@ class Judge:
         self.cases.append((middle, fastest, middle**2, *launch_squares(times)), middle < np.inf)
         self.shared.append((zero, zero, zero), self.together & np.ones(shared, bool))
 
-    def session(self, times: Array) -> Outcomes:
-        """Judge log times by device, case and launch; the last three launches confirm."""
+    def judge_session(self, times: Array) -> Outcomes:
+        """Judge the next session and return its outcomes.
+
+        `times` are log times by device, case and launch. The last three launches confirm that a
+        case is slower; they count only for the cases that seem slower.
+        """
         rule, times = self.rule, times - self.base[..., None]
         first, every = times[..., :-3], np.log(np.median(np.exp(times), -1))
         middle, fresh = np.median(first, -1), np.median(times[..., -3:], -1)
@@ -86,26 +98,31 @@ class Judge:
         while True:
             squares = [np.where(again, all_of_it, part) for part, all_of_it in pairs]
             value = np.where(again, every, middle)
-            look = self._look(value, squares, noise, first)
+            look = self._compute_look(value, squares, noise, first)
             noise = look.noise
-            suspected = middle - look.shift > _nearly(look, rule.suspicion_share)
+            suspected = middle - look.shift > _partial_limit(look, rule.suspicion_share)
             if not (suspected & ~again).any():
                 break
             again |= suspected
         fastest = np.where(again, times.min(-1), first.min(-1))
-        slower = suspected & (fresh - look.shift > _nearly(look, rule.suspicion_share))
+        slower = suspected & (fresh - look.shift > _partial_limit(look, rule.suspicion_share))
         slower &= look.off > look.limit
         by_fastest = fastest - look.fastest - look.shift + look.level
-        slower &= by_fastest > _nearly(look, rule.fastest_share)
+        slower &= by_fastest > _partial_limit(look, rule.fastest_share)
         look.slower, look.again = slower, again
         look.improved = ~slower & (look.off < look.faster)
         return self._decide(
             look, *self._latest(look, value - look.part, fastest - look.part), squares
         )
 
-    # What launches and sessions say of the noise.
+    # The noise, estimated from launches and sessions.
 
-    def _noise(self, squares: Array, freedom: Array) -> SimpleNamespace:
+    def _estimate_noise(self, squares: Array, freedom: Array) -> SimpleNamespace:
+        """Estimate the noise and the level of each case.
+
+        `squares` are the sums of squared deviations of today's launches from their mean, with
+        `freedom` degrees of freedom.
+        """
         rule, cases = self.rule, self.cases
         level, fastest, mean = cases.level(cases.n)
         by_session = cases.squares(cases.n, mean)
@@ -118,7 +135,7 @@ class Judge:
         residuals = np.maximum(cases.n_recent - 1, 0)
         most = np.minimum(launches / weights, rule.max_variance_ratio * launch[:, None]) * weights
         around = [
-            sum_of_neighbours(sums, self.sizes, rule.neighbour_sizes) for sums in (most, weights)
+            sum_of_neighbours(sums, self.sizes, rule.neighbour_payloads) for sums in (most, weights)
         ]
         total = weights + rule.neighbour_weight * around[1]
         share = np.minimum(1.0, rule.max_launch_freedom / total)
@@ -138,15 +155,21 @@ class Judge:
             deviation=np.sqrt(variance * once_more),
             unit=np.sqrt(squares / freedom * once_more),
             session=session,
-            factor=self._factor(residuals.sum(1))[:, None],
+            factor=self._limit_in_sigmas(residuals.sum(1))[:, None],
         )
 
     def _session_variance(
         self, squares: Array, residuals: Array, launch: Array, by_launches: Array
     ) -> Array:
-        """Return the variance between sessions, of all cases of a device together.
+        """Return the variance between sessions of a typical case, for each device.
 
-        A variance is odd compared with the variance that a case's launches lead to expect.
+        Args:
+            squares: The sum of squared deviations of each case's sessions from their mean.
+            residuals: The degrees of freedom of `squares`.
+            launch: The variance between launches of a typical case.
+            by_launches: The variance of each case that its launches lead to expect; variances that
+                exceed it by far are clipped.
+
         """
         rule, variance = self.rule, squares / np.maximum(residuals, 1)
         ratio = variance / by_launches / median_of_chi_squared(residuals)
@@ -159,12 +182,16 @@ class Judge:
         return np.asarray(total / (rule.prior_freedom + residuals.sum(1)))
 
     @property
-    def _normal_factor(self) -> Array:
+    def _normal_sigmas(self) -> Array:
         return np.asarray(self.rule.case_sigmas + self.rule.case_sigmas_over_sessions / self.quiet)
 
-    def _factor(self, residuals: Array) -> Array:
-        """Return the limit in standard deviations; it is larger where earlier tails were heavy."""
-        rule, factor = self.rule, self._normal_factor
+    def _limit_in_sigmas(self, residuals: Array) -> Array:
+        """Return the limit of cases in standard deviations, for each device.
+
+        It is larger if the residuals of earlier sessions had heavy tails. `residuals` is the number
+        of residuals that are known.
+        """
+        rule, factor = self.rule, self._normal_sigmas
         if not self.extremes:
             return factor
         farthest = np.stack(self.extremes[-rule.level_sessions :]).max(0)
@@ -172,17 +199,26 @@ class Judge:
         heavy = (third > rule.heavy_tail_sigmas) & (residuals >= rule.min_tail_residuals)
         return np.where(heavy, np.maximum(factor, rule.heavy_tail_factor * third), factor)
 
-    # One look at the launches of this session.
+    # The limits and deviations of the launches of this session.
 
-    def _look(
+    def _compute_look(
         self,
         value: Array,
         squares: Sequence[Array],
         noise: tuple[Array, Array] | None,
         first: Array,
     ) -> SimpleNamespace:
-        look = self._noise(*squares)
-        parts = [self._share(look, value, number) for number in range(len(self.frameworks))]
+        """Compute the limits and deviations of a session from some of its launches.
+
+        Args:
+            value: The log time of each case.
+            squares: The sums of squared deviations of launches, and their degrees of freedom.
+            noise: The result of `_noise_and_widening` for this session; None if not yet known.
+            first: The log times of the first launches, by case.
+
+        """
+        look = self._estimate_noise(*squares)
+        parts = [self._shared_part(look, value, number) for number in range(len(self.frameworks))]
         look.shared, look.shared_deviation, look.prior_shared, look.shared_level = (
             np.stack(values, 1) for values in zip(*parts)
         )
@@ -194,12 +230,12 @@ class Judge:
         look.part = np.where(together, level + common, 0.0)
         look.residual = look.off - look.common
         limit = np.maximum(self.cases.floor, look.factor * look.deviation)
-        look.noise = self._noisier(look, limit, first) if noise is None else noise
-        self._limits(look, look.noise[1][:, None])
+        look.noise = self._noise_and_widening(look, limit, first) if noise is None else noise
+        self._add_limits(look, look.noise[1][:, None])
         return look
 
-    def _share(self, look: SimpleNamespace, value: Array, number: int) -> tuple[Array, ...]:
-        """Return what a framework's cases share, its deviation, prior variance and level."""
+    def _shared_part(self, look: SimpleNamespace, value: Array, number: int) -> tuple[Array, ...]:
+        """Return the shared part of framework `number`, its deviation, prior variance and level."""
         rule, cases, count = self.rule, self.frameworks[number], self.lengths[number]
         prior = np.full(len(value), rule.prior_shared_deviation**2)
         if self.together[number]:
@@ -217,14 +253,16 @@ class Judge:
         deviation = np.sqrt(variance * (1 + 1 / n))
         off = value[:, cases] - look.level[:, cases] - level[:, None]
         whole = np.hypot(look.deviation[:, cases], deviation[:, None])
-        limit = np.maximum(self.cases.floor[:, cases], self._normal_factor[:, None] * whole)
+        limit = np.maximum(self.cases.floor[:, cases], self._normal_sigmas[:, None] * whole)
         inside = np.abs(off) <= limit
         enough = inside.sum(1, keepdims=True) >= rule.min_shared_cases
         shared = masked_median(off, np.where(enough, inside, True))
         return shared, deviation, prior, level
 
-    def _noisier(self, look: SimpleNamespace, limit: Array, first: Array) -> tuple[Array, Array]:
-        """Return whether the session is noisy, and by how much limits are wider."""
+    def _noise_and_widening(
+        self, look: SimpleNamespace, limit: Array, first: Array
+    ) -> tuple[Array, Array]:
+        """Return, for each device, whether the session is noisy, and the factor of wider limits."""
         rule, (devices, count) = self.rule, limit.shape
         if count < rule.min_cases_for_noise:
             return np.zeros(devices, bool), np.ones(devices)
@@ -232,7 +270,7 @@ class Judge:
         ratio = masked_quantile(relative, np.abs(look.residual) <= limit, 0.7) / 1.036
         chance = np.sqrt(max(1.0, _MANY_CASES / count))
         least = np.where(self.quiet == 1, rule.first_noisy_ratio, rule.noisy_ratio)
-        # The noise of earlier sessions is uncertain, too, if there are few of these.
+        # The noise of earlier sessions is uncertain, too, if there are few of these sessions.
         usual = np.sqrt(1 + np.where(self.quiet == 1, 0.0, 0.5 / np.maximum(1, self.quiet - 1)))
         earlier = self.cases.recent(3, self.cases.n), self.cases.recent(4, self.cases.n)
         before, after = (
@@ -248,7 +286,8 @@ class Judge:
         noisy = wide & ((ratio > 1 + (least - 1) * chance) | launches)
         return noisy, np.where(wide, rule.widening_factor * ratio, 1.0)
 
-    def _limits(self, look: SimpleNamespace, wide: Array) -> None:
+    def _add_limits(self, look: SimpleNamespace, wide: Array) -> None:
+        """Add the limits of cases and frameworks to `look`; they are wider by the factor `wide`."""
         rule, floor = self.rule, self.cases.floor
         alone = np.maximum(floor, look.factor * wide * look.deviation)
         shared = self._by_case(look.shared_deviation)
@@ -264,13 +303,13 @@ class Judge:
         look.shared_limit = np.maximum(self.shared.floor, limit)
 
     def _by_case(self, values: Array) -> Array:
-        """Return the value of each case's framework."""
+        """Return, for each case, the value of its framework."""
         return np.repeat(values, self.lengths, axis=1)
 
-    # What several sessions say.
+    # The decisions, and losses over several sessions.
 
     def _latest(self, look: SimpleNamespace, value: Array, fastest: Array) -> tuple[Latest, Latest]:
-        """Return what this session says of cases, and of what frameworks share."""
+        """Return how this session compares with the levels of cases, and of shared parts."""
         shared = np.where(self.together, look.shared_level + look.shared, look.shared)
         case = Latest(
             value=value,
@@ -300,6 +339,7 @@ class Judge:
         shared: Latest,
         squares: Sequence[Array],
     ) -> Outcomes:
+        """Decide the session, append it to the series, and return its outcomes."""
         rule, (noisy, widened) = self.rule, look.noise
         self.cases.release(latest, ~look.slower)
         self.shared.release(shared, ~shared.begins)
@@ -311,7 +351,7 @@ class Judge:
             look.slower | (self.cases.loss > 0),
             shared.begins | (self.shared.loss > 0),
         )
-        bad = noisy | ((widened > 1) & (self.cases.count >= rule.noise_sessions))
+        bad = noisy | ((widened > 1) & (self.cases.count >= rule.noise_known_after_sessions))
         changed = look.slower | (window.loss > 0) | look.improved
         few = (changed.sum(1) <= 2) & ~bad & ~shared_red.any(1)
         bad = shared_red | bad[:, None]
@@ -329,14 +369,17 @@ class Judge:
             improved=look.improved,
             confirmed=look.again,
             limit=look.limit,
-            odd=self.cases.odd(latest, rule.odd_sigmas),
+            odd=self.cases.odd(latest, rule.odd_accepted_sigmas),
             slower=shared_red,
             shared_odd=self.shared.odd(shared, rule.shared_sigmas) * self.together,
             noisy=noisy,
         )
 
 
-def _nearly(look: SimpleNamespace, share: float) -> Array:
-    """Return a share of the way to the limit, beyond the part that a case shares with others."""
+def _partial_limit(look: SimpleNamespace, share: float) -> Array:
+    """Return a limit that is the part `share` of the way to the full limit of each case.
+
+    It starts from the part of the log ratio that the case shares with others.
+    """
     least = np.maximum(0.0, look.common) + share * look.alone
     return np.asarray(np.minimum(look.limit, np.maximum(share * look.limit, least)))

@@ -1,4 +1,4 @@
-"""`python -m bench error_rates`: the tables of error rates."""
+"""The command `python -m bench error_rates`, which prints tables of error rates."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ BUSY = Path(__file__).parents[1] / "data" / "busy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the tables and their options to the parser of the command."""
     tables = parser.add_subparsers(dest="table", required=True)
     rates = tables.add_parser("rates", help="simulate sessions on quiet devices")
     rates.add_argument("--only", action="append", default=[], help="rows whose name has this text")

@@ -1,4 +1,4 @@
-"""Simulated devices, many at once: log times of launches, with noise of a stated kind."""
+"""Simulated devices, many at once: they draw log times of launches, with the requested noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .arrays import Array
 
-# The ten largest sizes of two frameworks.
+# Selects the ten largest payloads of each of two frameworks.
 LARGE = np.arange(42) % 21 >= 11
 _SLOW_MODE_SHARE = 0.3
 _SMALL, _MEDIUM = 64 * 1024, 4 * 1024 * 1024
@@ -18,15 +18,21 @@ _SMALL, _MEDIUM = 64 * 1024, 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
-    """Standard deviations of log time: of a session, of a launch, and of what all cases share.
+    """The noise of a simulated device, and how many cases it has.
 
-    `freedom` makes the noise t-distributed, with the same deviation. `neighbours` is the
-    correlation of sizes next to each other. `by_case` is the deviation of the logarithm of each
-    case's noise, `launches_by_case` of the noise of its launches alone. One case has a slow mode,
-    `slow_mode` times as slow, in 30 % of its launches. With `steps` the noise is 3 % below 64K, 1 %
-    to 4M and 0.2 % above. Times up to 64K are multiples of `tick_s`. The noise of each case, and
-    the noise that all share, are autocorrelated from session to session, by `case_memory` and
-    `shared_memory`.
+    `session`, `launch` and `shared` are standard deviations of log time: of a case between
+    sessions, between the launches of a session, and of the part that all cases share.
+
+    `freedom` makes the noise t-distributed with these degrees of freedom and the same standard
+    deviation; 0 makes it normal. `neighbours` is the correlation between neighbouring payloads.
+    `by_case` is the standard deviation of the log of each case's noise, and `launches_by_case` that
+    of the noise of its launches alone. One case of each device takes `slow_mode` times as long in
+    30 % of its launches. With `steps` the noise is 3 % below 64K, 1 % up to 4M and 0.2 % above.
+
+    Times of payloads up to 64K are multiples of `tick_s`, if it is not 0. `case_memory` and
+    `shared_memory` are the correlations between successive sessions, of each case's noise and of
+    the shared noise. A device has `frameworks` frameworks, with `families` families of `sizes`
+    payloads.
     """
 
     session: float = 0.005
@@ -46,16 +52,20 @@ class Noise:
     sizes: int = 21
 
 
-# The loss of a session, counted from the accepted session, 0, by device and case, in log time.
+# Returns the loss of a session in log time, by device and case. The accepted session is number 0.
 Loss = Callable[[int, "Devices"], Any]
 
 
-def in_all(size: float, first: int, last: int = 999) -> Loss:
+def loss_in_all_cases(size: float, first: int, last: int = 999) -> Loss:
+    """Return a loss of all cases by the fraction `size`, from session `first` to session `last`."""
     return lambda session, devices: np.log1p(size) if first <= session <= last else 0.0
 
 
-def in_one(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
-    """Return a loss of the case that each device has `chosen`."""
+def loss_in_one_case(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
+    """Return a loss of each device's `chosen` case by the fraction `size`.
+
+    It is in every `every`-th session from `first` to `last`.
+    """
     return lambda session, devices: (
         np.log1p(size) * devices.chosen
         if first <= session <= last and session % every == 0
@@ -63,15 +73,17 @@ def in_one(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
     )
 
 
-def in_large(size: float, first: int) -> Loss:
-    """Return a loss of ten sizes of 21 of both frameworks."""
+def loss_in_large_payloads(size: float, first: int) -> Loss:
+    """Return a loss by the fraction `size` of the ten largest payloads, from session `first` on."""
     return lambda session, devices: np.log1p(size) * (session >= first) * LARGE[None]
 
 
 class Devices:
-    """`count` devices, each with the cases of all frameworks, families and sizes, in that order.
+    """Simulated devices, each with the same cases.
 
-    A time is 12 us and 45 GB/s, a tenth more or less by case.
+    Cases are sorted by framework, then by family, then by payload. The time of a case is 12 us plus
+    payload / 45 GB/s, times a random factor between 0.9 and 1.1. `chosen` selects the case of each
+    device that gets losses, and `odd` is the index of the case with a slow mode.
     """
 
     def __init__(self, noise: Noise, count: int, seed: tuple[int, ...]) -> None:
@@ -94,15 +106,15 @@ class Devices:
             )
             self.scale = self.scale * (deviation / 0.005)[None]
             self.launch_scale = self.launch_scale * (deviation / 0.005)[None]
-        # The case with a slow mode, and the one that losses are put into.
+        # On each device, one case has the slow mode and another case gets the losses.
         self.odd = random.integers(0, cases, count)
         self.chosen: Array = np.arange(cases)[None] == ((self.odd + 5) % cases)[:, None]
-        self._case_noise = self._standard((count, cases))
+        self._case_noise = self._draw_standardized((count, cases))
         self._shared = random.standard_normal(count)
 
     @property
     def floor(self) -> Array:
-        """Return the smallest loss that the clock can tell, in log time; 0 without ticks."""
+        """The smallest loss that the clock can show, in log time; 0 without ticks."""
         floor = np.log1p(1.1 * self.noise.tick_s / np.exp(self.level))
         return np.where(self.payloads[None] <= _SMALL, floor, 0.0)
 
@@ -114,14 +126,20 @@ class Devices:
         times: float = 1.0,
         launch_times: float | None = None,
     ) -> Array:
-        """Return the log times of one more session, by device, case and launch.
+        """Draw the log times of the next session, by device, case and launch.
 
-        All noise is `times` as much, and that of launches `launch_times` as much where given.
+        Args:
+            launches: The number of launches.
+            loss: The loss of the session, in log time by device and case.
+            times: The factor that multiplies the noise of cases between sessions.
+            launch_times: The factor that multiplies the noise between launches. If None, it is
+                `times`.
+
         """
         noise, random = self.noise, self.random
         fresh, memory = random.standard_normal(self.count), noise.shared_memory
         self._shared = memory * self._shared + np.sqrt(1 - memory**2) * fresh
-        noises = self._standard((self.count, self.cases))
+        noises = self._draw_standardized((self.count, self.cases))
         for case in range(1, self.cases) if noise.neighbours else ():
             if case % noise.sizes:
                 noises[:, case] *= np.sqrt(1 - noise.neighbours**2)
@@ -130,7 +148,7 @@ class Devices:
         self._case_noise = noise.case_memory * self._case_noise + fresh_share * noises
         middle = self.level + noise.shared * self._shared[:, None] + loss
         middle = middle + times * noise.session * self.scale * self._case_noise
-        launch_noise = self._standard((self.count, self.cases, launches))
+        launch_noise = self._draw_standardized((self.count, self.cases, launches))
         launch_noise *= (times if launch_times is None else launch_times) * noise.launch
         drawn: Array = middle[..., None] + self.launch_scale[..., None] * launch_noise
         if noise.slow_mode != 1:
@@ -142,8 +160,8 @@ class Devices:
             drawn[:, small] = np.log(ticks * noise.tick_s)
         return drawn
 
-    def _standard(self, shape: tuple[int, ...]) -> Array:
-        """Return values of deviation 1."""
+    def _draw_standardized(self, shape: tuple[int, ...]) -> Array:
+        """Draw random values with a standard deviation of 1."""
         values, freedom = self.random.standard_normal(shape), self.noise.freedom
         if freedom:
             chi = self.random.chisquare(freedom, shape) / freedom

@@ -1,7 +1,7 @@
 """How often the rule errs on simulated devices: the rows of the table in docs/quiet.md.
 
-Every row draws new devices. Each device has one accepted session and then sessions that are judged
-one after the other. *Red* is exit code 1, for whatever reason.
+Each row draws new devices. Each device has an accepted session, and later sessions that are judged
+one after the other. A session is *red* if the exit code is 1, for any reason.
 """
 
 from __future__ import annotations
@@ -17,46 +17,63 @@ from busbw.model.words import Device
 
 from .arrays import Array
 from .batched import Judge, Outcomes
-from .devices import LARGE, Devices, Loss, Noise, in_all, in_large, in_one
+from .devices import (
+    LARGE,
+    Devices,
+    Loss,
+    Noise,
+    loss_in_all_cases,
+    loss_in_large_payloads,
+    loss_in_one_case,
+)
 from .shares import interval, percent, row
 
 RULE = POLICIES[Device.TPU].rule
 HALF, ONE = Noise(), Noise(session=0.01, launch=0.01)
 
-# Factors of all noise, and of the noise of launches, of a session.
+# The factors by which a session multiplies the noise between sessions and between launches.
 Factors = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The outcomes of the sessions of some devices, the first after the accepted session."""
+    """The outcomes of the sessions of simulated devices, without the accepted session."""
 
     devices: Devices
     sessions: list[Outcomes]
 
     @property
     def every_failed(self) -> Array:
-        """Return whether the exit code is 1, by session and device."""
+        """Whether the exit code is 1, by session and device."""
         return np.stack([outcomes.failed for outcomes in self.sessions])
 
     def failed(self, session: int) -> Array:
-        """Return which devices have exit code 1 in a session, counted from 1."""
+        """Return, for each device, whether the exit code of a session is 1.
+
+        `session` counts from 1.
+        """
         return self.sessions[session - 1].failed
 
-    def named(self, session: int) -> Array:
-        """Return on which devices the case that lost is REGRESSED."""
+    def is_named(self, session: int) -> Array:
+        """Return, for each device, whether its case with the loss is REGRESSED in a session.
+
+        `session` counts from 1.
+        """
         return self.sessions[session - 1].red[self.devices.chosen]
 
 
-# The answers that are counted, by name.
+# Returns the answers that a row counts, by the name of the share.
 Count = Callable[[Run], dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regime:
-    """A row: noise, number of sessions, what is lost, and what is counted in the run.
+    """A row of the table: how devices are simulated, and which answers are counted.
 
-    It has `share` times as many devices as the table.
+    The devices have `noise`, which `factors` multiplies in each session, and `loss`. They are
+    judged in as many `sessions`. `count` returns the answers that are counted, by name. `expected`
+    is the rate in percent that the rule should keep to; empty if there is none. The row has `share`
+    times as many devices as a row of unchanged code.
     """
 
     name: str
@@ -69,6 +86,7 @@ class Regime:
     share: float = 0.5
 
     def run(self, count: int, seed: tuple[int, ...]) -> Run:
+        """Simulate and judge the sessions of `count` devices."""
         devices = Devices(self.noise, count, seed)
         judge = Judge(RULE, devices, devices.draw(3, self.loss(0, devices)), self.sessions)
         outcomes = []
@@ -76,15 +94,15 @@ class Regime:
             times, launches = self.factors(session)
             loss = self.loss(session, devices)
             drawn = devices.draw(6, loss, times=times, launch_times=launches)
-            outcomes.append(judge.session(drawn))
+            outcomes.append(judge.judge_session(drawn))
         return Run(devices=devices, sessions=outcomes)
 
 
-# What is lost, and when.
+# Losses, by session.
 
 
-def _scattered(size: float, count: int) -> Loss:
-    """Return a loss of `count` drawn sizes of both frameworks, from session 6 on."""
+def _scattered_loss(size: float, count: int) -> Loss:
+    """Return a loss of `count` random payloads of both frameworks, from session 6 on."""
 
     def loss(session: int, devices: Devices) -> Any:
         if session == 0:
@@ -95,33 +113,50 @@ def _scattered(size: float, count: int) -> Loss:
     return loss
 
 
-# What is counted.
+# Functions that return the answers of a row.
 
 
-def _unchanged(run: Run) -> dict[str, Any]:
+def _count_unchanged(run: Run) -> dict[str, Any]:
+    """Count red sessions among all sessions, in the first, the second and the worst session."""
     every = run.every_failed
     return {"mean": every, "1st": every[0], "2nd": every[1], "worst": every[every.mean(1).argmax()]}
 
 
-def _failed(first: int, *numbers: int) -> Count:
+def _count_failed(first: int, *numbers: int) -> Count:
+    """Return a function that counts red devices in some sessions of a loss.
+
+    The loss begins in session `first`; `numbers` count its sessions from 1.
+    """
     return lambda run: {f"{n}.": run.failed(first + n - 1) for n in numbers}
 
 
-def _named(first: int, *numbers: int, every: int = 1) -> Count:
-    return lambda run: {f"{n}.": run.named(first + every * (n - 1)) for n in numbers}
+def _count_named(first: int, *numbers: int, every: int = 1) -> Count:
+    """Return a function that counts devices whose case with the loss is named.
+
+    The loss begins in session `first` and is in every `every`-th session. `numbers` count these
+    sessions from 1.
+    """
+    return lambda run: {f"{n}.": run.is_named(first + every * (n - 1)) for n in numbers}
 
 
-def _comes_and_goes(run: Run) -> dict[str, Any]:
+def _count_comes_and_goes(run: Run) -> dict[str, Any]:
+    """Count named cases in the sessions with the loss, and red sessions between them."""
     between = [run.failed(session) for session in range(7, 36) if session % 3]
-    return {**_named(6, 1, 2, 3, 10, every=3)(run), "between": np.stack(between)}
+    return {**_count_named(6, 1, 2, 3, 10, every=3)(run), "between": np.stack(between)}
 
 
-def _repaired(run: Run) -> dict[str, Any]:
+def _count_repaired(run: Run) -> dict[str, Any]:
+    """Count devices that are green after a repair, of the devices that were red before it."""
     was_red = run.failed(15)
     return {f"{n}. green": ~run.failed(15 + n)[was_red] for n in (1, 2, 3)}
 
 
-def _creep(by: int) -> Count:
+def _count_creep(by: int) -> Count:
+    """Return a function that counts devices with a red session among the first `by` sessions.
+
+    It also counts red sessions from the first red session of each device on.
+    """
+
     def count(run: Run) -> dict[str, Any]:
         every = run.every_failed
         since = [device[device.argmax() :] for device in every.T if device.any()]
@@ -130,44 +165,55 @@ def _creep(by: int) -> Count:
     return count
 
 
-def _wanders(run: Run) -> dict[str, Any]:
+def _count_wanders(run: Run) -> dict[str, Any]:
+    """Count devices with at most two changes between red and green, and noisy last sessions."""
     every = np.pad(run.every_failed, ((1, 0), (0, 0)))
     changes = (every[1:] != every[:-1]).sum(0)
     return {"at most 2 changes": changes <= 2, "NO_VERDICT at the end": run.sessions[-1].noisy}
 
 
-def _odd(run: Run) -> dict[str, Any]:
+def _count_odd(run: Run) -> dict[str, Any]:
+    """Count devices of which the shared part, or the case with the loss, is reported as odd.
+
+    The accepted session is compared with the first three sessions after it.
+    """
     last = run.sessions[2]
     shared, alone = (last.shared_odd != 0).all(1), (last.odd != 0)[run.devices.chosen]
     return {"shared, by 3": shared, "one, by 3": alone}
 
 
-def _any_odd(run: Run) -> dict[str, Any]:
+def _count_any_odd(run: Run) -> dict[str, Any]:
+    """Count devices of which any accepted time is reported as odd after three sessions."""
     last = run.sessions[2]
     return {"by 3": (last.odd != 0).any(1) | (last.shared_odd != 0).any(1)}
 
 
-def _after_alarm(run: Run) -> dict[str, Any]:
+def _count_after_alarm(run: Run) -> dict[str, Any]:
+    """Count devices that are green again in the second session after a false alarm."""
     every = run.every_failed
     alarm = every[2:-2] & ~every[1:-3] & ~every[:-4]
     return {"2. green": ~every[4:][alarm]}
 
 
-def _noisy_sessions(run: Run) -> dict[str, Any]:
+def _count_noisy_sessions(run: Run) -> dict[str, Any]:
+    """Count devices with two noisy sessions by session 20, and with a noisy session 10."""
     every = np.stack([outcomes.noisy for outcomes in run.sessions[9:20]])
     return {"2 of the last 10 by 20": (every[1:].sum(0) >= 2), "1st": every[0]}
 
 
-def _case_red(run: Run) -> dict[str, Any]:
+def _count_case_red(run: Run) -> dict[str, Any]:
+    """Count devices with a REGRESSED case in the sessions 2, 4 and 11."""
     return {f"in {n}": run.sessions[n - 1].red.any(1) for n in (2, 4, 11)}
 
 
-def _of_scattered(run: Run) -> dict[str, Any]:
+def _count_scattered(run: Run) -> dict[str, Any]:
+    """Count REGRESSED cases among the cases with a loss, and noisy sessions."""
     last = run.sessions[5]
     return {"named": last.red[run.devices.chosen], "NO_VERDICT": last.noisy}
 
 
-def _of_faster(run: Run) -> dict[str, Any]:
+def _count_faster(run: Run) -> dict[str, Any]:
+    """Count red sessions, and IMPROVED cases among the cases that became faster."""
     named = np.stack([outcomes.improved[:, LARGE] for outcomes in run.sessions[5:]])
     return {"red": run.every_failed[5:], "named": named}
 
@@ -175,72 +221,79 @@ def _of_faster(run: Run) -> dict[str, Any]:
 # The rows, in the order of the table.
 
 
-def _text(noise: Noise) -> str:
+def _noise_text(noise: Noise) -> str:
+    """Return the noise between sessions and between launches in percent, such as ``0.5/0.5``."""
     return f"{100 * noise.session:g}/{100 * noise.launch:g}"
 
 
-def _lasting() -> Iterator[Regime]:
+def _lasting_loss_regimes() -> Iterator[Regime]:
+    """Yield the rows of losses that last, that come and go, or that are repaired."""
     for size, first in ((0.05, 1), (0.05, 4), (0.05, 11), (0.03, 4), (0.03, 11)):
         yield Regime(
             name=f"+{100 * size:.0f} % in all from session {first}: red",
             sessions=first + 29,
-            loss=in_all(size, first),
-            count=_failed(first, 1, 2, 5, 20, 30),
+            loss=loss_in_all_cases(size, first),
+            count=_count_failed(first, 1, 2, 5, 20, 30),
         )
     for size, noise in ((0.2, HALF), (0.1, HALF), (0.05, HALF), (0.1, ONE)):
         yield Regime(
-            name=f"+{100 * size:.0f} % in one every third session, {_text(noise)}",
+            name=f"+{100 * size:.0f} % in one every third session, {_noise_text(noise)}",
             noise=noise,
             sessions=35,
-            loss=in_one(size, 6, every=3),
-            count=_comes_and_goes,
+            loss=loss_in_one_case(size, 6, every=3),
+            count=_count_comes_and_goes,
         )
     for first in (11, 6, 2):
         yield Regime(
             name=f"+5 % in one that stays, 1/1, from session {first}: named",
             noise=ONE,
             sessions=first + 24,
-            loss=in_one(0.05, first),
-            count=_named(first, 1, 5, 10, 25),
+            loss=loss_in_one_case(0.05, first),
+            count=_count_named(first, 1, 5, 10, 25),
         )
     for size, number in ((0.1, 4), (0.1, 7), (0.1, 10), (0.05, 10)):
         name = f"+{100 * size:.0f} % in {number} scattered sizes of 21"
-        yield Regime(name=name, sessions=6, loss=_scattered(size, number), count=_of_scattered)
+        yield Regime(
+            name=name, sessions=6, loss=_scattered_loss(size, number), count=_count_scattered
+        )
     for where, noise, loss in (
-        ("+20 % in one", HALF, in_one(0.2, 6, 15)),
-        ("+5 % in all", HALF, in_all(0.05, 6, 15)),
-        ("+5 % in one", ONE, in_one(0.05, 6, 15)),
+        ("+20 % in one", HALF, loss_in_one_case(0.2, 6, 15)),
+        ("+5 % in all", HALF, loss_in_all_cases(0.05, 6, 15)),
+        ("+5 % in one", ONE, loss_in_one_case(0.05, 6, 15)),
     ):
-        name = f"{where} repaired, {_text(noise)}"
-        yield Regime(name=name, noise=noise, sessions=18, loss=loss, count=_repaired)
+        name = f"{where} repaired, {_noise_text(noise)}"
+        yield Regime(name=name, noise=noise, sessions=18, loss=loss, count=_count_repaired)
 
 
-def _noisy(noise: Noise) -> Iterator[Regime]:
-    name = f"a session after a false alarm, {_text(noise)}"
-    # False alarms are rare: a few dozen of them take thousands of devices.
-    yield Regime(name=name, noise=noise, sessions=40, count=_after_alarm, share=4.0)
+def _noise_regimes(noise: Noise) -> Iterator[Regime]:
+    """Yield the rows of false alarms and of noisy sessions."""
+    name = f"a session after a false alarm, {_noise_text(noise)}"
+    # False alarms are rare: to see a few dozen, the row needs thousands of devices.
+    yield Regime(name=name, noise=noise, sessions=40, count=_count_after_alarm, share=4.0)
     yield Regime(
-        name=f"noise doubles at session 10, {_text(noise)}: noisy",
+        name=f"noise doubles at session 10, {_noise_text(noise)}: noisy",
         noise=noise,
         sessions=20,
         factors=lambda session: (2.0, 2.0) if session >= 10 else (1.0, 1.0),
-        count=_noisy_sessions,
+        count=_count_noisy_sessions,
     )
     for part, factors in (("", (3.0, 3.0)), (", of sessions alone", (3.0, 1.0))):
         yield Regime(
-            name=f"3 x the noise in sessions 2, 4 and 11{part}, {_text(noise)}: a case red",
+            name=f"3 x the noise in sessions 2, 4 and 11{part}, {_noise_text(noise)}: a case red",
             noise=noise,
             sessions=11,
-            factors=_in_some(factors),
-            count=_case_red,
+            factors=_factors_in_some_sessions(factors),
+            count=_count_case_red,
         )
 
 
-def _in_some(factors: Factors) -> Callable[[int], Factors]:
+def _factors_in_some_sessions(factors: Factors) -> Callable[[int], Factors]:
+    """Return a function that gives `factors` for the sessions 2, 4 and 11."""
     return lambda session: factors if session in (2, 4, 11) else (1.0, 1.0)
 
 
 def _unchanged_regimes() -> Iterator[Regime]:
+    """Yield the rows of unchanged code with different kinds of noise."""
     for name, noise, expected in (
         ("0.5/0.5", HALF, "<= 0.2"),
         ("1/1", ONE, "<= 0.4"),
@@ -262,81 +315,98 @@ def _unchanged_regimes() -> Iterator[Regime]:
         yield Regime(
             name=f"unchanged, {name}: red",
             noise=noise,
-            count=_unchanged,
+            count=_count_unchanged,
             expected=expected,
             share=1.0,
         )
 
 
-def _one_session() -> Iterator[Regime]:
+def _single_session_regimes() -> Iterator[Regime]:
+    """Yield the rows of losses in a single session, and of cases that became faster."""
     for size, noise in ((0.05, HALF), (0.1, ONE)):
         for after in (1, 3, 10):
             yield Regime(
-                name=f"+{100 * size:.0f} % in one after {after}, {_text(noise)}: named",
+                name=f"+{100 * size:.0f} % in one after {after}, {_noise_text(noise)}: named",
                 noise=noise,
                 sessions=after + 1,
-                loss=in_one(size, after + 1),
-                count=_named(after + 1, 1),
+                loss=loss_in_one_case(size, after + 1),
+                count=_count_named(after + 1, 1),
                 share=2.0,
             )
     for size, noise in ((-0.06, HALF), (-0.12, ONE)):
-        name = f"ten of 21 sizes {-100 * size:.0f} % faster, {_text(noise)}"
-        yield Regime(name=name, noise=noise, sessions=17, loss=in_large(size, 6), count=_of_faster)
+        name = f"ten of 21 sizes {-100 * size:.0f} % faster, {_noise_text(noise)}"
+        yield Regime(
+            name=name,
+            noise=noise,
+            sessions=17,
+            loss=loss_in_large_payloads(size, 6),
+            count=_count_faster,
+        )
 
 
-def _courses() -> Iterator[Regime]:
+def _slow_change_regimes() -> Iterator[Regime]:
+    """Yield the rows of levels that change slowly, and of odd accepted sessions."""
     week = 0.01 / 7
     for where, by, crept in (
         ("one", 33, lambda session, devices: week * session * devices.chosen),
         ("all", 27, lambda session, devices: week * session * 1.0),
     ):
         name = f"creep of 1 % a week in {where}"
-        yield Regime(name=name, sessions=60, loss=crept, count=_creep(by))
+        yield Regime(name=name, sessions=60, loss=crept, count=_count_creep(by))
     for name, noise, loss in (
-        ("own parts wander (AR .95)", Noise(case_memory=0.95), in_all(0.0, 1)),
+        ("own parts wander (AR .95)", Noise(case_memory=0.95), loss_in_all_cases(0.0, 1)),
         (
             "the shared part wanders (AR .95, 1 %)",
             Noise(shared=0.01, shared_memory=0.95),
-            in_all(0.0, 1),
+            loss_in_all_cases(0.0, 1),
         ),
-        ("an equal machine, 1 % slower, from session 21", HALF, in_all(0.01, 21)),
+        ("an equal machine, 1 % slower, from session 21", HALF, loss_in_all_cases(0.01, 21)),
     ):
-        yield Regime(name=name, noise=noise, sessions=60, loss=loss, count=_wanders)
+        yield Regime(name=name, noise=noise, sessions=60, loss=loss, count=_count_wanders)
     for where, loss in (
-        ("+5 % in all", in_all(0.05, 0, 0)),
-        ("+10 % in one", in_one(0.1, 0, 0)),
-        ("-10 % in one", in_one(-0.1, 0, 0)),
+        ("+5 % in all", loss_in_all_cases(0.05, 0, 0)),
+        ("+10 % in one", loss_in_one_case(0.1, 0, 0)),
+        ("-10 % in one", loss_in_one_case(-0.1, 0, 0)),
     ):
         name = f"the accepted session {where}: reported"
-        yield Regime(name=name, sessions=3, loss=loss, count=_odd)
+        yield Regime(name=name, sessions=3, loss=loss, count=_count_odd)
     for noise in (HALF, ONE):
-        name = f"an ordinary accepted session, {_text(noise)}: reported"
-        yield Regime(name=name, noise=noise, sessions=3, count=_any_odd)
+        name = f"an ordinary accepted session, {_noise_text(noise)}: reported"
+        yield Regime(name=name, noise=noise, sessions=3, count=_count_any_odd)
 
 
 REGIMES = (
-    *_lasting(),
-    *_noisy(HALF),
-    *_noisy(ONE),
+    *_lasting_loss_regimes(),
+    *_noise_regimes(HALF),
+    *_noise_regimes(ONE),
     *_unchanged_regimes(),
-    *_one_session(),
-    *_courses(),
+    *_single_session_regimes(),
+    *_slow_change_regimes(),
 )
 
 
 def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
-    """Yield the table; `devices` is the number of those with unchanged sessions."""
+    """Yield the lines of the table.
+
+    Args:
+        devices: The number of devices of a row with unchanged code. Other rows have a multiple of
+            it.
+        seed: The seed of the simulated times.
+        only: Parts of the names of the rows to yield; all rows if empty.
+
+    """
     yield row("regime", "shares in % (95 %)", "wanted, %")
     yield row(*["---"] * 3)
     for number, regime in enumerate(REGIMES):
         if only and not any(part in regime.name for part in only):
             continue
         run = regime.run(max(1, int(devices * regime.share)), (seed, number))
-        texts = (f"{name} {_share(values)}" for name, values in regime.count(run).items())
+        texts = (f"{name} {_share_text(values)}" for name, values in regime.count(run).items())
         yield row(regime.name, "; ".join(texts), regime.expected)
 
 
-def _share(values: Array) -> str:
+def _share_text(values: Array) -> str:
+    """Return the share of True values in percent, its 95 % interval, and the number of values."""
     if not values.size:
         return "none"
     hits, among = int(values.sum()), int(values.size)

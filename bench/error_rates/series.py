@@ -14,11 +14,12 @@ from .arrays import Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latest:
-    """What this session says of each series, in log time.
+    """How the session that is judged compares with the level of each series, in log time.
 
-    `value` and `fastest` are what it appends, `off` its deviation from the level, with the standard
-    deviation `deviation`. The noise that is known besides earlier sessions has a sum of `squares`
-    and degrees of `freedom`. A loss that `begins` with this session is slower in it alone.
+    `value` and `fastest` are the median and the fastest time that the session appends. `off` is its
+    deviation from `level`, with the standard deviation `deviation`. `squares` and `freedom` are a
+    sum of squares and its degrees of freedom: the noise that is known without earlier sessions.
+    `begins` says whether this session alone shows a loss in the series itself.
     """
 
     value: Array
@@ -33,7 +34,10 @@ class Latest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """Where the last `length` sessions show a `loss` (0 elsewhere), and the level before them."""
+    """Losses that the last `length` sessions of a series show; `loss` is 0 where there is no loss.
+
+    `level` is the level before these sessions.
+    """
 
     loss: Array
     length: Array
@@ -41,11 +45,12 @@ class Window:
 
 
 class Series:
-    """All sessions of each case, or of what the cases of each framework share, by device.
+    """All sessions of each case, or of the part that the cases of each framework share, by device.
 
-    Each session is a tuple: value, fastest, value squared, and for cases the squares and freedom of
-    launches. `sums` are over the sessions that count, in their order. `before` has the number of
-    such sessions before each session.
+    Each session is a tuple of arrays: value, fastest time, squared value and, for cases, the sum of
+    squared deviations of launches with its degrees of freedom. `sums` are cumulative sums of these
+    over the sessions that count. `before` has the number of counted sessions before each session.
+    `loss` is the present loss of each series, 0 without a loss; windows begin at `start` or later.
     """
 
     def __init__(
@@ -65,18 +70,21 @@ class Series:
 
     @property
     def count(self) -> int:
+        """The number of sessions."""
         return len(self.values)
 
     @property
     def n(self) -> Array:
-        """Return the number of sessions that count."""
+        """The number of sessions that count."""
         return self.before[-1]
 
     @property
     def n_recent(self) -> Array:
+        """The number of counted sessions from which the level is computed."""
         return np.minimum(self.n, self.rule.level_sessions)
 
     def append(self, values: Sequence[Array], counts: Array) -> None:
+        """Append a session; `counts` says for which series it counts."""
         self.values.append(np.stack(values))
         self.counts.append(counts.copy())
         cells = np.nonzero(counts)
@@ -86,15 +94,25 @@ class Series:
         self.before.append(self.n + counts)
 
     def _sum(self, kind: int, n: Array) -> Array:
+        """Return the sum of the values of a `kind` over the first `n` sessions that count.
+
+        `kind` is an index into `sums`.
+        """
         return np.take_along_axis(self.sums[kind], n[..., None], -1)[..., 0]
 
     def recent(self, kind: int, n: Array) -> Array:
-        """Return the sum over the last sessions of a level among the first `n` that count."""
+        """Return the sum of the values of a `kind` over the sessions that make up a level.
+
+        These are the last sessions among the first `n` sessions that count.
+        """
         earlier = self._sum(kind, n - np.minimum(n, self.rule.level_sessions))
         return np.asarray(self._sum(kind, n) - earlier)
 
     def level(self, n: Array) -> tuple[Array, Array, Array]:
-        """Return the level, that of the fastest launches, and the mean without its upper bound."""
+        """Return the level, the level of the fastest launches, and the mean without an upper bound.
+
+        They are computed from the first `n` sessions that count.
+        """
         count = np.maximum(np.minimum(n, self.rule.level_sessions), 1)
         mean, fastest = self.recent(0, n) / count, self.recent(1, n) / count
         first = np.minimum(n, self.rule.anchor_sessions)
@@ -103,25 +121,33 @@ class Series:
         return level, fastest + level - mean, mean
 
     def squares(self, n: Array, mean: Array) -> Array:
-        """Return the squares of the sessions of a level about their mean."""
+        """Return the sum of squared deviations of the level's sessions from their `mean`."""
         count = np.minimum(n, self.rule.level_sessions)
         return np.asarray(np.maximum(0.0, self.recent(2, n) - count * mean**2))
 
     def _since(self, kind: int, session: int, latest: Array) -> Array:
+        """Return the values of a `kind` in all sessions from `session` on, and then `latest`."""
         return np.stack([*(values[kind] for values in self.values[session:]), latest])
 
     def release(self, latest: Latest, allowed: Array) -> None:
-        """Forget the losses that are over: half of them is excluded."""
+        """Forget losses that are over because this session excludes half of the loss.
+
+        `allowed` says which losses may end.
+        """
         last = np.median(self._since(0, max(0, self.count - 2), latest.value), 0) - latest.level
         is_small = latest.off + self.rule.recovery_sigmas * latest.deviation < self.loss / 2
         is_over = (self.loss > 0) & (is_small | (last < self.loss / 2)) & allowed
         self.start[is_over], self.loss[is_over] = self.count, 0.0
 
     def window(self, latest: Latest, allowed: Array) -> Window:
-        """Find losses that the last sessions show; the shortest window has the size."""
+        """Find losses that the last sessions show together.
+
+        The shortest window that shows a loss gives its size, and the longest such window its
+        length. `allowed` says which series may have a loss.
+        """
         loss, level = np.zeros(latest.value.shape), np.zeros(latest.value.shape)
         length = np.zeros(latest.value.shape, int)
-        for sessions in self.rule.windows:
+        for sessions in self.rule.window_lengths:
             if sessions <= self.count:
                 is_lost, size, before = self._window(sessions, latest, allowed)
                 loss = np.where(is_lost & (loss == 0), size, loss)
@@ -153,13 +179,13 @@ class Series:
         return is_lost, size, level
 
     def hold(self, window: Window, latest: Latest) -> None:
-        """Remember a loss of several sessions, or one that begins with this session."""
+        """Remember a loss of several sessions, or a loss that begins with this session."""
         in_window = window.loss > 0
         begins = (self.loss == 0) & latest.begins & ~in_window
         self.loss = np.where(in_window, window.loss, np.where(begins, latest.off, self.loss))
 
     def discount(self, window: Window) -> None:
-        """Let no session of a window count that has more than half of its loss."""
+        """Exclude sessions of a window from the level if they have more than half of its loss."""
         rows = np.nonzero(window.loss)
         if not len(rows[0]):
             return
@@ -180,7 +206,10 @@ class Series:
             self.before[session_number + 1][rows] = numbers[:, session_number]
 
     def odd(self, latest: Latest, factor: float) -> Array:
-        """Return by how much the accepted session was slower than all since; 0 for not clearly."""
+        """Return by how much the accepted session was slower than all later sessions, in log time.
+
+        It is 0 if the difference is not clear: if it is below `factor` standard deviations.
+        """
         values = np.stack([session[0] for session in self.values])
         accepted, since = values[0], values[1:]
         if len(since) < 2:

@@ -1,4 +1,4 @@
-"""Judge one session, simulated or recorded, with the functions that judge a measured one."""
+"""Judge a simulated or recorded session with the functions that judge measured sessions."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge.case import decide
-from busbw.judge.expected_times import nearest
-from busbw.judge.lasting_losses import Assessment, assess, record
+from busbw.judge.case import decide_direction
+from busbw.judge.expected_times import nearest_two
+from busbw.judge.lasting_losses import Assessment, append_session, assess_session
 from busbw.judge.policy import Policy
 from busbw.judge.rule import CaseTimes, History, compute_limits
 from busbw.model.case import Case
 
-# Launches of a session before any suspicion; as many fresh ones confirm a suspicion.
+# The launches of each case before it seems slower; as many additional launches confirm it.
 LAUNCHES = 3
 
-# Launches in seconds, by case.
+# The times of the launches in seconds, by case.
 Times = Mapping[Case, Sequence[float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judged:
-    """The verdict of one session.
+    """The verdict on one session.
 
-    `red` cases are REGRESSED, `improved` ones IMPROVED, and the limits of `blind` cases are too
-    wide to say anything. `times_s` has the launches that the rule used.
+    `red` are the REGRESSED cases, `improved` the IMPROVED cases. `blind` is the number of cases
+    whose limits are too wide to detect a loss. `times_s` has the launches that the rule used, in
+    seconds.
     """
 
     red: frozenset[Case]
@@ -36,26 +37,30 @@ class Judged:
 
     @property
     def is_red(self) -> bool:
-        """Return whether the exit code is 1."""
+        """Whether the exit code is 1."""
         is_blind = 10 * self.blind > len(self.assessment.limits)
-        return bool(self.red or self.assessment.slower) or self.assessment.is_noisy or is_blind
+        return (
+            bool(self.red or self.assessment.slower_frameworks)
+            or self.assessment.is_noisy
+            or is_blind
+        )
 
 
 def append(history: History, times_s: Times) -> None:
-    """Append a session to the history, as a later session replays it."""
+    """Append a session to the history, as it is when later sessions replay it."""
     times = {case: CaseTimes.split(launches, history.rule) for case, launches in times_s.items()}
-    record(history, times, assess(history, compute_limits(history, times), times))
+    append_session(history, times, assess_session(history, compute_limits(history, times), times))
 
 
 def judge(history: History, times_s: Times, policy: Policy) -> Judged:
-    """Judge the first three launches of each case; the last three confirm suspicions."""
+    """Judge the first three launches of each case; the next three confirm that a case is slower."""
     rule, counts = policy.rule, dict.fromkeys(times_s, LAUNCHES)
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
         bounds = compute_limits(history, times)
         decisions = {
-            case: decide(times[case], limit, rule, limit.slower)
+            case: decide_direction(times[case], limit, rule, limit.slower_above)
             for case, limit in bounds.limits.items()
         }
         more = {
@@ -66,24 +71,25 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
         if not more:
             break
         if rule.compares_neighbours:
-            beside = {near for case in more for near in _nearest(case, times_s)} - more.keys()
+            beside = {near for case in more for near in _neighbours_of(case, times_s)} - more.keys()
             counts.update({case: max(counts[case], *more.values()) for case in beside})
         counts.update(more)
-    assessment, too_wide = assess(history, bounds, times), math.log1p(rule.max_useful_limit)
+    assessment, too_wide = assess_session(history, bounds, times), math.log1p(rule.max_useful_limit)
     directions = assessment.directions.items()
-    lost = {case for case in assessment.directions if assessment.states[case].loss}
+    lost = {case for case in assessment.directions if assessment.loss_states[case].loss}
     return Judged(
         red=frozenset(lost | {case for case, direction in directions if direction == 1}),
         improved=frozenset(case for case, direction in directions if direction == -1),
         blind=sum(
-            decision.direction == 0 and decision.limit > too_wide for decision in decisions.values()
+            decision.direction == 0 and decision.max_log_ratio > too_wide
+            for decision in decisions.values()
         ),
         assessment=assessment,
         times_s=used,
     )
 
 
-def _nearest(case: Case, cases: Times) -> list[Case]:
-    """Return the two sizes next to a case, which are measured again beside it."""
+def _neighbours_of(case: Case, cases: Times) -> list[Case]:
+    """Return the two neighbouring payloads of a case, which are measured again together with it."""
     family = [other for other in cases if other.family == case.family]
-    return nearest(case, sorted(family, key=lambda other: other.payload_bytes))
+    return nearest_two(case, sorted(family, key=lambda other: other.payload_bytes))

@@ -1,4 +1,4 @@
-"""Write shares with their 95 % intervals, and rows of Markdown."""
+"""Write shares with their 95 % intervals, and rows of Markdown tables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Literal
 
 
 def interval(hits: int, among: int, method: Literal["exact", "wilson"]) -> tuple[float, float]:
-    """Return the bounds of a share: exact (Clopper and Pearson), or Wilson's for many answers."""
-    # Here, since the import takes a second, which no other benchmark needs.
+    """Return the ends of the 95 % interval of the share `hits` / `among`.
+
+    The method is "exact" (Clopper and Pearson) or "wilson", which is fast for many answers.
+    """
+    # Imported here, because the import takes a second and other benchmarks do not need it.
     from scipy.stats import binomtest
 
     bounds = binomtest(hits, among).proportion_ci(confidence_level=0.95, method=method)
@@ -15,8 +18,8 @@ def interval(hits: int, among: int, method: Literal["exact", "wilson"]) -> tuple
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with decimals only near the ends, where they matter."""
-    # A bound that is 0 may come as a rounding error.
+    """Write a share in percent, with decimals only near 0 % and 100 %, where they matter."""
+    # A bound of 0 may be slightly above 0 because of rounding.
     value = 100 * share if share > 1e-12 else 0.0
     if 0 < value < 1:
         return f"{value:.1g} %"
@@ -25,4 +28,5 @@ def percent(share: float) -> str:
 
 
 def row(*cells: str) -> str:
+    """Write the cells as a row of a Markdown table."""
     return f"| {' | '.join(cells)} |"

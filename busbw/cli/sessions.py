@@ -33,7 +33,7 @@ def read_machines(
         machine_history(
             name,
             lines,
-            apart=POLICIES[lines[-1].device].session_apart,
+            apart=POLICIES[lines[-1].device].session_merge_time,
             acknowledged=known_changes,
         )
         for name, lines in read_all(root).items()

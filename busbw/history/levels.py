@@ -17,7 +17,7 @@ from busbw.model.case import Case, converted
 from busbw.model.stored import Session, merge_sessions
 from busbw.model.words import Outcome, change_text, cut_short, plural
 from busbw.stats.change_points import Change, find_changes
-from busbw.stats.variance import Variance, moderated, successive_variance
+from busbw.stats.variance import Variance, moderate_variance, variance_from_differences
 
 from .files import Acknowledged
 from .lines import Line, Series, earlier, wrong_text
@@ -225,7 +225,7 @@ def _variance(values: _Logs) -> Variance | None:
     """Return the variance of a session, whatever the level does; None for a single session."""
     if len(values) < 2:
         return None
-    variance = successive_variance(list(values.values()))
+    variance = variance_from_differences(list(values.values()))
     return Variance(value=max(variance.value, _LEAST_VARIANCE), freedom=variance.freedom)
 
 
@@ -259,7 +259,7 @@ def _case_levels(residuals: Mapping[Case, _Logs], shared: Sequence[Change]) -> d
     for case, values in residuals.items():
         variance = variances[case]
         if variance is not None and usual is not None:
-            variance = moderated(variance, Variance(value=usual, freedom=_OTHERS))
+            variance = moderate_variance(variance, Variance(value=usual, freedom=_OTHERS))
         changes = _find_changes(values, variance)
         last = max(values)
         level = statistics.fmean(_flatten(values, changes).values())
@@ -305,7 +305,7 @@ def _level_changes(
             LevelChange(
                 began=first.began,
                 log_ratio=change.size,
-                sessions=change.count,
+                sessions=change.value_count,
                 changes=first.changes_since(before, framework),
                 reason=next(reasons, ""),
             )

@@ -1,4 +1,5 @@
-"""The rules: measurements and baselines in, verdicts out. Pure; thresholds are in `policy`.
+"""The rules of busbw: from measurements and stored times they compute verdicts.
 
-Reads no file and no clock, and knows no pytest; what it needs are arguments.
+The functions read no file and no clock, and know nothing of pytest: whatever they need is an
+argument. All thresholds are in `policy`.
 """

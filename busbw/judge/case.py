@@ -1,7 +1,7 @@
-"""The verdict of one case: its measurement compared with its baseline.
+"""Judge one case: compare its launches of today with the time that is expected of it.
 
-This file has the order of the checks, the decision on the launches of today (slower, faster,
-neither, or not yet), and the cases that are measured again; `rule` has the limits.
+This module has the order of the checks, the decision whether a case is slower, faster or still
+undecided, and the choice of the cases that are measured again. `rule` computes the limits.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
-from .expected_times import UNREMARKABLE, State, nearest
+from .expected_times import NO_LOSS, LossState, nearest_two
 from .policy import Policy, Rule
-from .rule import CaseTimes, Limit
-from .validity import find_failed_launches, is_temporary, memory_verdict
+from .rule import CaseLimits, CaseTimes
+from .validity import is_shortage_temporary, judge_failed_launches, out_of_memory_verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
-    """The terms of a session: its policy, the planned number of launches, and the user's options.
+class JudgingSettings:
+    """How the cases of a session are judged: its policy and the user's options.
 
-    `cases` is the number of cases that share the error rates of two interleaved stacks.
-    `accept_all`: today's times become the baselines, including slower ones; `accept_new`: only
-    of cases without a baseline. `fail_above` is the user's fixed limit, a ratio, which replaces
-    the limit of the rule. `memory_limit_bytes` is an artificial limit, under which running out of
-    memory says nothing of the machine.
+    `case_count` is the number of cases that share the error rates of two interleaved stacks.
+    `planned_launches` is the number of launches of each case before any case is measured again.
+
+    With `require_baselines` a case without a baseline fails. With `accept_all` today's times become
+    the baselines even if they are slower, so that a slower case does not fail. With `accept_new`
+    today's times become the baselines of cases without a baseline. `fail_above` is the user's limit
+    of the ratio of today's time to the expected time; None if the limit is computed.
+    `memory_limit_bytes` is an artificial limit of memory; None if memory is not limited.
     """
 
     policy: Policy
-    cases: int = 1
-    launches: int = 3
+    case_count: int = 1
+    planned_launches: int = 3
     require_baselines: bool = False
     accept_all: bool = False
     accept_new: bool = False
@@ -47,15 +50,16 @@ class Terms:
     memory_limit_bytes: int | None = None
 
     @property
-    def missing_fails(self) -> bool:
+    def fails_without_baseline(self) -> bool:
         """Whether a case without a baseline fails."""
         return self.require_baselines and not (self.accept_all or self.accept_new)
 
 
-def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
-    """Return the summary of one launch or more, in seconds.
+def summarize_times(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
+    """Summarize the times of at least one launch of a case, in seconds.
 
-    Bandwidths are computed from `level_s`, or from the median of the launches if it is None.
+    `level_s` takes the place of the median time, from which bandwidths are computed. If `level_s`
+    is None, the summary has the median of `times_s`.
     """
     median_s = statistics.median(times_s) if level_s is None else level_s
     return Summary(
@@ -71,10 +75,12 @@ def summary_of(case: Case, times_s: Sequence[float], level_s: float | None = Non
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruling:
-    """The verdict so far; with `needed_launches` in all it would be decided, None for no more.
+    """The verdict on a case so far, and whether more launches could change it.
 
-    `is_suspected`: the case seems slower, and the confirmation is still missing. `is_doubted`: it
-    is slower, and NOISY only because a finding says what else may have made it slower.
+    `needed_launches` is the total number of launches that would decide the case; None if no more
+    launches are needed. `is_suspected`: the case seems slower, but launches have not confirmed it
+    yet. `is_doubted`: the case is slower, but NOISY, because a finding names another possible
+    cause.
     """
 
     verdict: Verdict
@@ -87,76 +93,88 @@ def judge_case(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline | None,
-    limit: Limit | None,
-    terms: Terms,
+    limits: CaseLimits | None,
+    settings: JudgingSettings,
     *,
-    state: State | None = None,
-    incomparable: str = "",
+    loss_state: LossState | None = None,
+    incomparable_reason: str = "",
     published: Reference | None = None,
 ) -> Ruling:
     """Judge one case against its baseline.
 
     Args:
         spec: The requested case.
-        measurement: What was measured of it.
-        baseline: The stored baseline, None for none.
-        limit: The limit of this session, None if the baseline has no times or nothing was timed.
-        terms: The terms of the session.
-        state: The losses that several sessions show, None for none.
-        incomparable: Why the baseline of this machine cannot be compared with.
-        published: A published figure to show with the verdict.
+        measurement: Today's runs and failures of the case.
+        baseline: The stored baseline of the case, None if there is none.
+        limits: Today's limits of the case. None if the baseline has no times, or if no launch of
+            today measured a time.
+        settings: The policy and the options of the session.
+        loss_state: The losses of the case that several sessions show, None if it has none.
+        incomparable_reason: The reason why the baseline of this machine cannot be used; empty if
+            there is no such reason.
+        published: A figure that others published, to show with the verdict.
 
     """
     if baseline is not None and measurement.failures and baseline.oom:
-        # Out of memory under one limit says nothing of out of memory under another.
-        same = baseline.memory_limit_bytes == terms.memory_limit_bytes
+        # Running out of memory under one artificial limit says nothing about another limit.
+        same = baseline.memory_limit_bytes == settings.memory_limit_bytes
         baseline = baseline if same else None
-    state = state or UNREMARKABLE
-    judged = _judge(spec, measurement, baseline, limit, terms, state, incomparable)
-    return add_summaries(judged, measurement, published=published)
+    loss_state = loss_state or NO_LOSS
+    judged = _judge_outcome(
+        spec, measurement, baseline, limits, settings, loss_state, incomparable_reason
+    )
+    return complete_verdict(judged, measurement, published=published)
 
 
-def add_summaries(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
-    """Add the case, its summary if it has times and did not fail, and other `fields`."""
+def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
+    """Add the case and the summary of its launches to the verdict of `ruling`.
+
+    The summary is left out if the case has no times, or if it is FAILED. `fields` are further
+    fields of the Verdict, by name.
+    """
     verdict = ruling.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
-        fields["now"] = summary_of_runs(measurement)
+        fields["now"] = summarize_runs(measurement)
     return replace(ruling, verdict=replace(verdict, case=measurement.case, **fields))
 
 
-def summary_of_runs(measurement: Measurement) -> Summary:
-    """Return the summary of the launches of a measurement, which has one at least."""
+def summarize_runs(measurement: Measurement) -> Summary:
+    """Summarize the launches of a measurement that has at least one run."""
     runs = measurement.runs
     dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
     return replace(
-        summary_of(measurement.case, [launch_time_s(run) for run in runs]),
+        summarize_times(measurement.case, [launch_time_s(run) for run in runs]),
         dispatch_s=statistics.median(dispatch_s) if dispatch_s else None,
     )
 
 
 def may_become_baseline(verdict: Verdict) -> bool:
-    """Return whether the measurement may be stored.
+    """Return whether the measurement of a case may be stored as its baseline.
 
-    A failure may be stored only if the case ran out of memory and always will on this machine.
+    A FAILED or SKIPPED case is never stored. A case that ran out of memory is stored, unless it
+    would fit if other programs used no memory.
     """
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
-    return verdict.failure is None or not is_temporary(verdict.failure)
+    return verdict.failure is None or not is_shortage_temporary(verdict.failure)
 
 
-def _judge(
+def _judge_outcome(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline | None,
-    limit: Limit | None,
-    terms: Terms,
-    state: State,
-    incomparable: str,
+    limits: CaseLimits | None,
+    settings: JudgingSettings,
+    loss_state: LossState,
+    incomparable_reason: str,
 ) -> Ruling:
+    """Return the ruling of the first check that decides the case, without a summary."""
+
     def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
+        """Return a ruling that more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    failed_launches, protocol = find_failed_launches(spec, measurement), measurement.case.protocol
+    failed_launches, protocol = judge_failed_launches(spec, measurement), measurement.case.protocol
     if failed_launches is not None:
         if failed_launches.outcome is not Outcome.SKIPPED or baseline is None:
             return Ruling(verdict=failed_launches)
@@ -165,165 +183,192 @@ def _judge(
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {protocol}, {before}"
-        failed = terms.require_baselines and not terms.accept_all
+        failed = settings.require_baselines and not settings.accept_all
         return rule_that(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
-        return Ruling(verdict=_out_of_memory(spec, measurement.failures, baseline, terms))
+        return Ruling(verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings))
     if baseline is None:
-        required = "; a baseline is required" if terms.missing_fails else ""
-        text = incomparable or f"measured, nothing to compare with{required}"
-        outcome = Outcome.INCOMPARABLE if incomparable else Outcome.NO_BASELINE
-        return rule_that(outcome, text, failed=terms.missing_fails)
-    if baseline.oom or limit is None:
+        required = "; a baseline is required" if settings.fails_without_baseline else ""
+        text = incomparable_reason or f"measured, nothing to compare with{required}"
+        outcome = Outcome.INCOMPARABLE if incomparable_reason else Outcome.NO_BASELINE
+        return rule_that(outcome, text, failed=settings.fails_without_baseline)
+    if baseline.oom or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
-    return _compare(spec, measurement, baseline, limit, terms, state)
+    return _compare_with_level(spec, measurement, baseline, limits, settings, loss_state)
 
 
-def _out_of_memory(
-    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, terms: Terms
+def _judge_out_of_memory(
+    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, settings: JudgingSettings
 ) -> Verdict:
+    """Return the verdict on a case of which every launch ran out of memory.
+
+    Without a baseline, the case fails if baselines are required. If the baseline says out of
+    memory, too, the failure is expected. If the baseline has a time, and the case would fit if
+    other programs used no memory, the case is INCOMPARABLE, and fails only if baselines are
+    required. Otherwise it fails, unless an update accepts all times.
+    """
     worst = failures[0]
     if baseline is None:
-        return memory_verdict(spec, worst, " (no baseline)", failed=terms.missing_fails)
+        return out_of_memory_verdict(
+            spec, worst, " (no baseline)", failed=settings.fails_without_baseline
+        )
     if baseline.oom:
         more = f" (expected: so it was on {baseline.date})"
-        return memory_verdict(spec, worst, more, failed=False, expected=True)
-    if all(is_temporary(failure) for failure in failures):
+        return out_of_memory_verdict(spec, worst, more, failed=False, expected=True)
+    if all(is_shortage_temporary(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
-        verdict = memory_verdict(spec, worst, more, failed=terms.require_baselines)
+        verdict = out_of_memory_verdict(spec, worst, more, failed=settings.require_baselines)
         return replace(verdict, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
     more = f"; the baseline of {baseline.date} has {before}"
-    return memory_verdict(spec, worst, more, failed=not terms.accept_all)
+    return out_of_memory_verdict(spec, worst, more, failed=not settings.accept_all)
 
 
-def _compare(
+def _compare_with_level(
     spec: Spec,
     measurement: Measurement,
     baseline: Baseline,
-    limit: Limit,
-    terms: Terms,
-    state: State,
+    limits: CaseLimits,
+    settings: JudgingSettings,
+    loss_state: LossState,
 ) -> Ruling:
-    policy, expected, max_log_ratio = terms.policy, limit.expected, limit.slower
+    """Judge a case that has times today and a baseline with times."""
+    policy, expected, max_log_ratio = settings.policy, limits.expected, limits.slower_above
     times_s = [launch_time_s(run) for run in measurement.runs]
-    if terms.fail_above is not None:
-        # The user's limit is that of the fastest launch, too, and nothing else fails.
-        max_log_ratio, state = math.log(terms.fail_above), UNREMARKABLE
-        limit = replace(limit, fastest=None)
-    times = CaseTimes.split(times_s, policy.rule, terms.launches)
-    decision = decide(times, limit, policy.rule, max_log_ratio)
-    outcome, reason = _outcome(decision, terms, state)
-    before = summary_of(measurement.case, baseline.times_s, math.exp(expected.level))
+    if settings.fail_above is not None:
+        # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.
+        max_log_ratio, loss_state = math.log(settings.fail_above), NO_LOSS
+        limits = replace(limits, fastest_above=None)
+    times = CaseTimes.split(times_s, policy.rule, settings.planned_launches)
+    decision = decide_direction(times, limits, policy.rule, max_log_ratio)
+    outcome, reason = _outcome_and_reason(decision, settings, loss_state)
+    before = summarize_times(measurement.case, baseline.times_s, math.exp(expected.log_level))
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(statistics.median(times_s))}, "
         f"{math.exp(decision.log_ratio):.3f} x the expected time"
-        f"{reason and f'; {reason}'} (limit {math.exp(decision.limit):.3f} x)"
+        f"{reason and f'; {reason}'} (limit {math.exp(decision.max_log_ratio):.3f} x)"
     )
     fastest, slowest = (
-        math.exp(math.log(time_s) - expected.level) for time_s in (min(times_s), max(times_s))
+        math.exp(math.log(time_s) - expected.log_level) for time_s in (min(times_s), max(times_s))
     )
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
-        failed=outcome is Outcome.REGRESSED and not terms.accept_all,
+        failed=outcome is Outcome.REGRESSED and not settings.accept_all,
         text=text,
         baseline=before,
         ratio=math.exp(decision.log_ratio),
         ratio_interval=(fastest, slowest),
-        ratio_error=limit.stddev,
-        limit=math.exp(decision.limit),
-        provisional=expected.sessions < policy.full_sessions,
-        notes=_notes(decision),
+        ratio_error=limits.stddev,
+        limit=math.exp(decision.max_log_ratio),
+        provisional=expected.session_count < policy.provisional_below_sessions,
+        notes=_suspicion_notes(decision),
     )
     is_undecided = decision.direction is None
-    needed = terms.launches + policy.rule.confirming_launches if is_undecided else None
+    needed = settings.planned_launches + policy.rule.confirming_launches if is_undecided else None
     return Ruling(verdict=verdict, needed_launches=needed, is_suspected=is_undecided)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """The decision on a case: slower (1), faster (-1), neither (0), or None.
+class LevelDecision:
+    """The decision whether a case is slower or faster than its expected time.
 
-    None: the first launches seem slower (`is_suspected`), and the launches that confirm it are
-    missing. `log_ratio` is the median of all launches over the level, `limit` what it was compared
-    with, and `confirmation` the log ratio of the confirming launches, None without them.
-    `is_confirmed`: these are slower, too.
+    `direction` is 1 for slower, -1 for faster, and 0 for neither. It is None if the first launches
+    seem slower (`is_suspected`) but the launches that confirm it are missing. `log_ratio` is the
+    log of the median of all launches over the expected time, and `max_log_ratio` is its limit.
+    `confirming_log_ratio` is the log ratio of the confirming launches alone, None if they are
+    missing. `is_confirmed` says whether the confirming launches seem slower, too.
     """
 
     direction: int | None
     log_ratio: float
-    limit: float
-    confirmation: float | None
+    max_log_ratio: float
+    confirming_log_ratio: float | None
     is_suspected: bool
     is_confirmed: bool
 
     @property
     def is_noisy(self) -> bool:
-        """Whether not all launches agree that the case is slower.
+        """Whether the launches disagree on whether the case is slower.
 
-        It was confirmed and is within the limit, or exceeds the limit and was not confirmed.
+        Either the confirming launches are slower, too, though the ratio of all launches is within
+        the limit or the fastest launch is not slower. Or the ratio exceeds the limit without
+        confirmation.
         """
-        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.limit)
+        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.max_log_ratio)
 
 
-def decide(times: CaseTimes, limit: Limit, rule: Rule, max_log_ratio: float) -> Decision:
-    """Decide whether a case is slower than its expected time by more than `max_log_ratio`.
+def decide_direction(
+    times: CaseTimes, limits: CaseLimits, rule: Rule, max_log_ratio: float
+) -> LevelDecision:
+    """Decide whether a case is slower or faster than its expected time.
 
-    It is slower if the median of all launches exceeds `max_log_ratio`, and the first launches, the
-    confirming ones and the fastest of all exceed a part of it.
+    A case is slower if the median of all its launches exceeds `max_log_ratio`, and if the first
+    launches, the confirming launches and the fastest launch each exceed a part of that limit.
 
     Args:
         times: Today's launches of the case.
-        limit: The computed limits of the case.
-        rule: The numbers of the rule.
-        max_log_ratio: `limit.slower`, or the user's fixed limit.
+        limits: The computed limits of the case.
+        rule: The thresholds of the rule.
+        max_log_ratio: The log ratio above which the case is slower: `limits.slower_above`, or the
+            log of the user's limit.
 
     """
-    suspicion = _partial_limit(limit, max_log_ratio, rule.suspicion_share, rule)
-    level = limit.expected.level
-    log_ratio = times.together.median - level
-    confirmation = None if times.confirmation is None else times.confirmation - level
-    is_suspected = times.first.median - level > suspicion
+    suspicion = _partial_limit(limits, max_log_ratio, rule.suspicion_share, rule)
+    level = limits.expected.log_level
+    log_ratio = times.all_launches.log_median - level
+    confirmation = (
+        None if times.confirming_log_median is None else times.confirming_log_median - level
+    )
+    is_suspected = times.first_launches.log_median - level > suspicion
     is_confirmed = is_suspected and confirmation is not None and confirmation > suspicion
     direction: int | None = 0
     if is_suspected and confirmation is None:
         direction = None
     elif is_confirmed and log_ratio > max_log_ratio:
-        partial = _partial_limit(limit, max_log_ratio, rule.fastest_share, rule)
-        fastest = partial if limit.fastest is None else limit.fastest
-        direction = int(times.together.fastest - limit.expected.fastest > fastest)
-    elif log_ratio < limit.faster:
+        partial = _partial_limit(limits, max_log_ratio, rule.fastest_share, rule)
+        fastest = partial if limits.fastest_above is None else limits.fastest_above
+        direction = int(times.all_launches.log_fastest - limits.expected.log_fastest > fastest)
+    elif log_ratio < limits.faster_below:
         direction = -1
-    return Decision(
+    return LevelDecision(
         direction=direction,
         log_ratio=log_ratio,
-        limit=max_log_ratio,
-        confirmation=confirmation,
+        max_log_ratio=max_log_ratio,
+        confirming_log_ratio=confirmation,
         is_suspected=is_suspected,
         is_confirmed=is_confirmed,
     )
 
 
-def _partial_limit(limit: Limit, max_log_ratio: float, share: float, rule: Rule) -> float:
-    """Return a part of the way to the limit, above what the case shares with others now."""
-    shift = limit.common_shift if rule.compares_neighbours else max(0.0, limit.common_shift)
-    return min(max_log_ratio, max(share * max_log_ratio, shift + share * limit.residual_limit))
+def _partial_limit(limits: CaseLimits, max_log_ratio: float, share: float, rule: Rule) -> float:
+    """Return the log ratio that some of the launches must exceed if the case is slower.
+
+    It is the larger of two values: `share` (0 to 1) of `max_log_ratio`, and the shift that the case
+    shares with other cases today plus `share` of the limit of its residual. It is at most
+    `max_log_ratio`.
+    """
+    shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
+    return min(max_log_ratio, max(share * max_log_ratio, shift + share * limits.residual_limit))
 
 
-def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, str]:
-    """Return the outcome, and the text about it, which may be empty."""
+def _outcome_and_reason(
+    decision: LevelDecision, settings: JudgingSettings, loss_state: LossState
+) -> tuple[Outcome, str]:
+    """Return the outcome that follows from a decision, and its reason, which may be empty."""
     confirmation = (
-        "" if decision.confirmation is None else f"{math.exp(decision.confirmation):.3f} x"
+        ""
+        if decision.confirming_log_ratio is None
+        else f"{math.exp(decision.confirming_log_ratio):.3f} x"
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
-    if state.lost_sessions:
-        loss = change_text(math.expm1(state.mean_loss))
+    if loss_state.lost_sessions:
+        loss = change_text(math.expm1(loss_state.mean_loss))
         return (
             Outcome.REGRESSED,
-            f"{loss} slower over the last {plural(state.lost_sessions, 'session')}",
+            f"{loss} slower over the last {plural(loss_state.lost_sessions, 'session')}",
         )
     if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
@@ -332,52 +377,59 @@ def _outcome(decision: Decision, terms: Terms, state: State) -> tuple[Outcome, s
     if decision.is_noisy and not decision.is_confirmed:
         return Outcome.NOISY, f"slower, but not confirmed ({confirmation or 'by first launches'})"
     seen = f"slower, confirmed ({confirmation})"
-    if decision.is_noisy and decision.log_ratio > decision.limit:
+    if decision.is_noisy and decision.log_ratio > decision.max_log_ratio:
         return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if decision.is_noisy:
         return Outcome.NOISY, f"{seen}, within the limit (--against=baseline tells)"
-    useful = terms.policy.rule.max_useful_limit
-    if decision.limit <= math.log1p(useful):
+    useful = settings.policy.rule.max_useful_limit
+    if decision.max_log_ratio <= math.log1p(useful):
         return Outcome.PASS, ""
-    # The user chose how wide the limit is.
-    outcome = Outcome.NOISY if terms.fail_above is None else Outcome.PASS
+    # A wide limit that the user chose does not make a case NOISY.
+    outcome = Outcome.NOISY if settings.fail_above is None else Outcome.PASS
     return outcome, f"{1 + useful:g} x the expected time cannot be ruled out"
 
 
-def _notes(decision: Decision) -> tuple[str, ...]:
-    """Return what became of a suspicion."""
+def _suspicion_notes(decision: LevelDecision) -> tuple[str, ...]:
+    """Return a note if the case seemed slower but additional launches did not confirm it."""
     is_over = decision.is_suspected and decision.direction == 0 and not decision.is_noisy
-    if decision.confirmation is None or not is_over:
+    if decision.confirming_log_ratio is None or not is_over:
         return ()
-    ratio = f"{math.exp(decision.confirmation):.3f} x"
+    ratio = f"{math.exp(decision.confirming_log_ratio):.3f} x"
     return (f"seemed slower, but additional launches did not confirm it ({ratio})",)
 
 
 def plan_rerun(
-    judged: Mapping[Spec, Ruling], launches: Mapping[Spec, int], *, by_neighbours: bool
+    rulings: Mapping[Spec, Ruling], launches_so_far: Mapping[Spec, int], *, include_neighbours: bool
 ) -> tuple[tuple[Spec, ...], int]:
-    """Return the undecided cases, and the number of rounds that decide the first of them.
+    """Choose the cases to measure again.
 
     Args:
-        judged: The rulings so far.
-        launches: The number of launches so far.
-        by_neighbours: Measure the two sizes next to a case that seems slower, too.
+        rulings: The ruling on each case so far.
+        launches_so_far: The number of launches of each case.
+        include_neighbours: Whether to measure the two payloads next to a case that seems slower,
+            too.
+
+    Returns:
+        The undecided cases, and the least number of additional launches that decides one of them; 0
+        if all cases are decided.
 
     """
     lacking = {
-        spec: ruling.needed_launches - launches[spec]
-        for spec, ruling in judged.items()
-        if ruling.needed_launches is not None and ruling.needed_launches > launches[spec]
+        spec: ruling.needed_launches - launches_so_far[spec]
+        for spec, ruling in rulings.items()
+        if ruling.needed_launches is not None and ruling.needed_launches > launches_so_far[spec]
     }
     undecided = set(lacking)
     for spec in lacking:
-        if judged[spec].is_suspected and by_neighbours:
+        if rulings[spec].is_suspected and include_neighbours:
             family = [
                 other
-                for other, ruling in judged.items()
+                for other, ruling in rulings.items()
                 if replace(other, payload_bytes=spec.payload_bytes) == spec
                 and ruling.verdict.now is not None
             ]
-            undecided.update(nearest(spec, sorted(family, key=lambda other: other.payload_bytes)))
-    ordered = tuple(spec for spec in judged if spec in undecided)
+            undecided.update(
+                nearest_two(spec, sorted(family, key=lambda other: other.payload_bytes))
+            )
+    ordered = tuple(spec for spec in rulings if spec in undecided)
     return ordered, min(lacking.values(), default=0)

@@ -1,7 +1,8 @@
-"""What earlier sessions say about each case: its expected time, its noise, and a loss that stays.
+"""The data that earlier sessions give about a case: its expected time, its noise and its losses.
 
-Sessions are replayed in their order by `rule.replay`, so the history alone decides. Times are
-natural logarithms of seconds; every number is in `policy`, and docs/verdict.md explains the rule.
+`lasting_losses.replay_sessions` fills this data, one session after the other, so that it depends on
+the stored sessions alone. Times are natural logarithms of seconds. Every threshold is in `policy`,
+and docs/verdict.md explains the rule.
 """
 
 from __future__ import annotations
@@ -14,177 +15,230 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from busbw.model.case import Case
-from busbw.stats.variance import squares_of
+from busbw.stats.variance import sum_of_squares_about_mean
 
 from .policy import Rule
 
-_Sized = TypeVar("_Sized")
+_Member = TypeVar("_Member")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Launches:
-    """The launches of one case in one session, in log time.
+class LaunchSummary:
+    """A summary of the launches of one case in one session.
 
-    `squares` is the sum of their squares about their mean, with `freedom` degrees of freedom.
+    `log_median` and `log_fastest` are natural logarithms of seconds. `sum_of_squares` is the sum of
+    the squared deviations of log times from their mean, with `freedom` degrees of freedom. If
+    sessions were merged, deviations are from the mean of the launch's own session.
     """
 
-    median: float
-    fastest: float
-    squares: float
+    log_median: float
+    log_fastest: float
+    sum_of_squares: float
     freedom: int
 
     @classmethod
-    def summarize(cls, times_s: Sequence[float]) -> Launches:
-        """Summarize one launch or more, in seconds."""
+    def summarize(cls, times_s: Sequence[float]) -> LaunchSummary:
+        """Summarize the times of at least one launch, in seconds."""
         logs = [math.log(time_s) for time_s in times_s]
-        middle, squares = math.log(median(times_s)), squares_of(logs)
-        return cls(median=middle, fastest=min(logs), squares=squares, freedom=len(logs) - 1)
+        middle, squares = math.log(median(times_s)), sum_of_squares_about_mean(logs)
+        return cls(
+            log_median=middle,
+            log_fastest=min(logs),
+            sum_of_squares=squares,
+            freedom=len(logs) - 1,
+        )
 
-    def shifted(self, shift: float) -> Launches:
-        """Return the launches less `shift`, which they share with other cases."""
-        return replace(self, median=self.median - shift, fastest=self.fastest - shift)
+    def without_shift(self, log_shift: float) -> LaunchSummary:
+        """Return the summary with `log_shift` subtracted from the median and the fastest time."""
+        return replace(
+            self,
+            log_median=self.log_median - log_shift,
+            log_fastest=self.log_fastest - log_shift,
+        )
 
 
-NO_LAUNCHES = Launches(median=0.0, fastest=0.0, squares=0.0, freedom=0)
+# For a session in which a series has no launches.
+NO_LAUNCHES = LaunchSummary(log_median=0.0, log_fastest=0.0, sum_of_squares=0.0, freedom=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedTime:
-    """The time that a case is expected to take, in log time: its `level`.
+    """The time that a case is expected to take, as natural logarithms of seconds.
 
-    `fastest` is the level of the fastest launches. The level is that of so many `sessions`, whose
-    squares about their mean have the sum `squares`.
+    `log_level` is the expected median of a session's launches, and `log_fastest` the expected time
+    of its fastest launch. Both come from `session_count` sessions. `sum_of_squares` is the sum of
+    the squared deviations of these sessions' medians from their mean.
     """
 
-    level: float
-    fastest: float
-    sessions: int
-    squares: float
+    log_level: float
+    log_fastest: float
+    session_count: int
+    sum_of_squares: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """A loss that the last sessions show together, a log ratio.
+    """A loss that is found by comparing the mean of the last sessions with the level before them.
 
-    It began at position `began` of the series. Sessions from position `start` on have the loss if
-    their values exceed `threshold`, and then make no level.
+    `loss` is its size as a log ratio. Positions count the sessions of a series from 0: the loss
+    began at position `began_at`. A session from position `excluded_from` on is not used to compute
+    levels if its log median exceeds `excluded_above`.
     """
 
     loss: float
-    began: int
-    start: int
-    threshold: float
+    began_at: int
+    excluded_from: int
+    excluded_above: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class State:
-    """The losses of a series up to and including its last session.
+class LossState:
+    """The loss that a series has after its last session, and the loss that ended with it.
 
-    `loss` is the present loss that was not accepted, a log ratio, 0 for none. It began at position
-    `began`, and `is_gradual` if no single session showed it. If an earlier session had it, too,
-    `mean_loss` is its mean over the last `lost_sessions`, the first of which has the number
-    `first_session`; `lost_sessions` is 0 otherwise. `repaired` is the number of sessions of a loss
-    that ended with this session. `window` is the loss that the last sessions show together; windows
-    reach back to position `window_start` at most.
+    `loss` is the present loss as a log ratio, 0 if there is no loss. It began with the session at
+    position `began_at`. `is_gradual` is True if no single session showed the loss.
+
+    `lost_sessions` is the number of sessions with the loss if there are at least two, else 0. Then
+    `mean_loss` is its mean over these sessions as a log ratio, and `first_lost_session` is the
+    number of the first of these sessions in the history.
+
+    `repaired_sessions` is the number of sessions of a loss that ended with the last session, else
+    0. `window` is the loss that several of the last sessions show together, None if they show no
+    loss. No window begins before position `earliest_window_start`.
     """
 
     loss: float = 0.0
-    began: int = 0
+    began_at: int = 0
     is_gradual: bool = False
     mean_loss: float = 0.0
     lost_sessions: int = 0
-    first_session: int = 0
-    repaired: int = 0
-    window_start: int = 0
+    first_lost_session: int = 0
+    repaired_sessions: int = 0
+    earliest_window_start: int = 0
     window: Window | None = None
 
 
-UNREMARKABLE = State()
+NO_LOSS = LossState()
 
 
 @dataclass(kw_only=True, slots=True)
 class Series:
-    """The launches of each session of a case, or what all cases of a framework share.
+    """The sessions of a case, or the sessions of the part that a framework's cases share.
 
-    The launches of a case are those less what all cases share. `numbers` are the numbers of the
-    sessions, `extremes` the residuals in standard deviations, and `counted` the positions that make
-    the level. `state` is the state after the last session.
+    `launches` summarizes the launches of each session. For a case, the part that it shares with
+    other cases is subtracted. `session_numbers` are the positions of these sessions in the history.
+    `extreme_sigmas` has, for each session, its distance from the level in standard deviations; 0 if
+    the session was noisy, or if more than a few cases changed. `counted_positions` are the
+    positions, in `launches`, of the sessions that are used to compute levels. `loss_state` is the
+    state after the last session.
     """
 
-    numbers: list[int] = field(default_factory=list)
-    launches: list[Launches] = field(default_factory=list)
-    extremes: list[float] = field(default_factory=list)
-    counted: list[int] = field(default_factory=list)
-    state: State = UNREMARKABLE
+    session_numbers: list[int] = field(default_factory=list)
+    launches: list[LaunchSummary] = field(default_factory=list)
+    extreme_sigmas: list[float] = field(default_factory=list)
+    counted_positions: list[int] = field(default_factory=list)
+    loss_state: LossState = NO_LOSS
 
     @property
-    def values(self) -> list[float]:
-        """The medians of the sessions."""
-        return [launches.median for launches in self.launches]
+    def log_medians(self) -> list[float]:
+        """The median log time of the launches of each session."""
+        return [launches.log_median for launches in self.launches]
 
     def append(
-        self, number: int, launches: Launches, state: State, *, counts: bool, extreme: float = 0.0
+        self,
+        session_number: int,
+        launches: LaunchSummary,
+        loss_state: LossState,
+        *,
+        counts: bool,
+        extreme_sigmas: float = 0.0,
     ) -> None:
-        """Append the session `number`, after which the series has `state`.
+        """Append a session.
 
-        Only a session that `counts` makes the level, and none that has the loss of a window.
+        Args:
+            session_number: The position of the session in the history.
+            launches: The launches of the session.
+            loss_state: The losses of the series after the session. Sessions that its window
+                excludes are no longer used to compute levels.
+            counts: Whether the session is used to compute levels.
+            extreme_sigmas: The distance of the session from the level in standard deviations.
+
         """
         if counts:
-            self.counted.append(len(self.launches))
-        self.numbers.append(number)
+            self.counted_positions.append(len(self.launches))
+        self.session_numbers.append(session_number)
         self.launches.append(launches)
-        self.extremes.append(extreme)
-        self.state = state
-        if (window := state.window) is not None:
-            self.counted = [
+        self.extreme_sigmas.append(extreme_sigmas)
+        self.loss_state = loss_state
+        if (window := loss_state.window) is not None:
+            self.counted_positions = [
                 position
-                for position in self.counted
-                if position < window.start or self.launches[position].median <= window.threshold
+                for position in self.counted_positions
+                if position < window.excluded_from
+                or self.launches[position].log_median <= window.excluded_above
             ]
 
-    def expected(self, rule: Rule, end: int | None = None) -> ExpectedTime | None:
-        """Return the expected time by the counted sessions before position `end`.
+    def expected_time(self, rule: Rule, end: int | None = None) -> ExpectedTime | None:
+        """Return the expected time from the counted sessions before position `end`.
 
-        The level is the mean of the last counted sessions, limited to a little more than the mean
-        of the first ones. None without a counted session.
+        If `end` is None, all counted sessions are used. The level is the mean of the last
+        `rule.level_sessions` of them, but at most `rule.anchor_margin` above the mean of the first
+        `rule.anchor_sessions`. Returns None if no session counts.
         """
-        last = len(self.counted) if end is None else bisect_left(self.counted, end)
-        recent = self.counted[max(0, last - rule.level_sessions) : last]
+        last = (
+            len(self.counted_positions) if end is None else bisect_left(self.counted_positions, end)
+        )
+        recent = self.counted_positions[max(0, last - rule.level_sessions) : last]
         if not recent:
             return None
-        values = [self.launches[position].median for position in recent]
+        values = [self.launches[position].log_median for position in recent]
         mean = fmean(values)
-        begin = self.counted[: min(last, rule.anchor_sessions)]
-        first = fmean(self.launches[position].median for position in begin)
+        begin = self.counted_positions[: min(last, rule.anchor_sessions)]
+        first = fmean(self.launches[position].log_median for position in begin)
         level = min(mean, first + rule.anchor_margin)
-        fastest = fmean(self.launches[position].fastest for position in recent) + level - mean
+        fastest = fmean(self.launches[position].log_fastest for position in recent) + level - mean
         squares = math.fsum((value - mean) ** 2 for value in values)
-        return ExpectedTime(level=level, fastest=fastest, sessions=len(recent), squares=squares)
+        return ExpectedTime(
+            log_level=level,
+            log_fastest=fastest,
+            session_count=len(recent),
+            sum_of_squares=squares,
+        )
 
-    def launch_squares(self, rule: Rule) -> tuple[float, int]:
-        """Return the sum of squares of the launches of the level's sessions, and their freedom."""
-        recent = [self.launches[position] for position in self.counted[-rule.level_sessions :]]
-        squares = math.fsum(launches.squares for launches in recent)
+    def sum_launch_squares(self, rule: Rule) -> tuple[float, int]:
+        """Sum up how launches deviate from the means of their sessions.
+
+        Only the last `rule.level_sessions` counted sessions are used. Returns the sum of squares in
+        log time, and its degrees of freedom.
+        """
+        recent = [
+            self.launches[position] for position in self.counted_positions[-rule.level_sessions :]
+        ]
+        squares = math.fsum(launches.sum_of_squares for launches in recent)
         return squares, sum(launches.freedom for launches in recent)
 
 
-def clipped_mean(
-    variances: Sequence[tuple[float, float]], rule: Rule, units: Sequence[float] | None = None
+def clipped_mean_variance(
+    variances: Sequence[tuple[float, float]],
+    rule: Rule,
+    expected_variances: Sequence[float] | None = None,
 ) -> float:
     """Return the mean of variances, weighted by their degrees of freedom.
 
-    A variance counts as at most `rule.max_variance_ratio` medians of all variances, each over the
-    median of chi-squared.
+    Each variance is clipped to at most `rule.max_variance_ratio` times a typical variance, so that
+    a few large variances do not decide the mean. The typical variance is the median of all
+    variances, each divided by the median of chi-squared over its degrees of freedom.
 
     Args:
-        variances: Pairs of a variance and its degrees of freedom; without any the mean is 0.
-        rule: The numbers of the rule.
-        units: The expected variances, to which the variances are relative; 1 if None.
+        variances: Pairs of a variance and its degrees of freedom. Without pairs the result is 0.
+        rule: The thresholds of the rule.
+        expected_variances: The expected value of each variance. Variances are divided by it before
+            their median is taken and before they are clipped. If None, it is 1 for all.
 
     """
     if not variances:
         return 0.0
-    whole = list(zip(variances, units or [1.0] * len(variances)))
+    whole = list(zip(variances, expected_variances or [1.0] * len(variances)))
     # The median of chi-squared over its degrees of freedom is from Wilson and Hilferty (1931).
     ratios = (
         variance / unit / (1 - 2 / (9 * max(1.0, freedom))) ** 3
@@ -196,113 +250,138 @@ def clipped_mean(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CaseNoise:
-    """The variance of a session of one case, as far as launches and other cases show it.
+class SessionNoise:
+    """How much the sessions of a series vary while the code is unchanged, in log time.
 
-    A sum of squares with its degrees of freedom, without the sessions of the case itself.
+    The variance is `sum_of_squares` / `freedom` (degrees of freedom). It is estimated without the
+    earlier sessions of the series itself, which the methods can add.
     """
 
-    squares: float
+    sum_of_squares: float
     freedom: float
 
-    def stddev(self, squares: float = 0.0, freedom: int = 0) -> float:
-        """Return the standard deviation, with `squares` of `freedom` in addition."""
-        return math.sqrt((self.squares + squares) / (self.freedom + freedom))
+    def stddev(self, more_squares: float = 0.0, more_freedom: int = 0) -> float:
+        """Return the standard deviation of a session.
 
-    def with_sessions(self, expected: ExpectedTime) -> float:
-        """Return the standard deviation by these squares and those of the case's sessions."""
-        return self.stddev(expected.squares, expected.sessions - 1)
+        `more_squares` is another sum of squares, with `more_freedom` degrees of freedom, that is
+        pooled with this noise.
+        """
+        return math.sqrt((self.sum_of_squares + more_squares) / (self.freedom + more_freedom))
+
+    def stddev_with_sessions(self, expected: ExpectedTime) -> float:
+        """Return the standard deviation of a session, pooled with the sessions of `expected`."""
+        return self.stddev(expected.sum_of_squares, expected.session_count - 1)
 
 
 def estimate_noise(
-    series: Mapping[Case, Series],
-    expected: Mapping[Case, ExpectedTime],
-    today: Mapping[Case, Launches],
-    sessions: int,
+    series_by_case: Mapping[Case, Series],
+    expected_times: Mapping[Case, ExpectedTime],
+    launches_today: Mapping[Case, LaunchSummary],
+    quiet_sessions: int,
     rule: Rule,
-) -> tuple[dict[Case, CaseNoise], float]:
-    """Estimate how much sessions of unchanged code differ, by case.
+) -> tuple[dict[Case, SessionNoise], float]:
+    """Estimate, for each case, how much sessions vary while the code is unchanged.
 
-    A case whose launches are noisier than those of other cases has noisier sessions, too; sizes
-    next to the case tell the same, with less weight. The variances are assumed to be in proportion
-    to those of launches, and are pooled like those of a normal distribution.
+    A case has noisier sessions if its own launches are noisier or, with less weight, if the
+    launches of neighbouring payloads are noisier. The variance of sessions is assumed to be
+    proportional to the variance of launches. Variances are pooled as for a normal distribution.
 
     Args:
-        series: The earlier sessions of each case.
-        expected: The expected time of each case.
-        today: The launches of today's session, which say how launches differ.
-        sessions: The number of earlier sessions that were not noisy.
-        rule: The numbers of the rule.
+        series_by_case: The earlier sessions of each case.
+        expected_times: The expected times by case; cases without a counted session are absent.
+        launches_today: The launches of today's session, which also show how launches vary.
+        quiet_sessions: The number of earlier sessions that were not noisy.
+        rule: The thresholds of the rule.
 
     Returns:
-        The noise by case, and the variance of a session of a typical case.
+        The noise by case, and the variance between sessions of a typical case.
 
     """
     launches: dict[Case, tuple[float, float]] = {}
-    for case, before in series.items():
-        squares, freedom = before.launch_squares(rule)
-        fresh = today.get(case, NO_LAUNCHES)
-        launches[case] = squares + fresh.squares, freedom + fresh.freedom
-    launch = launch_variance(launches.values(), rule)
-    by_launches = _noise_by_launches(launches, launch, rule)
-    repeated = {case: level for case, level in expected.items() if level.sessions > 1}
-    residuals = sum(level.sessions - 1 for level in repeated.values())
+    for case, before in series_by_case.items():
+        squares, freedom = before.sum_launch_squares(rule)
+        fresh = launches_today.get(case, NO_LAUNCHES)
+        launches[case] = squares + fresh.sum_of_squares, freedom + fresh.freedom
+    launch = typical_launch_variance(launches.values(), rule)
+    by_launches = _noise_of_launches(launches, launch, rule)
+    repeated = {
+        case: expected for case, expected in expected_times.items() if expected.session_count > 1
+    }
+    residuals = sum(expected.session_count - 1 for expected in repeated.values())
     variances = [
-        (level.squares / (level.sessions - 1), level.sessions - 1) for level in repeated.values()
+        (expected.sum_of_squares / (expected.session_count - 1), expected.session_count - 1)
+        for expected in repeated.values()
     ]
     units = [by_launches[case].stddev() ** 2 for case in repeated]
-    prior = rule.prior_deviation**2 if sessions <= rule.prior_sessions else 0.0
+    prior = rule.prior_deviation**2 if quiet_sessions <= rule.prior_sessions else 0.0
     session = rule.prior_freedom * max(prior, rule.min_launch_variance_share * launch)
-    session += residuals * clipped_mean(variances, rule, units)
+    session += residuals * clipped_mean_variance(variances, rule, units)
     session /= rule.prior_freedom + residuals
     noises = {
-        case: replace(noise, squares=noise.squares * session / launch)
+        case: replace(noise, sum_of_squares=noise.sum_of_squares * session / launch)
         for case, noise in by_launches.items()
     }
     return noises, session
 
 
-def launch_variance(launches: Iterable[tuple[float, float]], rule: Rule) -> float:
-    """Return the variance of a launch of a typical case, from (squares, freedom) of each case."""
+def typical_launch_variance(
+    squares_and_freedom: Iterable[tuple[float, float]], rule: Rule
+) -> float:
+    """Return the variance between launches of a typical case, in log time.
+
+    `squares_and_freedom` has, for each case, the sum of the squared deviations of its launches, and
+    the degrees of freedom of this sum.
+    """
     least = rule.min_deviation**2
     variances = [
-        (max(least, squares / max(1, freedom)), max(1, freedom)) for squares, freedom in launches
+        (max(least, squares / max(1, freedom)), max(1, freedom))
+        for squares, freedom in squares_and_freedom
     ]
-    return max(least, clipped_mean(variances, rule))
+    return max(least, clipped_mean_variance(variances, rule))
 
 
-def _noise_by_launches(
-    launches: Mapping[Case, tuple[float, float]], launch: float, rule: Rule
-) -> dict[Case, CaseNoise]:
-    """Return the noise of the launches of each case, the typical variance `launch` included."""
+def _noise_of_launches(
+    launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: Rule
+) -> dict[Case, SessionNoise]:
+    """Pool the variance between launches of each case with its neighbours and a typical case.
+
+    Args:
+        launches: The sum of squared deviations of each case's launches, and its degrees of freedom.
+        typical_variance: The variance between launches of a typical case.
+        rule: The weights of the neighbouring payloads and of the typical case.
+
+    """
     noises = {}
-    for family in families(launches):
+    for family in group_families(launches):
         for position, case in enumerate(family):
             squares, freedom = launches[case]
             for near in family[
-                max(0, position - rule.neighbour_sizes) : position + rule.neighbour_sizes + 1
+                max(0, position - rule.neighbour_payloads) : position + rule.neighbour_payloads + 1
             ]:
                 if near != case:
-                    most = rule.max_variance_ratio * launch * launches[near][1]
+                    most = rule.max_variance_ratio * typical_variance * launches[near][1]
                     squares += rule.neighbour_weight * min(launches[near][0], most)
                     freedom += rule.neighbour_weight * launches[near][1]
             share = min(1.0, rule.max_launch_freedom / freedom) if freedom else 0.0
-            noises[case] = CaseNoise(
-                squares=rule.pooled_freedom * launch + share * squares,
+            noises[case] = SessionNoise(
+                sum_of_squares=rule.pooled_freedom * typical_variance + share * squares,
                 freedom=rule.pooled_freedom + share * freedom,
             )
     return noises
 
 
-def nearest(member: _Sized, family: Sequence[_Sized]) -> list[_Sized]:
-    """Return the two members of `family`, which is in order of size, nearest to `member`."""
+def nearest_two(member: _Member, family: Sequence[_Member]) -> list[_Member]:
+    """Return the two other members of `family` that are nearest to `member` in its order.
+
+    `family` is sorted by payload. Returns fewer members if `family` has fewer than three.
+    """
     position = family.index(member)
     positions = sorted(range(len(family)), key=lambda other: abs(other - position))
     return [family[other] for other in positions[1:3]]
 
 
-def families(cases: Iterable[Case]) -> list[list[Case]]:
-    """Group `cases` that differ in nothing but their payload, each group in order of payload."""
+def group_families(cases: Iterable[Case]) -> list[list[Case]]:
+    """Group cases that differ only in their payload, each group sorted by payload."""
     kinds: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         kinds.setdefault(case.family, []).append(case)

@@ -1,4 +1,4 @@
-"""What extensions notice besides times, merged with the verdicts of cases."""
+"""Findings of extensions about cases, and how they change the verdicts of these cases."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from busbw.model.words import Outcome
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What is noticed at a case: notes and values, which change nothing, a doubt, or a failure.
+    """A finding of an extension about one case: notes and values, a doubt, or a failure.
 
-    A `doubt` says what else may have made the case slower: REGRESSED becomes NOISY. A `failure`
-    says why the case is CHANGED. `extra` has values of the extension by their names, for columns.
+    `notes` and `extra` do not change the outcome. `extra` has values by name, which tables can
+    show. A `doubt` names another possible cause of the slower time: REGRESSED becomes NOISY. A
+    `failure` is the reason why the case becomes CHANGED. Both texts are empty if they do not apply.
     """
 
     notes: tuple[str, ...] = ()
@@ -24,10 +25,10 @@ class Finding:
 
 
 def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict with all findings, whose order changes only the order of texts.
+    """Return the verdict on a case, changed by all findings about the case.
 
-    A failure goes before a doubt, and a doubt before the verdict of the rule. The failure of a case
-    that fails anyway becomes a note.
+    A failure overrides a doubt, and a doubt overrides the verdict of the rule. If the case fails
+    anyway, the failure becomes a note. The order of the findings changes only the order of texts.
     """
     doubts = [finding.doubt for finding in findings if finding.doubt]
     failures = [finding.failure for finding in findings if finding.failure]

@@ -1,7 +1,7 @@
-"""Losses over several sessions: what stays slower fails until it is repaired or accepted.
+"""Find losses over several sessions: a loss stays red until it is repaired or accepted.
 
-`replay` judges earlier sessions one after the other, so that the history alone says which losses
-are present.
+`replay_sessions` judges earlier sessions one after the other, so that the stored sessions alone
+determine which losses are present.
 """
 
 from __future__ import annotations
@@ -12,225 +12,302 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from busbw.model.case import Case, converted
-from busbw.stats.variance import squares_of
+from busbw.stats.variance import sum_of_squares_about_mean
 
-from .case import decide
-from .expected_times import NO_LAUNCHES, UNREMARKABLE, CaseNoise, Launches, Series, State, Window
-from .policy import LAST_SESSIONS, MEDIAN_VARIANCE, RECENT_SESSIONS, Rule
+from .case import decide_direction
+from .expected_times import (
+    NO_LAUNCHES,
+    NO_LOSS,
+    LaunchSummary,
+    LossState,
+    Series,
+    SessionNoise,
+    Window,
+)
+from .policy import MEDIAN_VARIANCE_RATIO, NOISE_REPORT_SESSIONS, SESSIONS_OF_LAST_MEDIAN, Rule
 from .rule import CaseTimes, History, SessionLimits, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionValue:
-    """The launches of a series in this session, and how they are judged.
+class LatestLaunches:
+    """The launches of a series in the session that is judged, and how they compare with its level.
 
-    `residual` is the distance of their median from the level, with the standard deviation `stddev`.
-    `noise` is what is known of the noise besides the series. `is_slower` is the decision on this
-    session, and `begins_loss` says whether the loss is one of the series and not only of what it
-    shares. The limit of windows is `floor` at least, and another one where the series `is_shared`
-    by the cases of a framework.
+    The series has the sessions of a case, or of the shared part of a framework (`is_shared_part`).
+    `residual` is the log ratio of the median of `launches` to the level, and `stddev` is its
+    standard deviation. `noise` is how much the series varies between sessions, known without its
+    earlier sessions. A loss over several sessions is at least `loss_floor`, a log ratio.
+    `is_slower` says whether this session alone shows a loss. `begins_loss` says whether that loss
+    is in the series itself, not only in the part that it shares with other cases.
     """
 
-    launches: Launches
+    launches: LaunchSummary
     residual: float
     stddev: float
-    noise: CaseNoise
-    floor: float
+    noise: SessionNoise
+    loss_floor: float
     is_slower: bool
     begins_loss: bool
-    is_shared: bool = False
+    is_shared_part: bool = False
 
     @property
-    def level(self) -> float:
-        return self.launches.median - self.residual
+    def log_level(self) -> float:
+        """The level of the series, in log time."""
+        return self.launches.log_median - self.residual
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assessment(SessionLimits):
-    """A session judged with the sessions before it, which `history` has.
+    """A session that was judged by the earlier sessions, which are in `history`.
 
-    `directions` are the decisions on the cases by this session alone. `values` and `states` are
-    those of the frameworks' shared parts, by framework, and then those of cases. `slower` are the
-    frameworks whose cases together are slower; `noisy_sessions` is how many of the last ten
-    sessions were noisy.
+    `directions` has, for each case, 1 if this session alone shows that the case is slower, -1 if
+    faster, 0 if neither, and None if launches that confirm it are missing. `latest_launches` and
+    `loss_states` are by the name of a framework, for its shared part, and by case.
+    `slower_frameworks` are the frameworks whose cases together are slower.
+    `recent_noisy_sessions` is how many of the last ten sessions, this session included, were noisy.
     """
 
     history: History
     directions: Mapping[Case, int | None]
-    values: Mapping[Case | str, SessionValue]
-    states: Mapping[Case | str, State]
-    slower: frozenset[str]
-    noisy_sessions: int
+    latest_launches: Mapping[Case | str, LatestLaunches]
+    loss_states: Mapping[Case | str, LossState]
+    slower_frameworks: frozenset[str]
+    recent_noisy_sessions: int
 
 
-def assess(
+def assess_session(
     history: History, session_limits: SessionLimits, today: Mapping[Case, CaseTimes]
 ) -> Assessment:
-    """Judge the session `today`, whose limits are `session_limits`, with the sessions before it."""
+    """Judge a session by the earlier sessions in `history`, which stays unchanged.
+
+    `session_limits` are the limits that `compute_limits` returned for the launches of `today`.
+    """
     rule, is_noisy, directions = history.rule, session_limits.is_noisy, dict[Case, int | None]()
-    values: dict[Case | str, SessionValue] = {}
-    for name, shared in session_limits.shared.items():
-        median_now, is_slower = shared.level + shared.shift, shared.shift > shared.limit
-        values[name] = SessionValue(
-            launches=replace(NO_LAUNCHES, median=median_now, fastest=median_now),
+    latest_launches: dict[Case | str, LatestLaunches] = {}
+    for name, shared in session_limits.shared_parts.items():
+        median_now, is_slower = shared.log_level + shared.shift, shared.shift > shared.limit
+        latest_launches[name] = LatestLaunches(
+            launches=replace(NO_LAUNCHES, log_median=median_now, log_fastest=median_now),
             residual=shared.shift,
             stddev=shared.stddev,
             noise=shared.noise,
-            floor=math.log1p(rule.min_session_loss),
+            loss_floor=math.log1p(rule.min_session_loss),
             is_slower=is_slower,
             begins_loss=is_slower,
-            is_shared=True,
+            is_shared_part=True,
         )
     for case, limit in session_limits.limits.items():
-        directions[case] = decide(today[case], limit, rule, limit.slower).direction
-        level, is_slower = session_limits.shared[case.framework].level, directions[case] == 1
+        directions[case] = decide_direction(today[case], limit, rule, limit.slower_above).direction
+        level, is_slower = (
+            session_limits.shared_parts[case.framework].log_level,
+            directions[case] == 1,
+        )
         shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
-        values[case] = converted(
-            SessionValue,
+        latest_launches[case] = converted(
+            LatestLaunches,
             limit,
-            launches=today[case].together.shifted(shift),
-            floor=history.floor(case),
+            launches=today[case].all_launches.without_shift(shift),
+            loss_floor=history.loss_floor(case),
             is_slower=is_slower,
             begins_loss=is_slower and limit.residual > limit.residual_limit,
         )
-    states = {
-        name: _next_state(history.find(name) or Series(), value, rule, is_noisy)
-        for name, value in values.items()
+    loss_states = {
+        subject: _next_loss_state(history.find_series(subject) or Series(), latest, rule, is_noisy)
+        for subject, latest in latest_launches.items()
     }
     slower = {
         name
-        for name in session_limits.shared
-        if values[name].is_slower or states[name].lost_sessions
+        for name in session_limits.shared_parts
+        if latest_launches[name].is_slower or loss_states[name].lost_sessions
     }
     return converted(
         Assessment,
         session_limits,
         history=history,
         directions=directions,
-        values=values,
-        states=states,
-        slower=frozenset(slower),
-        noisy_sessions=sum([*history.noisy[1 - RECENT_SESSIONS :], is_noisy]),
+        latest_launches=latest_launches,
+        loss_states=loss_states,
+        slower_frameworks=frozenset(slower),
+        recent_noisy_sessions=sum([*history.noisy_flags[1 - NOISE_REPORT_SESSIONS :], is_noisy]),
     )
 
 
-def _next_state(series: Series, latest: SessionValue, rule: Rule, is_noisy: bool) -> State:
-    """Return the state after this session: first whether a loss is over, then windows."""
-    count, before = len(series.launches), series.state
-    loss, began, gradual = before.loss, before.began, before.is_gradual
-    start, repaired = before.window_start, 0
-    if loss and not latest.is_slower and _is_over(series, latest, rule):
+def _next_loss_state(
+    series: Series, latest: LatestLaunches, rule: Rule, is_noisy: bool
+) -> LossState:
+    """Return the losses of a series after the session that is judged.
+
+    First the loss so far ends if the session shows that it is over. Then a loss begins if several
+    sessions show it, or this session alone. `is_noisy` says whether the session is noisy.
+    """
+    count, before = len(series.launches), series.loss_state
+    loss, began, gradual = before.loss, before.began_at, before.is_gradual
+    start, repaired = before.earliest_window_start, 0
+    if loss and not latest.is_slower and _is_loss_over(series, latest, rule):
         repaired, loss, start = count - began, 0.0, count
-    # A noisy session shows no lasting loss, and is no part of a loss that later sessions show.
+    # A noisy session shows no loss over several sessions, and later windows begin after it.
     window = None if is_noisy else _find_window(series, latest, start, rule)
     if window is not None:
-        began = began if loss and began < window.began else window.began
+        began = began if loss and began < window.began_at else window.began_at
         loss, gradual = window.loss, not latest.is_slower and (not loss or gradual)
     elif not loss and latest.begins_loss:
         loss, began, gradual = latest.residual, count, False
     is_lasting = loss > 0 and began < count
-    values = [*series.values[began:], latest.launches.median]
-    mean = fmean(values) - latest.level if is_lasting else 0.0
-    return State(
+    values = [*series.log_medians[began:], latest.launches.log_median]
+    mean = fmean(values) - latest.log_level if is_lasting else 0.0
+    return LossState(
         loss=loss,
-        began=began,
+        began_at=began,
         is_gradual=gradual,
         mean_loss=mean if window is None else window.loss,
         lost_sessions=count + 1 - began if is_lasting else 0,
-        first_session=series.numbers[began] if is_lasting else 0,
-        repaired=repaired,
-        window_start=count + 1 if is_noisy else start,
+        first_lost_session=series.session_numbers[began] if is_lasting else 0,
+        repaired_sessions=repaired,
+        earliest_window_start=count + 1 if is_noisy else start,
         window=window,
     )
 
 
-def _is_over(series: Series, latest: SessionValue, rule: Rule) -> bool:
-    """Return whether this session excludes half of the loss, or the last sessions are below it."""
-    half = series.state.loss / 2
-    last = median([*series.values[1 - LAST_SESSIONS :], latest.launches.median]) - latest.level
+def _is_loss_over(series: Series, latest: LatestLaunches, rule: Rule) -> bool:
+    """Return whether the loss of a series is over.
+
+    It is over if the session that is judged is below half of the loss by more than
+    `rule.recovery_sigmas` standard deviations, or if the median of the last sessions is below half.
+    """
+    half = series.loss_state.loss / 2
+    last = (
+        median([*series.log_medians[1 - SESSIONS_OF_LAST_MEDIAN :], latest.launches.log_median])
+        - latest.log_level
+    )
     return latest.residual + rule.recovery_sigmas * latest.stddev < half or last < half
 
 
-def _find_window(series: Series, latest: SessionValue, start: int, rule: Rule) -> Window | None:
-    """Return the loss of the shortest window that shows a loss; None if no window does.
+def _find_window(
+    series: Series, latest: LatestLaunches, earliest_start: int, rule: Rule
+) -> Window | None:
+    """Find a loss that several of the last sessions show together, the judged session included.
 
-    The longest window that shows a loss gives the level, and decides which sessions make no level.
+    For each length in `rule.window_lengths`, the last sessions are compared with the level before
+    them. No window begins before position `earliest_start`.
+
+    Returns:
+        A Window with the loss of the shortest window that shows a loss; None if no window does. Its
+        other fields come from the longest window that shows a loss.
+
     """
     launches = [*series.launches, latest.launches]
-    values, fastest = [x.median for x in launches], [x.fastest for x in launches]
+    values, fastest = [x.log_median for x in launches], [x.log_fastest for x in launches]
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
-    for sessions in rule.windows:
+    for sessions in rule.window_lengths:
         begin = count - sessions
-        expected = series.expected(rule, begin) if begin >= max(1, start) else None
-        if expected is None or expected.sessions < 2:
+        expected = series.expected_time(rule, begin) if begin >= max(1, earliest_start) else None
+        if expected is None or expected.session_count < 2:
             continue
-        mean = fmean(values[begin:]) - expected.level
-        mean = min(mean, fmean(fastest[begin:]) - expected.fastest)
-        share = max(1 / sessions, rule.min_window_variance_share) + 1 / expected.sessions
-        sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.sessions
-        sigmas = rule.shared_window_sigmas if latest.is_shared else sigmas
-        limit = sigmas * math.sqrt(share) * latest.noise.with_sessions(expected)
-        middle = min(median(values[begin:]), median(values[-LAST_SESSIONS:]), values[-1])
-        if mean > max(latest.floor, limit) and middle - expected.level > mean / 2:
-            loss, widest, threshold = loss or mean, begin, expected.level
+        mean = fmean(values[begin:]) - expected.log_level
+        mean = min(mean, fmean(fastest[begin:]) - expected.log_fastest)
+        share = max(1 / sessions, rule.min_window_variance_share) + 1 / expected.session_count
+        sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.session_count
+        sigmas = rule.shared_window_sigmas if latest.is_shared_part else sigmas
+        limit = sigmas * math.sqrt(share) * latest.noise.stddev_with_sessions(expected)
+        middle = min(median(values[begin:]), median(values[-SESSIONS_OF_LAST_MEDIAN:]), values[-1])
+        if mean > max(latest.loss_floor, limit) and middle - expected.log_level > mean / 2:
+            loss, widest, threshold = loss or mean, begin, expected.log_level
     if not widest:
         return None
     threshold += loss / 2
     began = count - 1
     while began > widest and values[began - 1] > threshold:
         began -= 1
-    return Window(loss=loss, began=began, start=widest, threshold=threshold)
+    return Window(loss=loss, began_at=began, excluded_from=widest, excluded_above=threshold)
 
 
-def accepted_deviation(series: Series, latest: SessionValue, rule: Rule) -> float:
-    """Return by how much the accepted session was slower than all since, a log ratio.
+def accepted_session_deviation(series: Series, latest: LatestLaunches, rule: Rule) -> float:
+    """Return by how much the accepted session was slower than all later sessions, as a log ratio.
 
-    It is negative if the session was faster, and 0 unless the difference is clear. The first two
-    sessions since must show it, too: a later change says nothing about the accepted session.
+    The accepted session is the first session of the series. The log ratio is negative if that
+    session was faster, and 0 if the difference is not clear. The first two later sessions must show
+    the difference, too: a change after them says nothing about the accepted session.
     """
-    if not series.counted or len(series.launches) < 2:
+    if not series.counted_positions or len(series.launches) < 2:
         return 0.0
-    accepted, *since = [*series.values, latest.launches.median]
+    accepted, *since = [*series.log_medians, latest.launches.log_median]
     odd = accepted - median(since)
-    stddev = latest.noise.stddev(squares_of(since), len(since) - 1)
-    sigmas = rule.shared_sigmas if latest.is_shared else rule.odd_sigmas
-    limit = sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE / len(since))
+    stddev = latest.noise.stddev(sum_of_squares_about_mean(since), len(since) - 1)
+    sigmas = rule.shared_sigmas if latest.is_shared_part else rule.odd_accepted_sigmas
+    limit = sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE_RATIO / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
-    return odd if abs(odd) > max(latest.floor, limit) and begins else 0.0
+    return odd if abs(odd) > max(latest.loss_floor, limit) and begins else 0.0
 
 
-def replay(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
-    """Judge `sessions` one after the other, each with those before it, and return `history`."""
+def replay_sessions(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
+    """Judge `sessions` in their order and append each of them to `history`, which is returned."""
     for today in sessions:
-        record(history, today, assess(history, compute_limits(history, today), today))
+        append_session(
+            history, today, assess_session(history, compute_limits(history, today), today)
+        )
     return history
 
 
-def record(history: History, today: Mapping[Case, CaseTimes], judged: Assessment) -> None:
-    """Append a judged session to `history`: what failed, improved or was noisy makes no level."""
-    directions, states, number = judged.directions, judged.states, history.sessions
-    changed = [case for case in directions if directions[case] != 0 or states[case].window]
-    is_wide = (judged.widening > 1 and number >= history.rule.noise_sessions) or judged.is_noisy
-    is_calm = len(changed) <= 2 and not is_wide and not judged.slower
-    shifts = {name: judged.values[name].launches.median for name in judged.shared}
+def append_session(
+    history: History, today: Mapping[Case, CaseTimes], assessment: Assessment
+) -> None:
+    """Append a judged session to `history`.
+
+    For later levels, the session does not count for a case that became slower or faster, and not
+    for a framework that is slower as a whole. A noisy session does not count for any case, and
+    neither does a session with wider limits once the noise is known.
+
+    Args:
+        history: The earlier sessions.
+        today: The launches of the session, by case.
+        assessment: The judgement of the session.
+
+    """
+    directions, loss_states, number = (
+        assessment.directions,
+        assessment.loss_states,
+        history.session_count,
+    )
+    changed = [case for case in directions if directions[case] != 0 or loss_states[case].window]
+    is_wide = (
+        assessment.widening > 1 and number >= history.rule.noise_known_after_sessions
+    ) or assessment.is_noisy
+    is_calm = len(changed) <= 2 and not is_wide and not assessment.slower_frameworks
+    shifts = {
+        name: assessment.latest_launches[name].launches.log_median
+        for name in assessment.shared_parts
+    }
     for case, times in today.items():
-        series, latest = history.cases.setdefault(case, Series()), judged.values.get(case)
+        series, latest = (
+            history.case_series.setdefault(case, Series()),
+            assessment.latest_launches.get(case),
+        )
         if latest is not None:
-            is_bad = is_wide or case.framework in judged.slower
-            counts = directions[case] == 0 and not is_bad and not states[case].loss
-            sessions = judged.limits[case].expected.sessions
+            is_bad = is_wide or case.framework in assessment.slower_frameworks
+            counts = directions[case] == 0 and not is_bad and not loss_states[case].loss
+            sessions = assessment.limits[case].expected.session_count
             prior_stddev = latest.noise.stddev() * math.sqrt(1 + 1 / sessions)
             extreme = abs(latest.residual) / prior_stddev if is_calm else 0.0
-            series.append(number, latest.launches, states[case], counts=counts, extreme=extreme)
+            series.append(
+                number,
+                latest.launches,
+                loss_states[case],
+                counts=counts,
+                extreme_sigmas=extreme,
+            )
         else:
             is_pooled = case.framework in history.pooled_frameworks
             shift = shifts.get(case.framework, 0.0) if is_pooled else 0.0
-            series.append(number, times.together.shifted(shift), series.state, counts=True)
+            series.append(
+                number, times.all_launches.without_shift(shift), series.loss_state, counts=True
+            )
     for name in dict.fromkeys(case.framework for case in today):
-        series, latest = history.shared.setdefault(name, Series()), judged.values.get(name)
-        is_bad = latest is not None and (is_wide or name in judged.slower)
+        series, latest = (
+            history.framework_series.setdefault(name, Series()),
+            assessment.latest_launches.get(name),
+        )
+        is_bad = latest is not None and (is_wide or name in assessment.slower_frameworks)
         counts = name in history.pooled_frameworks and not is_bad
         launches = NO_LAUNCHES if latest is None else latest.launches
-        series.append(number, launches, states.get(name, UNREMARKABLE), counts=counts)
-    history.noisy.append(judged.is_noisy)
+        series.append(number, launches, loss_states.get(name, NO_LOSS), counts=counts)
+    history.noisy_flags.append(assessment.is_noisy)

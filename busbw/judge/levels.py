@@ -1,6 +1,6 @@
-"""Which sessions today is compared with, and what several sessions together lost.
+"""Choose the sessions that today is compared with, and describe losses over several sessions.
 
-A baseline says what was accepted; the history says what has been usual since.
+Baselines have the sessions that were accepted, and the history has all sessions since then.
 """
 
 from __future__ import annotations
@@ -15,57 +15,65 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, cut_short, plural
 
-from .expected_times import Launches, State
-from .lasting_losses import Assessment, accepted_deviation, assess, replay
+from .expected_times import LaunchSummary, LossState
+from .lasting_losses import Assessment, accepted_session_deviation, assess_session, replay_sessions
 from .policy import MIN_LOSS_TICKS, Policy, Rule
 from .rule import CaseTimes, History, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
-    """The sessions of one machine that later ones are compared with, oldest first.
+    """The earlier sessions of one machine, oldest first, from which its levels are computed.
 
-    Sessions minutes apart are one. `cases` are the cases with accepted times. `replayed` keeps the
-    replayed histories, which several looks at one session share.
+    Sessions that began close to each other are already merged. `cases` are the cases with accepted
+    times. `replayed_histories` is a cache, because a session is assessed several times.
     """
 
     sessions: tuple[Session, ...]
     cases: frozenset[Case]
-    replayed: dict[object, History] = field(default_factory=dict, compare=False, repr=False)
+    replayed_histories: dict[object, History] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
-    def assess(
+    def assess_session(
         self,
         today_s: Mapping[Case, Sequence[float]],
         policy: Policy,
         *,
-        launches: int | None = None,
+        planned_launches: int | None = None,
         ticks_s: Mapping[Case, float] = {},
     ) -> Assessment:
-        """Judge a session by the sessions before it.
+        """Judge a session by the earlier sessions.
 
         Args:
-            today_s: The times of the launches in seconds, by case; cases without an accepted time
-                are left out.
+            today_s: The times of the launches in seconds, by case. Cases without an accepted time
+                are ignored.
             policy: The policy of the device.
-            launches: How many launches were planned; more launches confirm. If None, the last ones
-                confirm.
-            ticks_s: The steps of the clock in seconds, of cases whose clock has steps.
+            planned_launches: How many launches were planned; later launches confirm. If None, the
+                last launches confirm.
+            ticks_s: The step of the clock in seconds, by case. It lacks cases whose clock has no
+                visible steps.
 
         """
         measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
         key = (frozenset(measured), *sorted((case.name, tick) for case, tick in ticks_s.items()))
-        if key not in self.replayed:
+        if key not in self.replayed_histories:
             sessions = [
-                {case: _times(records, policy.rule) for case, records in session.records.items()}
+                {
+                    case: _join_records(records, policy.rule)
+                    for case, records in session.records.items()
+                }
                 for session in self.sessions
             ]
-            self.replayed[key] = build_history(sessions, policy, measured=measured, ticks_s=ticks_s)
-        history = self.replayed[key]
+            self.replayed_histories[key] = build_history(
+                sessions, policy, measured=measured, ticks_s=ticks_s
+            )
+        history = self.replayed_histories[key]
         today = {
-            case: CaseTimes.split(times_s, policy.rule, launches)
+            case: CaseTimes.split(times_s, policy.rule, planned_launches)
             for case, times_s in measured.items()
         }
-        return assess(history, compute_limits(history, today), today)
+        return assess_session(history, compute_limits(history, today), today)
 
 
 def build_history(
@@ -75,57 +83,73 @@ def build_history(
     measured: Collection[Case],
     ticks_s: Mapping[Case, float] = {},
 ) -> History:
-    """Replay `sessions`, oldest first, for the frameworks whose cases are `measured` now.
+    """Replay sessions, oldest first, and return the history with their series.
 
-    `ticks_s` are the steps of the clock in seconds, of cases whose clock has steps.
+    Args:
+        sessions: The launches of each session, by case.
+        policy: The policy of the device.
+        measured: The cases of today. Only their frameworks are replayed.
+        ticks_s: The step of the clock in seconds, by case. It lacks cases whose clock has no
+            visible steps.
+
     """
     cases = dict.fromkeys(case for session in sessions for case in session)
     counts = Counter(case.framework for case in cases if case in measured)
     pooled = {name for name, count in counts.items() if count >= policy.rule.min_shared_cases}
-    floors: dict[Case, float] = {}
+    loss_floors: dict[Case, float] = {}
     replayed = [
         {case: times for case, times in session.items() if case.framework in counts}
         for session in sessions
     ]
     for case, times in (pair for session in replayed for pair in session.items()):
         tick_s = MIN_LOSS_TICKS * ticks_s.get(case, 0.0)
-        least_s = max(policy.least_difference_of(case.clock), tick_s)
-        floors.setdefault(case, math.log1p(least_s / math.exp(times.together.median)))
-    history = History(rule=policy.rule, pooled_frameworks=frozenset(pooled), floors=floors)
-    return replay(filter(None, replayed), history)
+        least_s = max(policy.resolution_s(case.clock), tick_s)
+        loss_floors.setdefault(case, math.log1p(least_s / math.exp(times.all_launches.log_median)))
+    history = History(
+        rule=policy.rule, pooled_frameworks=frozenset(pooled), loss_floors=loss_floors
+    )
+    return replay_sessions(filter(None, replayed), history)
 
 
-def _times(records: Sequence[Record], rule: Rule) -> CaseTimes:
-    """Return the launches of one case; they differ within each of the sessions that were merged."""
+def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
+    """Return the launches of one case in a session that was merged from several sessions.
+
+    The deviations of launches are taken from the mean of their own record, so that differences
+    between the merged sessions do not count as differences between launches.
+    """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
-    parts = [Launches.summarize(record.times_s) for record in records]
-    squares = math.fsum(part.squares for part in parts)
+    parts = [LaunchSummary.summarize(record.times_s) for record in records]
+    squares = math.fsum(part.sum_of_squares for part in parts)
     freedom = sum(part.freedom for part in parts)
-    return replace(times, together=replace(times.together, squares=squares, freedom=freedom))
+    return replace(
+        times, all_launches=replace(times.all_launches, sum_of_squares=squares, freedom=freedom)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredTimes:
-    """The stored times of the cases of one framework on one machine.
+    """The stored times of one framework's cases on one machine.
 
-    Each of the `baselines` has times: out of memory is nothing to compare a time with. `since` is,
-    by case, when an acknowledged change began: earlier sessions do not count.
+    `baselines` are the baselines with times, so no baseline that says out of memory. `history` are
+    the recorded sessions. `acknowledged_changes` says, by case, when an acknowledged change of its
+    level began.
     """
 
     baselines: Sequence[Baseline]
     history: Sequence[Session] = ()
-    since: Mapping[Case, datetime] = field(default_factory=dict)
+    acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
 
-    def sessions(self, apart: timedelta) -> tuple[Session, ...]:
-        """Return the accepted sessions and later ones, from an acknowledged change of a case on.
+    def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
+        """Return the accepted sessions and the recorded sessions since then, oldest first.
 
-        Sessions less than `apart` from each other are merged. A change counts only for cases that
-        were measured since.
+        Sessions that began less than `merge_within` apart are merged, unless they found a change.
+        For a case with an acknowledged change, sessions before the change are left out, unless the
+        case was not measured since.
         """
-        accepted, since = _accepted_sessions(self.baselines), self.since
+        accepted, acknowledged = _accepted_sessions(self.baselines), self.acknowledged_changes
         begins = {baseline.case: baseline.records[0].began for baseline in self.baselines}
         stored = {times for session in accepted for times in session.times_s.items()}
-        later = _select(
+        later = _select_cases(
             self.history,
             lambda session, case: (
                 case in begins
@@ -133,41 +157,54 @@ class StoredTimes:
                 and (case, session.times_of(case)) not in stored
             ),
         )
-        sessions = merge_sessions([*accepted, *later], apart)
+        sessions = merge_sessions([*accepted, *later], merge_within)
         changed = {
             case
             for session in sessions
             for case in session.records
-            if case in since and session.began >= since[case]
+            if case in acknowledged and session.began >= acknowledged[case]
         }
         return tuple(
-            _select(sessions, lambda session, c: c not in changed or session.began >= since[c])
+            _select_cases(
+                sessions, lambda session, c: c not in changed or session.began >= acknowledged[c]
+            )
         )
 
 
 def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | None:
-    """Return the levels of one machine from its stored times by framework; None without a time."""
-    apart = policy.session_apart
-    sessions = [session for times in stored.values() for session in times.sessions(apart)]
+    """Return the levels of one machine, or None if it has no baseline with a time.
+
+    `stored` are the stored times of the machine by framework.
+    """
+    merge_within = policy.session_merge_time
+    sessions = [
+        session for times in stored.values() for session in times.select_sessions(merge_within)
+    ]
     cases = frozenset(baseline.case for times in stored.values() for baseline in times.baselines)
-    return Levels(sessions=merge_sessions(sessions, apart), cases=cases) if cases else None
+    return Levels(sessions=merge_sessions(sessions, merge_within), cases=cases) if cases else None
 
 
 def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
-    """Return the sessions of baselines; records of one moment are of one session."""
+    """Return the accepted sessions, put together from the records of baselines.
+
+    Records that began at the same moment with the same commit are from the same session.
+    """
     sessions: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
     for baseline in baselines:
         for record in baseline.records:
             records = sessions.setdefault((record.began, record.commit), {})
-            # Two sessions of a case may begin within a second: moments have no fractions.
+            # Moments are in whole seconds, so two sessions of a case may have the same moment.
             records[baseline.case] = (*records.get(baseline.case, ()), record)
     return [Session(began=began, records=records) for (began, _), records in sessions.items()]
 
 
-def _select(
+def _select_cases(
     sessions: Sequence[Session], is_selected: Callable[[Session, Case], bool]
 ) -> list[Session]:
-    """Return the sessions with their selected cases; without the sessions that have none."""
+    """Return the sessions with only the cases for which `is_selected` is True.
+
+    Sessions without such a case are left out.
+    """
     selected = (
         replace(
             session,
@@ -180,101 +217,109 @@ def _select(
     return [session for session in selected if session.records]
 
 
-# More cases than these are counted.
-_MOST_NAMED = 3
+# A text names at most this many cases, and only counts further cases.
+_MAX_NAMED_LOSSES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """A loss of several sessions, of a case or of all cases of a framework, which `name` says.
+    """A loss that several sessions show, of a case or of all cases of a framework together.
 
-    `state` has the size of the loss and its sessions, the first of which began at `began`.
-    `changes` are what changed with that session, such as ``jaxlib 0.10.1 -> 0.10.2``.
+    `subject` is the case, or the name of the framework. `state` has the size of the loss and its
+    sessions. The first of these sessions began at `began`. `changes` are the changes of the stack
+    in that session, such as ``jaxlib 0.10.1 -> 0.10.2``; empty if no change is known.
     """
 
-    name: Case | str
-    state: State
+    subject: Case | str
+    state: LossState
     began: datetime
     changes: tuple[str, ...]
 
     @property
     def text(self) -> str:
         """A text such as ``all cases of jax are 3 % slower than expected over the last ...``."""
-        verb = "are" if isinstance(self.name, str) else "is"
+        verb = "are" if isinstance(self.subject, str) else "is"
         loss = change_text(math.expm1(self.state.mean_loss))
         return (
-            f"{_name_text(self.name)} {verb} {loss} slower than expected over the last "
+            f"{_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
             f"{plural(self.state.lost_sessions, 'session')}, since {self.began:%Y-%m-%d}; "
             f"what changed then: {', '.join(self.changes) or 'nothing that is known'}"
         )
 
 
-def _name_text(name: Case | str) -> str:
-    return f"all cases of {name}" if isinstance(name, str) else name.name
+def _subject_text(subject: Case | str) -> str:
+    return f"all cases of {subject}" if isinstance(subject, str) else subject.name
 
 
 def find_losses(
-    sessions: Sequence[Session], today: Session, judged: Assessment
+    earlier_sessions: Sequence[Session], today: Session, assessment: Assessment
 ) -> tuple[Loss, ...]:
-    """Return the losses of several sessions: those of whole frameworks first, then the largest.
+    """Return the losses over several sessions, of whole frameworks first, then the largest first.
 
     Args:
-        sessions: The earlier sessions, by the numbers that `judged` has of them.
+        earlier_sessions: The earlier sessions, in the order in which `assessment` numbers them.
         today: The session that was judged.
-        judged: The assessment of `today`.
+        assessment: The assessment of `today`.
 
     """
-    losses, every = [], [*sessions, today]
-    for name, state in judged.states.items():
+    losses, every = [], [*earlier_sessions, today]
+    for name, state in assessment.loss_states.items():
         if not state.lost_sessions:
             continue
         framework = name if isinstance(name, str) else name.framework
-        first = every[state.first_session]
-        earlier = every[: state.first_session]
+        first = every[state.first_lost_session]
+        earlier = every[: state.first_lost_session]
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
         changed = first.changes_since([first, *measured][-1], framework)
-        losses.append(Loss(name=name, state=state, began=first.began, changes=changed))
-    # Losses of whole frameworks stay in their order.
-    losses.sort(key=lambda x: -math.inf if isinstance(x.name, str) else -x.state.mean_loss)
+        losses.append(Loss(subject=name, state=state, began=first.began, changes=changed))
+    # The key is the same for all losses of whole frameworks, so that their order stays.
+    losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.state.mean_loss)
     return tuple(losses)
 
 
-def losses_text(lost: Sequence[Loss]) -> str:
-    """Return the texts of the first losses, and how many more there are; empty without any."""
-    return "; ".join(cut_short([loss.text for loss in lost], _MOST_NAMED, "case"))
+def losses_text(losses: Sequence[Loss]) -> str:
+    """Describe the first losses, and say how many more there are; return "" without a loss."""
+    return "; ".join(cut_short([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
 
-def repaired_text(judged: Assessment) -> str:
-    """Say which losses are over; empty without any."""
-    sessions = {name: state.repaired for name, state in judged.states.items() if state.repaired}
+def repaired_losses_text(assessment: Assessment) -> str:
+    """Name the cases and frameworks whose loss is over; return "" if no loss ended today."""
+    sessions = {
+        name: state.repaired_sessions
+        for name, state in assessment.loss_states.items()
+        if state.repaired_sessions
+    }
     if not sessions:
         return ""
     level = "their level" if len(sessions) > 1 else "its level"
-    names = cut_short(list(map(_name_text, sessions)), _MOST_NAMED, "case")
+    names = cut_short(list(map(_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
     count = plural(max(sessions.values()), "session")
     return f"repaired: back at {level} after {count}: {', '.join(names)}"
 
 
-def odd_sessions(judged: Assessment) -> dict[Case | str, float]:
-    """Return by how much the accepted session was slower than all since, where it clearly was.
+def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
+    """Return by how much the accepted session was slower than all later sessions.
 
-    Log ratios by framework for the shared part, and by case; below 0 where it was faster.
+    The keys are cases, and names of frameworks for their shared parts. The values are log ratios,
+    negative if the accepted session was faster. Differences that are not clear are left out.
     """
     deviations = {
-        name: accepted_deviation(series, value, judged.history.rule)
-        for name, value in judged.values.items()
-        if (series := judged.history.find(name)) is not None
+        name: accepted_session_deviation(series, value, assessment.history.rule)
+        for name, value in assessment.latest_launches.items()
+        if (series := assessment.history.find_series(name)) is not None
     }
     return {name: odd for name, odd in deviations.items() if odd}
 
 
-def odd_text(judged: Assessment) -> str:
-    """Say where the accepted session was unlike all sessions since; empty without any."""
-    since = max((len(series.launches) for series in judged.history.cases.values()), default=0)
+def odd_accepted_session_text(assessment: Assessment) -> str:
+    """Say how the accepted session differs from all later sessions; return "" if it does not."""
+    since = max(
+        (len(series.launches) for series in assessment.history.case_series.values()), default=0
+    )
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
-        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_name_text(name)}"
-        for name, odd in odd_sessions(judged).items()
+        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_subject_text(name)}"
+        for name, odd in odd_accepted_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines"
-    return "; ".join([*cut_short(texts, _MOST_NAMED, "case"), more]) if texts else ""
+    return "; ".join([*cut_short(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

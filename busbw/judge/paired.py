@@ -1,7 +1,9 @@
-"""The candidate's launches against the reference's, which are interleaved: no baseline, no drift.
+"""Judge two interleaved stacks: compare the launches of a candidate with those of a reference.
 
-The test is sequential: at several looks, with stated error rates, it decides or says how many
-launches it needs. The functions measure nothing, so that recorded launches can be replayed.
+No baseline is needed, and a drift of the machine affects both stacks alike. The test is sequential:
+it looks at the launches several times, with stated error rates. Each look decides, or says how many
+launches the next look needs. The functions measure nothing, so recorded launches can be judged
+again.
 """
 
 from __future__ import annotations
@@ -16,179 +18,222 @@ from busbw.model.launch import Measurement, Run
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import (
-    Estimate,
+    MeanEstimate,
     estimate_mean,
+    log_ratio_of_samples,
     look_levels,
-    shift_of_samples,
 )
-from busbw.stats.variance import Variance, moderated, prior_variance, variance_of
+from busbw.stats.variance import (
+    Variance,
+    estimate_prior_variance,
+    moderate_variance,
+    sample_variance,
+)
 
-from .case import Ruling, Terms, add_summaries, summary_of_runs
-from .policy import SHOWN_LEVEL, Looks
-from .validity import REFERENCE, find_failed_launches, memory_text, memory_verdict
+from .case import JudgingSettings, Ruling, complete_verdict, summarize_runs
+from .policy import INTERVAL_TAIL, Looks
+from .validity import (
+    REFERENCE_PREFIX,
+    judge_failed_launches,
+    out_of_memory_text,
+    out_of_memory_verdict,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
-    """PASS, REGRESSED, IMPROVED, or None if it is not decided.
+class PairedDecision:
+    """The decision on one case of two interleaved stacks.
 
-    Then it would be decided by `needed_launches` in all, None for no more. `estimate` is that of
-    the log ratio, and `limit` the log ratio above which the case would seem slower.
-    `is_suspected`: it seems slower, and only the confirmation is missing.
+    `outcome` is PASS, REGRESSED or IMPROVED; None if the case is undecided. `needed_launches` is
+    then the total number of launches that the next look or the confirmation needs; None if there is
+    no further look. `estimate` is the mean log ratio of candidate to reference, and `max_log_ratio`
+    is the log ratio above which the case seems slower; both are None before the first look.
+    `is_suspected`: the case seems slower, and only the launches that confirm it are missing.
     """
 
     outcome: Outcome | None
-    estimate: Estimate | None
-    limit: float | None = None
+    estimate: MeanEstimate | None
+    max_log_ratio: float | None = None
     needed_launches: int | None = None
     is_suspected: bool = False
 
 
-def decide(
-    shifts: Sequence[float],
+def decide_by_looks(
+    log_ratios: Sequence[float],
     looks: Looks,
     *,
-    cases: int,
-    floor: float,
+    case_count: int,
+    min_loss: float,
     prior: Variance | None = None,
-) -> Decision:
-    """Decide on one case by a group sequential t-test.
+) -> PairedDecision:
+    """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    Each look has the level that its part of the error rates allows (`look_levels`, with sources);
-    bounds are those of Student's t. The shifts are assumed to be independent and normal.
+    Each look has the significance level that its part of the error rates allows (`look_levels`
+    names the sources). Bounds are quantiles of Student's t. Log ratios are assumed to be
+    independent and normal.
 
     Args:
-        shifts: log(candidate / reference) of each pair of launches, in order.
-        looks: The looks and their error rates.
-        cases: The number of cases that share the false-alarm rate of the session.
-        floor: The least slowdown of this case that is a regression, as a fraction.
-        prior: The noise of a shift by the session's other cases (`estimate_prior`), None for
-            unknown.
+        log_ratios: log(candidate / reference) of each pair of launches, in order.
+        looks: After how many launches the test looks at the case, and its error rates.
+        case_count: The number of cases that share the false-alarm rate of the session.
+        min_loss: The least slowdown of this case that is a regression, as a fraction.
+        prior: The variance of a log ratio that the session's other cases lead to expect; None if it
+            is unknown.
 
     """
-    decision = Decision(outcome=None, estimate=None)
-    alarms = look_levels(looks.counts, looks.false_alarm_rate / cases, looks.spending_shape)
-    misses = look_levels(looks.counts, looks.miss_rate, looks.spending_shape)
-    for count, alarm, miss in zip(looks.counts, alarms, misses):
-        if len(shifts) < count:
+    decision = PairedDecision(outcome=None, estimate=None)
+    alarms = look_levels(
+        looks.launch_counts, looks.false_alarm_rate / case_count, looks.spending_shape
+    )
+    misses = look_levels(looks.launch_counts, looks.miss_rate, looks.spending_shape)
+    for count, alarm, miss in zip(looks.launch_counts, alarms, misses):
+        if len(log_ratios) < count:
             return replace(decision, needed_launches=count)
-        estimate = _estimate(shifts[:count], prior)
-        limit = _limit(estimate, alarm, floor)
-        decision = replace(decision, estimate=estimate, limit=limit)
+        estimate = _estimate_log_ratio(log_ratios[:count], prior)
+        limit = _log_ratio_limit(estimate, alarm, min_loss)
+        decision = replace(decision, estimate=estimate, max_log_ratio=limit)
         if estimate.mean > limit:
             confirmed = count + looks.confirming_launches
-            if len(shifts) < confirmed:
+            if len(log_ratios) < confirmed:
                 return replace(decision, needed_launches=confirmed, is_suspected=True)
-            estimate = _estimate(shifts[:confirmed], prior)
-            limit = _limit(estimate, alarm, floor)
-            fresh = shifts[count:confirmed]
-            if estimate.mean > limit and sum(fresh) / len(fresh) > math.log1p(floor):
-                return replace(decision, outcome=Outcome.REGRESSED, estimate=estimate, limit=limit)
+            estimate = _estimate_log_ratio(log_ratios[:confirmed], prior)
+            limit = _log_ratio_limit(estimate, alarm, min_loss)
+            fresh = log_ratios[count:confirmed]
+            if estimate.mean > limit and sum(fresh) / len(fresh) > math.log1p(min_loss):
+                return replace(
+                    decision, outcome=Outcome.REGRESSED, estimate=estimate, max_log_ratio=limit
+                )
         elif -estimate.mean > limit:
             return replace(decision, outcome=Outcome.IMPROVED)
-        elif estimate.upper(miss) < math.log1p(max(looks.detectable_loss, floor)):
+        elif estimate.upper_bound(miss) < math.log1p(max(looks.detectable_loss, min_loss)):
             return replace(decision, outcome=Outcome.PASS)
     return decision
 
 
-def estimate_prior(cases: Iterable[Sequence[float]], looks: Looks) -> Variance | None:
-    """Return the variance of a shift that the shifts of `cases` lead to expect.
+def estimate_prior_noise(
+    log_ratios_of_cases: Iterable[Sequence[float]], looks: Looks
+) -> Variance | None:
+    """Estimate the variance of a pair's log ratio from all cases of the session.
 
-    The variances of the cases are pooled by empirical Bayes (`prior_variance`, Smyth 2004). The
-    degrees of freedom, which say how alike the cases are, are at most the number of other cases and
-    `looks.pooled_freedom`. Only shifts up to the first look are used, so that no look's result
-    changes with later launches; cases whose shifts do not differ at all are left out. None for
-    fewer than two cases.
+    The variances of the cases are pooled by empirical Bayes (`estimate_prior_variance`, Smyth
+    2004). The degrees of freedom say how alike the cases are. They are at most
+    `looks.pooled_freedom`, and at most the number of the remaining cases less one. Only log ratios
+    up to the first look are used, so that later launches do not change the result of an earlier
+    look. Cases whose log ratios are all equal are left out. Returns None if fewer than two cases
+    remain.
     """
-    first = looks.counts[0]
-    variances = [variance_of(shifts[:first]) for shifts in cases if len(shifts) >= first]
+    first = looks.launch_counts[0]
+    variances = [
+        sample_variance(log_ratios[:first])
+        for log_ratios in log_ratios_of_cases
+        if len(log_ratios) >= first
+    ]
     variances = [variance for variance in variances if variance.value > 0]
     if len(variances) < 2:
         return None
-    prior = prior_variance(variances)
+    prior = estimate_prior_variance(variances)
     return replace(prior, freedom=min(prior.freedom, looks.pooled_freedom, len(variances) - 1))
 
 
-def _estimate(shifts: Sequence[float], prior: Variance | None) -> Estimate:
-    """Return the mean with the error that the case's shifts and the prior give together.
+def _estimate_log_ratio(log_ratios: Sequence[float], prior: Variance | None) -> MeanEstimate:
+    """Estimate the mean log ratio of a case, with an error from its pairs and from a prior.
 
-    The prior adds certainty, and noise to a case that looks quieter. A case that looks noisier
-    keeps its variance, or the noisiest case of a session would pass and alarm more often than
-    stated.
+    The prior is the noise that other cases lead to expect. It makes the error more certain, and
+    makes it larger for a case that looks quieter than other cases. A case that looks noisier keeps
+    its own variance. Otherwise the noisiest case of a session would be decided wrongly more often
+    than the error rates state.
     """
     if prior is None:
-        return estimate_mean(shifts)
-    variance = variance_of(shifts)
-    both = moderated(variance, prior)
-    error = math.sqrt(max(variance.value, both.value) / len(shifts))
-    return Estimate(mean=statistics.fmean(shifts), error=error, freedom=both.freedom)
+        return estimate_mean(log_ratios)
+    variance = sample_variance(log_ratios)
+    both = moderate_variance(variance, prior)
+    error = math.sqrt(max(variance.value, both.value) / len(log_ratios))
+    return MeanEstimate(
+        mean=statistics.fmean(log_ratios), standard_error=error, freedom=both.freedom
+    )
 
 
-def _limit(estimate: Estimate, level: float, floor: float) -> float:
-    return max(estimate.mean - estimate.lower(level), math.log1p(floor))
+def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss: float) -> float:
+    """Return the log ratio above which a case seems slower, at least log(1 + `min_loss`).
+
+    If the code is unchanged, the estimate exceeds the limit with `probability` or less.
+    """
+    return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss))
 
 
-def estimate_prior_of_pairs(
-    pairs: Iterable[tuple[Measurement, Measurement]], terms: Terms
+def estimate_prior_noise_of_pairs(
+    pairs: Iterable[tuple[Measurement, Measurement]], settings: JudgingSettings
 ) -> Variance | None:
-    """Return `estimate_prior` of pairs of reference and candidate; failed pairs are left out."""
-    shifts = [
-        _shifts(reference, candidate)
+    """Estimate the variance of a pair's log ratio from the measurements of all cases.
+
+    `pairs` has the measurement of the reference and of the candidate of each case. Cases with a
+    failure are left out. Returns None if fewer than two cases remain.
+    """
+    log_ratios = [
+        _log_ratios_of_pairs(reference, candidate)
         for reference, candidate in pairs
         if not (reference.failures or candidate.failures)
     ]
-    return estimate_prior(shifts, _looks(terms))
+    return estimate_prior_noise(log_ratios, _planned_looks(settings))
 
 
 def judge_pair(
     spec: Spec,
     reference: Measurement,
     candidate: Measurement,
-    terms: Terms,
+    settings: JudgingSettings,
     prior: Variance | None = None,
 ) -> Ruling:
     """Judge one case of two interleaved stacks by the launches so far.
 
     Args:
         spec: The requested case.
-        reference: What was measured of the reference.
-        candidate: What was measured of the candidate.
-        terms: The terms of the session.
-        prior: The noise by the session's cases (`estimate_prior_of_pairs`), None for unknown.
+        reference: The runs and failures of the reference.
+        candidate: The runs and failures of the candidate.
+        settings: The policy and the options of the session.
+        prior: The variance of a pair's log ratio that the session's cases lead to expect; None if
+            it is unknown.
 
     """
-    judged = _judge(spec, reference, candidate, terms, prior)
+    judged = _judge_outcome(spec, reference, candidate, settings, prior)
     is_shown = bool(reference.runs) and judged.verdict.outcome is not Outcome.FAILED
-    before = summary_of_runs(reference) if is_shown else None
-    return add_summaries(judged, candidate, baseline=before)
+    before = summarize_runs(reference) if is_shown else None
+    return complete_verdict(judged, candidate, baseline=before)
 
 
-def _judge(
-    spec: Spec, reference: Measurement, candidate: Measurement, terms: Terms, prior: Variance | None
+def _judge_outcome(
+    spec: Spec,
+    reference: Measurement,
+    candidate: Measurement,
+    settings: JudgingSettings,
+    prior: Variance | None,
 ) -> Ruling:
-    failed_launches = find_failed_launches(spec, candidate)
-    failed_launches = failed_launches or find_failed_launches(spec, reference, REFERENCE)
+    """Return the ruling of the first check that decides the case, without summaries of launches."""
+    failed_launches = judge_failed_launches(spec, candidate)
+    failed_launches = failed_launches or judge_failed_launches(spec, reference, REFERENCE_PREFIX)
     if failed_launches is not None:
         return Ruling(verdict=failed_launches)
     if candidate.failures or reference.failures:
-        return Ruling(verdict=_out_of_memory(spec, reference, candidate))
-    shifts, looks = _shifts(reference, candidate), _looks(terms)
-    before, after = summary_of_runs(reference), summary_of_runs(candidate)
-    least_s = terms.policy.least_difference_of(candidate.case.clock)
-    floor = max(looks.min_loss, least_s / before.median_s)
+        return Ruling(verdict=_judge_out_of_memory(spec, reference, candidate))
+    log_ratios, looks = _log_ratios_of_pairs(reference, candidate), _planned_looks(settings)
+    before, after = summarize_runs(reference), summarize_runs(candidate)
+    least_s = settings.policy.resolution_s(candidate.case.clock)
+    min_loss = max(looks.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
-    decision = decide(shifts, looks, cases=terms.cases, floor=floor, prior=prior)
+    decision = decide_by_looks(
+        log_ratios, looks, case_count=settings.case_count, min_loss=min_loss, prior=prior
+    )
     outcome = decision.outcome or Outcome.NOISY
-    estimate = decision.estimate or (estimate_mean(shifts) if len(shifts) > 1 else None)
+    estimate = decision.estimate or (estimate_mean(log_ratios) if len(log_ratios) > 1 else None)
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
         failed=outcome is Outcome.REGRESSED,
-        text=_text(decision, estimate, len(shifts), times),
+        text=_verdict_text(decision, estimate, len(log_ratios), times),
         ratio=None if estimate is None else math.exp(estimate.mean),
-        ratio_interval=None if estimate is None else _interval(estimate),
-        ratio_error=None if estimate is None else estimate.error,
-        limit=None if decision.limit is None else math.exp(decision.limit),
+        ratio_interval=None if estimate is None else _ratio_interval(estimate),
+        ratio_error=None if estimate is None else estimate.standard_error,
+        limit=None if decision.max_log_ratio is None else math.exp(decision.max_log_ratio),
     )
     return Ruling(
         verdict=verdict,
@@ -197,47 +242,64 @@ def _judge(
     )
 
 
-def _interval(estimate: Estimate) -> tuple[float, float]:
-    return math.exp(estimate.lower(SHOWN_LEVEL)), math.exp(estimate.upper(SHOWN_LEVEL))
+def _ratio_interval(estimate: MeanEstimate) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the ratio of candidate to reference."""
+    return math.exp(estimate.lower_bound(INTERVAL_TAIL)), math.exp(
+        estimate.upper_bound(INTERVAL_TAIL)
+    )
 
 
 def pair_launches(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """Pair the runs of the same round; runs whose round the other side lacks are left out."""
+    """Pair the runs of the reference and of the candidate that belong to the same round.
+
+    Runs without a partner in their round are left out.
+    """
     by_round = {run.launch.round_number: run for run in reference}
     pairs = ((by_round.get(run.launch.round_number), run) for run in candidate)
     return [(before, later) for before, later in pairs if before is not None]
 
 
-def _shifts(reference: Measurement, candidate: Measurement) -> list[float]:
+def _log_ratios_of_pairs(reference: Measurement, candidate: Measurement) -> list[float]:
     pairs = pair_launches(reference.runs, candidate.runs)
-    return [shift_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
+    return [log_ratio_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
 
 
-def _looks(terms: Terms) -> Looks:
-    first = max(2, terms.launches)
-    later = (count for count in terms.policy.looks.counts if count > first)
-    return replace(terms.policy.looks, counts=(first, *later))
+def _planned_looks(settings: JudgingSettings) -> Looks:
+    """Return the looks of the policy, but with the first look after the planned launches."""
+    first = max(2, settings.planned_launches)
+    later = (count for count in settings.policy.looks.launch_counts if count > first)
+    return replace(settings.policy.looks, launch_counts=(first, *later))
 
 
-def _out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
-    """Return OUT_OF_MEMORY, which fails unless both sides are, or IMPROVED if only one side was."""
+def _judge_out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
+    """Return the verdict on a case of which one or both stacks ran out of memory.
+
+    The case is IMPROVED if only the reference ran out of memory, and fails if only the candidate
+    did.
+    """
     if not candidate.failures:
-        text = f"it fits; {REFERENCE}{memory_text(reference.failures[0])}"
+        text = f"it fits; {REFERENCE_PREFIX}{out_of_memory_text(reference.failures[0])}"
         return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
     worst = candidate.failures[0]
     expected = bool(reference.failures)
     more = " (expected: the reference's is too)" if expected else "; the reference fits"
-    return memory_verdict(spec, worst, more, failed=not expected, expected=expected)
+    return out_of_memory_verdict(spec, worst, more, failed=not expected, expected=expected)
 
 
-def _text(decision: Decision, estimate: Estimate | None, pairs: int, times: str) -> str:
+def _verdict_text(
+    decision: PairedDecision, estimate: MeanEstimate | None, pairs: int, times: str
+) -> str:
     counted = plural(pairs, "pair") + " of launches"
     if estimate is None:
         return f"{times}; {counted}, too few to compare"
-    low, high = _interval(estimate)
+    low, high = _ratio_interval(estimate)
     undecided = "seems slower, not yet confirmed" if decision.is_suspected else "undecided"
     end = {None: undecided, Outcome.REGRESSED: "confirmed"}.get(decision.outcome, "")
-    limit = "" if decision.limit is None else f", limit {math.exp(decision.limit):.3f} x"
+    limit = (
+        ""
+        if decision.max_log_ratio is None
+        else f", limit {math.exp(decision.max_log_ratio):.3f} x"
+    )
     return (
         f"{times}, {math.exp(estimate.mean):.3f} x the interleaved reference "
         f"(95 %: {low:.3f} to {high:.3f}; {counted}){limit}{end and f': {end}'}"

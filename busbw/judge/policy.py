@@ -1,6 +1,6 @@
-"""The thresholds of all rules with their reasons, in one frozen Policy per device class.
+"""All thresholds of the judge with their reasons: a frozen Policy for each class of devices.
 
-docs/verdict.md explains the rules, and docs/quiet.md has the error rates for which the numbers were
+docs/verdict.md explains the rules. docs/quiet.md has the error rates for which the numbers were
 chosen.
 """
 
@@ -14,226 +14,240 @@ from datetime import timedelta
 
 from busbw.model.words import Clock, Device
 
-# More than a tenth of the cases without an answer is no answer.
-MOST_NOISY = 0.10
+# A session has no verdict if more than this share of its cases is NOISY.
+MAX_NOISY_SHARE = 0.10
 
-# The errors of latency and bandwidth come from a few sizes of a few launches each, and are known
-# with as few degrees of freedom.
+# The degrees of freedom of the errors of a fitted latency and bandwidth, which come from a few
+# launches of a few payloads.
 CURVE_FREEDOM = 10.0
 
-# Vendors round their figures. An error of measurement, such as collectives that are counted but
-# did not run, makes much more.
-ABOVE_HARDWARE = 0.05
+# How far a bandwidth may exceed the ceiling of the hardware, as a fraction: vendors round their
+# figures. An error of measurement, such as a collective that is counted but did not run, exceeds
+# the ceiling by much more.
+CEILING_MARGIN = 0.05
 
-# The interval that is shown has 95 %: a probability of 0.025 at either side.
-SHOWN_LEVEL = 0.025
+# The interval that is shown has 95 %: each of its ends leaves out a probability of 0.025.
+INTERVAL_TAIL = 0.025
 
-# A clock that ticks gives values that are one tick apart, or a little more because of rounding.
+# If the clock advances in steps, a loss must exceed this many steps: unchanged times may differ by
+# one step, or a little more because of rounding.
 MIN_LOSS_TICKS = 1.1
 
-# Rule.noisy_ratio is meant for the cases of two frameworks with 21 sizes; with fewer cases chance
-# alone makes larger ratios.
+# Rule.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each. With fewer
+# cases chance alone makes larger ratios, and the threshold rises.
 CASES_FOR_NOISY_RATIO = 42
 
-# How noisy a session is, is read from this quantile of the deviations of its cases, which a few
-# cases that really changed do not move. A normal deviation exceeds NORMAL_AT_QUANTILE standard
-# deviations with a probability of 30 %.
+# The noise of a session is read from this quantile of the deviations of its cases, because a few
+# cases that really changed do not move it.
 NOISE_QUANTILE = 0.7
-NORMAL_AT_QUANTILE = 1.036
 
-# The median of the last three sessions must be slower, too: a single outlier is no lasting loss,
-# and three sessions below half of a loss end it.
-LAST_SESSIONS = 3
+# A normal deviation exceeds this many standard deviations with a probability of 30 %, the part that
+# NOISE_QUANTILE leaves.
+NORMAL_AT_NOISE_QUANTILE = 1.036
 
-# How often sessions were noisy is reported over the last ten sessions.
-RECENT_SESSIONS = 10
+# The median of this many last sessions must show a loss, too, because a single outlier is no loss
+# that lasts. As many sessions below half of a loss end it.
+SESSIONS_OF_LAST_MEDIAN = 3
 
-# The variance of the median of many normal values, in variances of their mean.
-MEDIAN_VARIANCE = math.pi / 2
+# A session reports how many of this many last sessions were noisy.
+NOISE_REPORT_SESSIONS = 10
 
-# The variance of what the cases of a framework share, in variances of their mean. It is larger than
-# that of a median, since cases outside of their limits are left out and sizes disturb each other;
-# chosen with the numbers of the rule for the error rates of docs/quiet.md.
-SHARED_ERROR_VARIANCE = 4
+# The variance of the median of many normal values, divided by the variance of their mean.
+MEDIAN_VARIANCE_RATIO = math.pi / 2
+
+# The variance of the part that the cases of a framework share, divided by the variance of their
+# mean. It exceeds MEDIAN_VARIANCE_RATIO, because cases outside of their limits are left out, and
+# because neighbouring payloads disturb each other. The number was chosen together with the numbers
+# of Rule for the error rates of docs/quiet.md.
+SHARED_PART_VARIANCE_RATIO = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """The looks of the sequential test of two interleaved stacks, and their error rates.
+    """The sequential test of two interleaved stacks: when it looks at a case, and its error rates.
 
     Both error rates are spent over the looks by the function of Hwang, Shih and DeCani (1990).
     """
 
-    # There is a look after each of these numbers of launches. Six pairs of launches are the fewest
-    # for which the bounds of the t-distribution are useful; each next look has about a third more.
-    # On a CPU that other work shares, interleaved pairs of launches differ by 3 to 5 %, so that
-    # most unchanged cases pass at the first look.
-    counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
-    # As many new pairs of launches must confirm that a case seems slower.
+    # The test looks at a case after each of these numbers of launches of both stacks. Six pairs of
+    # launches are the fewest for which the bounds of the t-distribution are useful. Each further
+    # look has about a third more pairs. On a CPU with other work, the launches of a pair differ by
+    # 3 to 5 %, so that most unchanged cases pass at the first look.
+    launch_counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
+    # This many additional pairs of launches must confirm that a case seems slower.
     confirming_launches: int = 3
     # The probability that a session of unchanged code has any regression, divided evenly among its
-    # cases. Two interleaved stacks differ by nothing but noise, and have no history to be wrong
-    # about.
+    # cases. It is low, because interleaved stacks differ by nothing but noise: no history can be
+    # wrong.
     false_alarm_rate: float = 0.005
     # The probability that a case which is slower by `detectable_loss` passes: one in ten. The
-    # levels of the looks are those of a known variance; with a variance that is estimated from six
-    # pairs, 1.06 times as many pass in simulations, so a little less is spent.
+    # levels of the looks assume that the variance is known. With a variance that is estimated from
+    # six pairs, 1.06 times as many cases pass in simulations, so the rate is a little lower.
     miss_rate: float = 0.095
-    # The parameter of the spending function, close to Pocock's test. Earlier spending (3) leaves
-    # twice as many noisy cases undecided after the last look, later spending (0.5) takes more pairs
-    # until unchanged ones pass.
+    # The parameter of the spending function. 1 is close to Pocock's test. With 3, which spends
+    # earlier, twice as many noisy cases are undecided after the last look. With 0.5, which spends
+    # later, unchanged cases need more pairs to pass.
     spending_shape: float = 1.0
-    # The session's other cases count as this many degrees of freedom at most. Launches of one
-    # round may share disturbances, and then the cases know less of the noise than they seem to.
-    # Where three fifths of it are shared, 0.6 % of simulated sessions without a floor have a case
-    # that seems slower if the prior's weight has no limit, and 0.4 % with 20 degrees of freedom.
-    # More would gain little: for one of 42 cases the bound of the first look is 5.4 standard
-    # deviations of a pair with the case's 5 degrees alone, 2.0 with 25, and 1.7 with any number.
+    # For the noise of one case, the other cases of the session count as at most this many degrees
+    # of freedom. Launches of one round may share disturbances, so that the other cases show less of
+    # the noise than they seem to. If three fifths of the noise are shared, 0.6 % of simulated
+    # sessions without a least loss have a case that seems slower if the weight of the other cases
+    # has no limit, and 0.4 % with 20 degrees of freedom. More degrees of freedom would gain little:
+    # for one of 42 cases, the bound of the first look is 5.4 standard deviations of a pair with the
+    # case's own 5 degrees, 2.0 with 25 degrees, and 1.7 with any number.
     pooled_freedom: float = 20.0
     # The loss that must be detected, as a fraction of the reference's time.
     detectable_loss: float = 0.05
     # A case that is slower by less than this fraction has not regressed.
     min_loss: float = 0.02
-    # The probability that a latency or a bandwidth of unchanged code seems slower.
+    # The probability that the latency or the bandwidth of unchanged code seems slower.
     curve_false_alarm_rate: float = 0.004
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """The numbers of the rule against stored times (`judge.rule`), which docs/verdict.md explains.
+    """The thresholds of the rule against stored times, which docs/verdict.md explains.
 
-    Times are natural logarithms of seconds. A session's *residual* is its distance from the
-    level of its case, less what the cases share; *sigmas* are limits in standard deviations of the
-    residual. Where no reason is given, the number was chosen together with the others for the error
-    rates of docs/quiet.md.
+    Times are natural logarithms of seconds. The *residual* of a case is the distance of its time
+    from its level, without the part that it shares with other cases. Fields that end in *sigmas*
+    are limits in standard deviations. If a number has no reason, it was chosen together with the
+    other numbers for the error rates of docs/quiet.md.
     """
 
-    # Losses, as fractions of the expected time. A smaller loss of one case never fails.
+    # A smaller loss of one case never fails. Losses are fractions of the expected time.
     min_case_loss: float
     # A smaller loss of all cases of a framework together never fails.
     min_session_loss: float
-    # A case whose limit exceeds this loss is NOISY: a loss that everybody would want to know of
-    # could not be seen.
+    # A case whose limit exceeds this loss is NOISY, because a loss that everybody wants to know of
+    # would not be detected.
     max_useful_limit: float
 
-    # The level is the mean of the last `level_sessions` sessions that count, and follows the
-    # machine; it is at most `anchor_margin` above the mean of the first `anchor_sessions`, so that
-    # losses too small for any limit cannot add up unseen.
+    # The level is the mean of the last `level_sessions` sessions that count, so that it follows the
+    # machine. It is at most `anchor_margin` (log time) above the mean of the first
+    # `anchor_sessions`, so that losses too small for any limit do not add up unnoticed.
     level_sessions: int = 20
     anchor_sessions: int = 10
     anchor_margin: float = 0.01
 
-    # The noise that is expected before there are sessions: the standard deviation of a session
-    # of one case, and of what the cases of a framework share.
+    # The noise that is expected before sessions show it, in log time: the standard deviation of one
+    # case between sessions, and of the part that the cases of a framework share.
     prior_deviation: float
     prior_shared_deviation: float
-    # The expectation counts as this many degrees of freedom, and only in the first
-    # `prior_sessions` sessions; later ones know better.
+    # The expected noise counts as this many degrees of freedom. The expected noise of a case is
+    # used only up to `prior_sessions` sessions, because further sessions show the noise better.
     prior_freedom: float = 4.0
     prior_shared_freedom: float = 6.0
     prior_sessions: float = 2
-    # The variance of a session is at least this part of that of launches: sessions that happened
-    # to agree do not show that a noisy case is quiet.
+    # The expected variance between sessions is at least this part of the variance between launches:
+    # a few sessions that happen to agree do not show that a noisy case is quiet.
     min_launch_variance_share: float = 0.8
-    # For the noise of one case all cases together count as `pooled_freedom` degrees of freedom,
-    # the launches of the case as `max_launch_freedom` at most, and those of `neighbour_sizes`
-    # sizes on either side by `neighbour_weight`: noise depends on the payload.
+    # Degrees of freedom for the noise of one case: all cases together count as `pooled_freedom`,
+    # and the launches of the case with its neighbours as `max_launch_freedom` at most. Neighbours
+    # are `neighbour_payloads` payloads on either side, because noise depends on the payload; their
+    # launches count `neighbour_weight` times.
     pooled_freedom: float = 4.0
     max_launch_freedom: float = 16.0
-    neighbour_sizes: int = 2
+    neighbour_payloads: int = 2
     neighbour_weight: float = 0.25
-    # A variance counts as at most so many medians of all variances: one odd case does not make
-    # the others noisy.
+    # A variance counts as at most this many medians of all variances, so that a single odd case
+    # does not make other cases noisy.
     max_variance_ratio: float = 9.0
-    # No time is known better than to a thousandth, whatever equal launches say.
+    # The least standard deviation between launches: no time is known more accurately, even if
+    # launches are equal.
     min_deviation: float = 1e-3
 
-    # One session: a case fails above `case_sigmas` + `case_sigmas_over_sessions` / sessions, all
-    # cases of a framework above `shared_sigmas`. A few sessions know their noise less well.
+    # A case is slower in one session above `case_sigmas` + `case_sigmas_over_sessions` / sessions,
+    # because the noise is less certain with few sessions. All cases of a framework together are
+    # slower above `shared_sigmas`.
     case_sigmas: float = 4.07
     case_sigmas_over_sessions: float = 0.57
     shared_sigmas: float = 3.5
-    # With `min_tail_residuals` residuals or more the third farthest one shows whether tails are
-    # heavier than normal: above `heavy_tail_sigmas` the limit is `heavy_tail_factor` times it.
+    # With at least `min_tail_residuals` residuals, the third largest residual shows whether tails
+    # are heavier than normal. If it exceeds `heavy_tail_sigmas`, the limit is `heavy_tail_factor`
+    # times that residual.
     min_tail_residuals: int = 100
     heavy_tail_sigmas: float = 3.8
     heavy_tail_factor: float = 1.6
 
-    # Several sessions: the mean of the last so many sessions is compared with the level before
-    # them. They may be alike for other reasons than a loss, so the variance of their mean is at
-    # least `min_window_variance_share` of that of one session.
-    windows: tuple[int, ...] = (2, 4, 8, 16)
+    # A loss over several sessions is found by comparing the mean of this many last sessions with
+    # the level before them. Sessions may agree for other reasons than a loss, so the variance of
+    # their mean is at least `min_window_variance_share` of the variance of a session.
+    window_lengths: tuple[int, ...] = (2, 4, 8, 16)
     min_window_variance_share: float = 0.25
     window_sigmas: float = 4.5
     window_sigmas_over_sessions: float = 1.5
     shared_window_sigmas: float = 5.0
-    # A loss is over once the session is so many standard deviations below half of it.
+    # A loss is over once a session is more than this many standard deviations below half of it.
     recovery_sigmas: float = 0.7
-    # The accepted session was odd if it lies so many standard deviations from all sessions since.
-    odd_sigmas: float = 4.8
+    # The accepted session is reported as odd if it is more than this many standard deviations away
+    # from all later sessions.
+    odd_accepted_sigmas: float = 4.8
 
-    # A case above the part `suspicion_share` of its limit is measured again: a loss at the limit
-    # is not to be missed because its first launches were fast. So many launches must confirm it,
-    # above that part, too, and the fastest launch of all must be above `fastest_share` of the
-    # limit.
+    # A case above the part `suspicion_share` of its limit is measured again, so that a loss at the
+    # limit is not missed because the first launches were fast. `confirming_launches` must exceed
+    # the same part, and the fastest of all launches must exceed the part `fastest_share`.
     suspicion_share: float = 0.6
     confirming_launches: int = 3
     fastest_share: float = 0.75
-    # Compare a case with the two sizes next to it, not with all cases of its framework.
+    # Whether a case is compared with its two neighbouring payloads, not with all cases of its
+    # framework.
     compares_neighbours: bool = False
 
-    # With fewer cases a framework has no shared part, and with fewer in all no noise of a session
-    # can be told from a loss.
+    # A framework with fewer cases than `min_shared_cases` has no shared part. In a session with
+    # fewer cases than `min_cases_for_noise`, noise cannot be told from a loss.
     min_shared_cases: int = 6
     min_cases_for_noise: int = 12
     # A session is noisy, and has no verdict, if its cases deviate `noisy_ratio` times as much as
-    # usual (`first_noisy_ratio` times if there is a single session to compare with), or if they
-    # deviate `widening_ratio` times as much and launches differ `noisy_ratio` times as much. From
-    # `widening_ratio` on limits are wider by `widening_factor` times the ratio.
+    # usual (`first_noisy_ratio` times if there is only one earlier session). It is also noisy if
+    # cases deviate `widening_ratio` times as much and launches differ `noisy_ratio` times as much.
+    # From `widening_ratio` on, limits are wider by `widening_factor` times the ratio.
     noisy_ratio: float = 1.75
     first_noisy_ratio: float = 2.0
     widening_ratio: float = 1.35
     widening_factor: float = 1.3
-    # After so many sessions, which show the noise, a session with wider limits makes no level.
-    noise_sessions: int = 5
+    # After this many sessions the noise is known. Then a session with wider limits is not used to
+    # compute levels.
+    noise_known_after_sessions: int = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """All thresholds of one class of devices.
+    """All thresholds for one class of devices.
 
-    `rule` is for stored times, `looks` for two interleaved stacks.
+    `rule` is for comparisons with stored times, `looks` for comparisons of two interleaved stacks.
     """
 
     rule: Rule
     looks: Looks
-    # The device does other work, too, which makes unchanged cases NOISY.
-    is_shared: bool = False
-    # With fewer sessions a verdict is provisional.
-    full_sessions: int = 3
-    # What confirms that a case seems slower is measured so many seconds after the first launches.
+    # Whether the device also does other work, which makes unchanged cases NOISY.
+    has_other_work: bool = False
+    # A verdict from fewer sessions is provisional.
+    provisional_below_sessions: int = 3
+    # If a case seems slower, its confirming launches begin this many seconds after the first ones.
     confirmation_delay_s: float = 0.0
-    # A smaller difference in seconds is no regression on a host's clock, which is no finer.
-    least_difference_s: float = 3e-6
-    # Sessions that began within this time count as one: they share the state of the machine.
-    session_apart: timedelta = timedelta(hours=1)
-    # Accepted losses may add up to this fraction of the accepted time before a reason is required.
-    # Losses too small for any single verdict add up; a tenth of the bandwidth is one that people
-    # care about, and still more than the limit of one comparison on most payloads.
+    # A smaller difference in seconds is not a regression if the host's clock measured it.
+    host_clock_resolution_s: float = 3e-6
+    # Sessions that began within this time count as one session, because they share the state of
+    # the machine.
+    session_merge_time: timedelta = timedelta(hours=1)
+    # Accepted losses may add up to this fraction of the accepted time before a reason is required,
+    # because losses too small for any verdict add up. A tenth of the bandwidth matters to users,
+    # and is still more than the limit of one comparison for most payloads.
     budget: float = 0.10
 
-    def least_difference_of(self, clock: Clock) -> float:
-        """Return the least difference in seconds that `clock` resolves; a device's resolves any."""
-        return 0.0 if clock is Clock.DEVICE else self.least_difference_s
+    def resolution_s(self, clock: Clock) -> float:
+        """Return the least difference in seconds that `clock` can show, 0 for a device's clock."""
+        return 0.0 if clock is Clock.DEVICE else self.host_clock_resolution_s
 
 
-# A CPU that other work shares: twice the time, relative to what the other cases share, can be seen
-# with a single session (docs/quiet.md has the figures).
+# A CPU that also does other work. With a single earlier session, a case is detected if it takes
+# twice the time, relative to the part that it shares with other cases (docs/quiet.md has figures).
 _CPU = Policy(
     looks=Looks(curve_false_alarm_rate=0.025),
-    # Neighbouring sizes say what other work does to a case, and the fastest launch must be slower,
-    # too. Less its neighbours a session differs by a tenth, and not normally: the factor is small,
-    # because a loss is confirmed in three ways. How noisy a case is its launches do not say.
+    # Neighbouring payloads show what other work does to a case, and the fastest launch must be
+    # slower, too. Relative to its neighbours, a case differs by a tenth between sessions, and not
+    # normally. The factor `case_sigmas` is still small, because a loss is confirmed in three ways.
+    # `max_launch_freedom` is 0, because launches do not show how noisy a case is.
     rule=Rule(
         min_case_loss=0.15,
         min_session_loss=1.50,
@@ -254,16 +268,18 @@ _CPU = Policy(
         fastest_share=1.0,
         min_cases_for_noise=sys.maxsize,
     ),
-    # Of recorded sessions of unchanged code on a busy machine 16 to 30 % have more than a tenth of
-    # their cases NOISY, and 9 to 20 % more than a tenth above their limits: red for nothing.
-    is_shared=True,
-    # Other work that outlasts a few launches is mostly over after a minute.
+    # Of the recorded sessions of unchanged code on a busy machine, 16 to 30 % have more than a
+    # tenth of their cases NOISY, and 9 to 20 % have more than a tenth of their cases above their
+    # limits. All of these sessions would be red without a reason.
+    has_other_work=True,
+    # Other work that lasts longer than a few launches is mostly over after a minute.
     confirmation_delay_s=60.0,
-    # Half of how far a session can be off by noise alone; twenty losses of 2 % are 49 %.
+    # Half of the deviation that noise alone can cause in a session. Twenty accepted losses of 2 %
+    # would add up to 49 %.
     budget=0.25,
 )
 
-# A dedicated accelerator. Published calibrations have sessions of unchanged code differ by 0.5 to
+# A dedicated accelerator. In published calibrations, sessions of unchanged code differ by 0.5 to
 # 1 %.
 _ACCELERATOR = Policy(
     looks=Looks(detectable_loss=0.03, min_loss=0.01),

@@ -1,7 +1,7 @@
-"""The verdict of a session: whether the requested cases were measured, and what they share.
+"""Judge a session: whether the requested cases were measured, and whether they are slower together.
 
-Sizes of one kind make a curve; all cases together may be slower though no single case shows it. The
-verdicts of single cases stay as they are.
+The cases of a group, which differ only in payload, make a curve. All cases together may be slower
+even if no single case shows it. The verdicts on single cases stay as they are.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
 from busbw.model.words import Outcome, SessionOutcome, cut_short, plural, ratio_text
 from busbw.stats.variance import t_quantile
 
-from .case import Terms
-from .curve import fit_curve, shift_of_curve
-from .expected_times import families
-from .policy import CURVE_FREEDOM, MOST_NOISY, Policy
-from .rule import Shared
+from .case import JudgingSettings
+from .curve import curve_shift_text, fit_curve
+from .expected_times import group_families
+from .policy import CURVE_FREEDOM, MAX_NOISY_SHARE, Policy
+from .rule import SharedPart
 
-# More NOISY cases than these are counted.
-_MOST_NAMED = 8
+# A text names at most this many NOISY cases, and only counts further cases.
+_MAX_NAMED_CASES = 8
 
 
-def fit_groups(
+def fit_size_groups(
     verdicts: Sequence[Verdict], policy: Policy, *, interleaved: bool
 ) -> tuple[SizeGroup, ...]:
-    """Fit curves to the sizes of each kind of case.
+    """Fit a curve of time over payload to each group of cases that differ only in payload.
 
-    If two stacks are `interleaved`, test each group for a shift of its curve, too.
+    If `interleaved` is True, the verdicts compare two interleaved stacks, and each group is also
+    tested for a shift of its curve.
     """
     timed = {v.case: v for v in verdicts if v.case is not None and v.now is not None}
-    cases = families(timed)
-    # Each group has a latency, a bandwidth and both together to test.
+    cases = group_families(timed)
+    # Each group has three tests: of its latency, of its bandwidth, and of both together.
     level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(cases)))
-    # The quantile needs SciPy, whose import takes longer than judging without it.
+    # The quantile needs SciPy, whose import takes longer than all other judging.
     quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
     groups = []
     for family in cases:
@@ -46,97 +47,106 @@ def fit_groups(
         after = fit_curve({size: v.now.median_s for size, v in sizes.items() if v.now})
         before = fit_curve({size: v.baseline.median_s for size, v in sizes.items() if v.baseline})
         tested = tuple(sizes.values()) if interleaved else ()
-        shifted = shift_of_curve(before, tested, quantile=quantile, floor=policy.looks.min_loss)
+        shifted = curve_shift_text(
+            before, tested, least_errors=quantile, least_change=policy.looks.min_loss
+        )
         groups.append(SizeGroup(case=family[0], now=after, shifted=shifted))
     return tuple(groups)
 
 
-def slower_text(name: str, cases: int, shared: Shared) -> str:
-    """Say how much slower all cases of the framework `name` are now; empty within the limit."""
+def slower_framework_text(framework: str, case_count: int, shared: SharedPart) -> str:
+    """Say how much slower all cases of a framework are together; return "" if within the limit.
+
+    `case_count` is the number of its cases, and `shared` the part of their times that they share.
+    """
     if shared.shift <= shared.limit:
         return ""
     return (
-        f"{name}: all {plural(cases, 'case')} together take {math.exp(shared.shift):.3f} x the "
-        f"expected time (limit {math.exp(shared.limit):.3f} x)"
+        f"{framework}: all {plural(case_count, 'case')} together take "
+        f"{math.exp(shared.shift):.3f} x the expected time (limit {math.exp(shared.limit):.3f} x)"
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionContext:
-    """The facts about a session in addition to its cases."""
+    """The input of a session's verdict besides the verdicts and measurements of its cases."""
 
-    terms: Terms
-    # Cases are compared with baselines, not with an interleaved reference.
+    settings: JudgingSettings
+    # Whether cases are compared with baselines. False: with an interleaved reference.
     has_baselines: bool = True
-    # A measurement becomes the baseline where there is none.
+    # Whether an update stores the measurements of cases without a baseline.
     accepts_new: bool = False
-    # An update accepts what `slower` and `drift` say.
+    # Whether an update accepts the losses in `slower_texts` and `drift_text`.
     accepts_all: bool = False
-    # Why the session has no verdict, in addition to what its cases show.
-    reasons: tuple[str, ...] = ()
-    # Texts that change nothing.
+    # Reasons why the session has no verdict, besides the reasons that its cases show.
+    no_verdict_reasons: tuple[str, ...] = ()
+    # Texts that are added to the text of the session, and do not change its outcome.
     notes: tuple[str, ...] = ()
-    # What all cases, a latency or a bandwidth lost.
-    slower: tuple[str, ...] = ()
-    # Which levels rose since they were accepted.
-    drift: str = ""
-    # Cases deviate so many times as much as usual, as in so many of the last ten sessions.
+    # How much slower all cases of a framework, a latency or a bandwidth became.
+    slower_texts: tuple[str, ...] = ()
+    # Which frameworks became slower little by little, over several sessions; empty if none did.
+    drift_text: str = ""
+    # How many times as much as usual the cases deviate from their levels, 1 if chance explains it.
     noise_ratio: float = 1.0
-    noisy_sessions: int = 0
-    # Cases that are NOISY only because a finding says what else may have made them slower.
-    doubted: frozenset[Spec] = frozenset()
+    # How many of the last ten sessions, this session included, were noisy.
+    recent_noisy_sessions: int = 0
+    # Cases that are slower, but NOISY, because a finding names another possible cause.
+    doubted_cases: frozenset[Spec] = frozenset()
 
 
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> SessionVerdict:
-    """Return all failures that hold, or else NOTHING_COMPARED or PASS.
+    """Return the verdict on a session: all failures that apply, or else NOTHING_COMPARED or PASS.
 
-    FAILED is a session with a failed case. There is no verdict if no case gave a time, if a launch
-    is missing, if the session is noisier than usual, if more than a tenth of its cases are NOISY
-    and count, or for the reasons of `context`: such a session is not green, whatever its cases say.
-    Without any time a session is PASS only if every case ran out of memory as its baseline expects.
+    A session with a failed case is FAILED. A session has NO_VERDICT, and is red even if its cases
+    are fine, if no case has a time, if a launch is missing, if the session is noisier than usual,
+    if more than a tenth of its cases are NOISY and count, or if `context` gives a reason. A session
+    without any time passes only if every case ran out of memory, and if baselines expect this or an
+    update stores it.
     """
-    slower = "; ".join(context.slower)
+    slower = "; ".join(context.slower_texts)
     if slower and context.has_baselines:
         slower += "; stack or machine: unknown"
-    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift}
-    sentences = {
+    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift_text}
+    text_by_outcome = {
         **(lost if not context.accepts_all else {}),
-        SessionOutcome.NO_VERDICT: "; ".join(_reasons(verdicts, measurements, context)),
+        SessionOutcome.NO_VERDICT: "; ".join(_no_verdict_reasons(verdicts, measurements, context)),
     }
-    session = session_verdict(sentences, verdicts, otherwise=_measured(verdicts, measurements))
+    session = build_session_verdict(
+        text_by_outcome, verdicts, otherwise_text=_measured_text(verdicts, measurements)
+    )
     accepted = "; ".join(filter(None, lost.values())) if context.accepts_all else ""
     more = (
-        noisy_text(verdicts),
+        noisy_cases_text(verdicts),
         *context.notes,
         f"accepted: {accepted}" if accepted else "",
     )
     return replace(session, text="; ".join(filter(None, (session.text, *more))))
 
 
-def session_verdict(
-    sentences: Mapping[SessionOutcome, str],
+def build_session_verdict(
+    text_by_outcome: Mapping[SessionOutcome, str],
     verdicts: Sequence[Verdict],
     *,
-    otherwise: str,
+    otherwise_text: str,
     is_compared: bool = False,
 ) -> SessionVerdict:
-    """Return the verdict of a session from the outcomes that hold.
+    """Build the verdict on a session from the outcomes that apply.
 
     Args:
-        sentences: The text of each outcome; an outcome with an empty text does not hold.
-        verdicts: The verdicts of the cases; if one failed, FAILED holds, too.
-        otherwise: The text if no other sentence holds.
-        is_compared: Whether cases were compared with each other, as those of two releases are.
+        text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
+        verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
+        otherwise_text: The text if no outcome but FAILED applies.
+        is_compared: Whether cases were compared with each other, as the cases of two releases are.
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
-    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_by_outcome(failed)}"
-    texts_by_outcome = {**sentences, SessionOutcome.FAILED: text if failed else ""}
+    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_count_outcomes(failed)}"
+    texts_by_outcome = {**text_by_outcome, SessionOutcome.FAILED: text if failed else ""}
     holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in holds]
-    texts += [otherwise] if set(holds) <= {SessionOutcome.FAILED} else []
+    texts += [otherwise_text] if set(holds) <= {SessionOutcome.FAILED} else []
     compared = is_compared or has_comparison(verdicts)
     passed = SessionOutcome.PASS if compared else SessionOutcome.NOTHING_COMPARED
     return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
@@ -151,18 +161,20 @@ _WITHOUT_COMPARISON = (
 
 
 def has_comparison(verdicts: Sequence[Verdict]) -> bool:
-    """Return whether a case was compared with a baseline or a reference."""
+    """Return whether at least one case was compared with a baseline or a reference."""
     return any(
         verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
     )
 
 
-def _by_outcome(verdicts: Sequence[Verdict]) -> str:
+def _count_outcomes(verdicts: Sequence[Verdict]) -> str:
+    """Count the verdicts of each outcome, as a text such as ``2 REGRESSED, 1 FAILED``."""
     counts = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
+def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
+    """Say how many cases were measured, and in how many launches."""
     timed = [measurement.launches for measurement in measurements if measurement.runs]
     if not timed:
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"
@@ -176,13 +188,13 @@ def _measured(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) 
     return f"{plural(len(timed), 'case')} measured in {launches} each{more}"
 
 
-def _without_times(
+def _reasons_without_times(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    """Yield why a session in which no launch gave a time has no verdict.
+    """Yield the reason why a session without any time has no verdict.
 
-    It has a verdict if every case ran out of memory as its baseline expects, or if an update makes
-    that the baseline.
+    There is no such reason if every case ran out of memory, and if baselines expect this or an
+    update stores it.
     """
     if any(measurement.runs for measurement in measurements):
         return
@@ -191,75 +203,80 @@ def _without_times(
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
     elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
-        yield f"no case gave a time: {_by_outcome(verdicts)}"
+        yield f"no case gave a time: {_count_outcomes(verdicts)}"
 
 
-def _reasons(
+def _no_verdict_reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    yield from _without_times(verdicts, measurements, context)
+    """Yield each reason why the session has no verdict."""
+    yield from _reasons_without_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
-    whole, planned = [m for m in measurements if m.case not in failed], context.terms.launches
+    whole, planned = (
+        [m for m in measurements if m.case not in failed],
+        context.settings.planned_launches,
+    )
     short = [m.case.name for m in whole if 0 < m.launches < planned]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {planned} launches; the first is {short[0]}"
-    yield from context.reasons
-    ratio, often = context.noise_ratio, context.noisy_sessions
+    yield from context.no_verdict_reasons
+    ratio, often = context.noise_ratio, context.recent_noisy_sessions
     if ratio > 1 and not context.accepts_all:
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
         yield (
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
         )
-    noisy = select_noisy(verdicts, context)
+    noisy = select_counted_noisy(verdicts, context)
     judged = sum(verdict.ratio is not None for verdict in verdicts)
-    if len(noisy) > MOST_NOISY * judged:
+    if len(noisy) > MAX_NOISY_SHARE * judged:
         many = f"{len(noisy)} of {plural(judged, 'case')}"
         yield f"{many} too noisy to judge; the first is {noisy[0].name}"
 
 
-def select_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
-    """Return the NOISY cases that count towards the tenth of the cases that may be NOISY.
+def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
+    """Return the NOISY cases that count; a session with more than a tenth of them has no verdict.
 
-    All count if two stacks are interleaved, since both have all disturbances. Against baselines a
-    case always counts if its limit is too wide, or if it is doubted: neither can be judged. A case
-    above its limit counts unless the device is shared: other work on it makes unchanged cases look
-    slower. As soon as two cases are NOISY, cases within their limits count as well, unless the
-    device is shared or the user set the limit.
+    All NOISY cases count if two stacks are interleaved, since both stacks have the same
+    disturbances. Against baselines, a case counts if its limit is too wide or if it is doubted,
+    because it cannot be judged. A case above its limit counts, unless other work on the device
+    makes unchanged cases look slower. If at least two cases are NOISY, cases within their limits
+    count, too, unless other work runs on the device or the user set the limit.
     """
-    policy, is_fixed = context.terms.policy, context.terms.fail_above is not None
+    policy, is_fixed = context.settings.policy, context.settings.fail_above is not None
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
-    is_strict = len(noisy) > 1 and not (policy.is_shared or is_fixed)
+    is_strict = len(noisy) > 1 and not (policy.has_other_work or is_fixed)
     if is_strict or not context.has_baselines:
         return noisy
-    # The user chose how wide a fixed limit is.
+    # A limit that the user set is never too wide.
     widest = math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit
     return [
         verdict
         for verdict in noisy
         if verdict.limit is None
         or verdict.limit > widest
-        or verdict.spec in context.doubted
-        or (_is_above(verdict) and not policy.is_shared)
+        or verdict.spec in context.doubted_cases
+        or (_is_above_limit(verdict) and not policy.has_other_work)
     ]
 
 
-def _is_above(verdict: Verdict) -> bool:
-    """Return whether the time of a case exceeds its limit, confirmed or not."""
+def _is_above_limit(verdict: Verdict) -> bool:
+    """Return whether the ratio of a case exceeds its limit, confirmed or not."""
     return (verdict.ratio or 0.0) > (verdict.limit or math.inf)
 
 
-def noisy_text(verdicts: Sequence[Verdict]) -> str:
-    """Return the NOISY cases above the expected time, those above their limits first; "" for none.
+def noisy_cases_text(verdicts: Sequence[Verdict]) -> str:
+    """Name the NOISY cases above their expected times; return "" if there are none.
 
-    The last line of a session has this text: a case that looked slower must not be hidden.
+    Cases above their limits come first. The last line of a session has this text, so that a case
+    that looked slower is not hidden.
     """
     slower = [v for v in verdicts if v.outcome is Outcome.NOISY and (v.ratio or 0.0) > 1.0]
-    slower.sort(key=lambda verdict: (not _is_above(verdict), -(verdict.ratio or 0.0)))
+    slower.sort(key=lambda verdict: (not _is_above_limit(verdict), -(verdict.ratio or 0.0)))
     texts = [
         f"{verdict.name} {ratio_text(verdict.ratio or 0.0)} x "
         f"(limit {ratio_text(verdict.limit or 0.0)} x)"
         for verdict in slower
     ]
-    return f"NOISY: {', '.join(cut_short(texts, _MOST_NAMED, 'case'))}" if texts else ""
+    return f"NOISY: {', '.join(cut_short(texts, _MAX_NAMED_CASES, 'case'))}" if texts else ""

@@ -1,7 +1,7 @@
-"""Checks and notes that apply to a measurement whatever it is compared with.
+"""Checks and notes that apply to a measurement, whether it is compared with a baseline or a stack.
 
-A launch that died or was wrong, memory that did not suffice, or a rate above what the hardware
-allows is an error, not a record. What was injected is a note.
+A launch that failed or gave wrong values, too little memory, or a bandwidth above the ceiling of
+the hardware is an error. A slowdown that was injected on purpose becomes a note.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ from busbw.model.words import (
     rate_text,
 )
 
-from .policy import ABOVE_HARDWARE
+from .policy import CEILING_MARGIN
 
 
-def find_failed_launches(spec: Spec, measurement: Measurement, prefix: str = "") -> Verdict | None:
-    """Return the verdict of a measurement that cannot be judged, or None.
+def judge_failed_launches(
+    spec: Spec, measurement: Measurement, text_prefix: str = ""
+) -> Verdict | None:
+    """Return the verdict on a measurement that cannot be compared because launches failed.
 
-    It is FAILED if a launch died or gave a wrong value, or if some launches ran out of memory
-    and others did not; SKIPPED if no launch measured the case because its program is of another
-    dtype. The text begins with `prefix`, such as ``the reference: ``.
+    The case is FAILED if it has no launch, if a launch failed or gave a wrong value, or if some
+    launches ran out of memory and others did not. It is SKIPPED if no launch measured it because
+    the compiler uses another dtype. Otherwise None is returned, also if every launch ran out of
+    memory. The text of the verdict begins with `text_prefix`, such as ``the reference: ``.
     """
-    verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=prefix)
+    verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text_prefix)
     failures, launches = measurement.failures, measurement.launches
     if launches == 0:
-        return replace(verdict, text=f"{prefix}it was not measured")
+        return replace(verdict, text=f"{text_prefix}it was not measured")
     if {failure.kind for failure in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:
-        text = f"{prefix}{failures[0].message}"
+        text = f"{text_prefix}{failures[0].message}"
         return replace(verdict, outcome=Outcome.SKIPPED, failed=False, text=text)
     hard = [failure for failure in failures if failure.kind is not FailureKind.OUT_OF_MEMORY]
     counted = hard or (failures if measurement.runs else ())
@@ -48,7 +51,7 @@ def find_failed_launches(spec: Spec, measurement: Measurement, prefix: str = "")
     first = counted[0]
     message = first.first_line if hard else first.message
     text = f"{first.kind.words} in {len(counted)} of {launches} launches: {message}"
-    return replace(verdict, text=f"{prefix}{text}", failure=first)
+    return replace(verdict, text=f"{text_prefix}{text}", failure=first)
 
 
 _DETECTED = {
@@ -58,8 +61,8 @@ _DETECTED = {
 }
 
 
-def memory_text(failure: Failure) -> str:
-    """Return how much memory a case needs and had, and how that was detected."""
+def out_of_memory_text(failure: Failure) -> str:
+    """Say how much memory a case needs and how much it had, and how the shortage was detected."""
     parts = []
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
@@ -72,22 +75,28 @@ def memory_text(failure: Failure) -> str:
     )
 
 
-def memory_verdict(
-    spec: Spec, failure: Failure, more: str, *, failed: bool, expected: bool = False
+def out_of_memory_verdict(
+    spec: Spec, failure: Failure, more_text: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
-    """Return OUT_OF_MEMORY with the text of `failure` and `more`."""
+    """Return the verdict OUT_OF_MEMORY, whose text describes `failure` and ends with `more_text`.
+
+    `failed` says whether the test fails, and `expected` whether the failure was expected.
+    """
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
-        text=memory_text(failure) + more,
+        text=out_of_memory_text(failure) + more_text,
         failure=failure,
         expected=expected,
     )
 
 
-def is_temporary(failure: Failure) -> bool:
-    """Return whether out of memory was predicted only because other programs use memory now."""
+def is_shortage_temporary(failure: Failure) -> bool:
+    """Return whether a case would fit into memory if other programs did not use memory now.
+
+    Returns False if the shortage was not predicted, because this is not known then.
+    """
     return (
         failure.detected is Detection.PREDICTED
         and failure.needed_bytes is not None
@@ -96,27 +105,28 @@ def is_temporary(failure: Failure) -> bool:
     )
 
 
-# The prefix of texts about the reference of a pair.
-REFERENCE = "the reference: "
+# Texts about the reference of two interleaved stacks begin with it.
+REFERENCE_PREFIX = "the reference: "
 
 
 def apply_ceiling(
-    verdict: Verdict, key: EnvironmentKey, runs: Sequence[Run], *, paired: bool = False
+    verdict: Verdict, key: EnvironmentKey, runs: Sequence[Run], *, is_paired: bool = False
 ) -> Verdict:
-    """Add the ceiling of the case to its verdict, and fail a case above it.
+    """Add the ceiling of the case to its verdict, and fail a case above the ceiling.
 
-    The best launch is compared with the ceiling, not the median: the bound holds for every launch,
-    and every launch would go into a baseline. A case above what any algorithm can reach is FAILED,
-    whatever it was, and has no time. It gets a note instead if the chip's figures are not sure, or
-    if another algorithm or the switch can reach the rate. Without a ceiling that is sure, a case is
-    FAILED above what all links can give in any shape. A verdict without a time keeps its outcome.
+    The best launch is compared with the ceiling, not the median: the ceiling holds for every
+    launch, and a baseline would store every launch. A case is FAILED and loses its time if it is
+    more than 5 % above the bandwidth that no algorithm can exceed. It gets a note instead if the
+    figures of the chip are not trusted, or if another algorithm or the switch can reach the
+    bandwidth. Without a trusted ceiling a case is FAILED if all links of the chips together, in any
+    shape of the slice, cannot carry its bandwidth. A verdict without a time keeps its outcome.
 
     Args:
         verdict: The verdict so far.
         key: The environment, whose mesh is the shape of the slice.
-        runs: The runs of the case, which say what algorithm was chosen.
-        paired: Fail the case if the reference is above the ceiling, too: nothing can be compared
-            with it.
+        runs: The runs of the case, which say which algorithm the compiler chose.
+        is_paired: Whether the case also fails if the reference is above the ceiling, because
+            nothing can be compared with such a reference.
 
     """
     case = verdict.case
@@ -127,9 +137,9 @@ def apply_ceiling(
     ceiling = ceiling_of(key, case, chosen)
     of_links = bound_of(key, case) if ceiling is None or not ceiling.sure else None
     bounds = [bound for bound in (of_links, ceiling) if bound is not None]
-    margin = 1 + ABOVE_HARDWARE
+    margin = 1 + CEILING_MARGIN
     verdict = replace(verdict, ceiling=ceiling)
-    sides = {"": verdict.now, REFERENCE: verdict.baseline if paired else None}
+    sides = {"": verdict.now, REFERENCE_PREFIX: verdict.baseline if is_paired else None}
     rates = {
         prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
         for prefix, side in sides.items()
@@ -138,7 +148,7 @@ def apply_ceiling(
     for prefix, rate in rates.items():
         for bound in bounds:
             if rate > margin * bound.most_bytes_per_s:
-                return _impossible(verdict, bound, rate, prefix)
+                return _judge_above_ceiling(verdict, bound, rate, prefix)
     if ceiling is not None and rates.get("", 0.0) > margin * ceiling.bytes_per_s:
         least, most = rate_text(ceiling.bytes_per_s), rate_text(ceiling.most_bytes_per_s)
         limit = (
@@ -152,10 +162,22 @@ def apply_ceiling(
     return verdict
 
 
-def _impossible(verdict: Verdict, ceiling: Ceiling, rate: float, prefix: str) -> Verdict:
-    """Fail a case above what is possible, without its number; the text has what was measured."""
+def _judge_above_ceiling(
+    verdict: Verdict, ceiling: Ceiling, busbw_bytes_per_s: float, text_prefix: str
+) -> Verdict:
+    """Fail a case whose bandwidth exceeds the ceiling, and remove its time.
+
+    If the figures of the ceiling are not trusted, the case only gets a note.
+
+    Args:
+        verdict: The verdict so far.
+        ceiling: The ceiling that is exceeded.
+        busbw_bytes_per_s: The busbw of the best launch.
+        text_prefix: The beginning of the text; it names the reference if that exceeds the ceiling.
+
+    """
     text = (
-        f"{prefix}busbw {rate_text(rate)} in the best launch is above "
+        f"{text_prefix}busbw {rate_text(busbw_bytes_per_s)} in the best launch is above "
         f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
         f"algorithm ({ceiling.text}{', adding up in the switch' if ceiling.in_switch else ''})"
     )
@@ -182,9 +204,10 @@ def _add_note(verdict: Verdict, note: str) -> Verdict:
 def note_injections(
     verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
 ) -> dict[Spec, Verdict]:
-    """Add a note to the verdict of each case that was slowed down on purpose.
+    """Add a note to the verdict on each case that was slowed down on purpose.
 
-    Such as ``injected delay:5%: measured +5.2 %``, the median over launches.
+    The note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change over
+    all launches.
     """
     noted = dict(verdicts)
     for spec, measurement in measurements.items():

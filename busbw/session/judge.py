@@ -12,12 +12,24 @@ from functools import partial
 
 from busbw import extensions
 from busbw.baselines.store import frameworks_at, other_ranks
-from busbw.judge.case import Ruling, Terms, judge_case
+from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.findings import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
-from busbw.judge.levels import Loss, find_losses, losses_text, odd_sessions, odd_text, repaired_text
-from busbw.judge.paired import estimate_prior_of_pairs, judge_pair
-from busbw.judge.session import SessionContext, fit_groups, judge_session, slower_text
+from busbw.judge.levels import (
+    Loss,
+    find_losses,
+    losses_text,
+    odd_accepted_session_text,
+    odd_accepted_sessions,
+    repaired_losses_text,
+)
+from busbw.judge.paired import estimate_prior_noise_of_pairs, judge_pair
+from busbw.judge.session import (
+    SessionContext,
+    fit_size_groups,
+    judge_session,
+    slower_framework_text,
+)
 from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
@@ -45,7 +57,7 @@ def judge_cases(measured: Measured) -> dict[Spec, Ruling]:
 def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
     """Add the ceiling of the hardware and the findings of extensions to the verdict of a case."""
     runs, key = measured.measurements[spec].runs, measured.machine.target.slice_key(spec)
-    verdict = apply_ceiling(ruling.verdict, key, runs, paired=measured.is_paired)
+    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured.is_paired)
     merged = merge_findings(verdict, findings_of_extensions(measured, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
@@ -61,41 +73,41 @@ def findings_of_extensions(measured: Measured, spec: Spec, verdict: Verdict) -> 
 
 def _judge_interleaved(measured: Measured) -> dict[Spec, Ruling]:
     """Judge each case by the pairs of launches of the two interleaved stacks."""
-    terms, jobs = _judging_terms(measured), measured.jobs
+    settings, jobs = _judging_settings(measured), measured.jobs
     pairs = {spec: (measured.references[spec], measured.measurements[spec]) for spec in jobs}
     # Two Specs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
-    prior = estimate_prior_of_pairs(cases.values(), terms)
-    return {spec: judge_pair(spec, *sides, terms, prior) for spec, sides in pairs.items()}
+    prior = estimate_prior_noise_of_pairs(cases.values(), settings)
+    return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}
 
 
 def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
     """Judge each case by its baseline, and by the sessions of the history since the baseline."""
-    assessments, terms = assess_machines(measured), _judging_terms(measured)
+    assessments, settings = assess_machines(measured), _judging_settings(measured)
     rulings = {}
     for spec, job in measured.jobs.items():
         measurement, assessment = measured.measurements[spec], assessments.get(job.key)
-        stored, budget = job.stored.baseline, terms.policy.budget
+        stored, budget = job.stored.baseline, settings.policy.budget
         accept_all = accepts_slower_times(measured.options, stored, measurement, budget)
         rulings[spec] = judge_case(
             spec,
             measurement,
             stored,
             assessment.limits.get(job.case) if assessment else None,
-            replace(terms, accept_all=accept_all),
-            state=assessment.states.get(job.case) if assessment else None,
-            incomparable=job.stored.incomparable,
+            replace(settings, accept_all=accept_all),
+            loss_state=assessment.loss_states.get(job.case) if assessment else None,
+            incomparable_reason=job.stored.incomparable,
             published=job.published,
         )
     return rulings
 
 
-def _judging_terms(measured: Measured) -> Terms:
+def _judging_settings(measured: Measured) -> JudgingSettings:
     options = measured.options
-    return Terms(
+    return JudgingSettings(
         policy=measured.policy,
-        cases=len(measured.jobs),
-        launches=measured.plan.launches,
+        case_count=len(measured.jobs),
+        planned_launches=measured.plan.launches,
         require_baselines=options.require_baselines,
         accept_new=options.update_baselines == "new",
         memory_limit_bytes=options.memory_limit,
@@ -112,24 +124,32 @@ def judge_measured(measured: Measured, skip_option: str = "") -> Judged:
     rulings, assessments = judge_cases(measured), assess_machines(measured)
     verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
-    groups = fit_groups(list(verdicts.values()), measured.policy, interleaved=measured.is_paired)
+    groups = fit_size_groups(
+        list(verdicts.values()), measured.policy, interleaved=measured.is_paired
+    )
     verdicts = note_injections(verdicts, measured.measurements)
     losses = _find_losses(measured, assessments)
     context = replace(
         _session_context(measured, verdicts, rulings, skip_option),
-        slower=(
+        slower_texts=(
             *_slower_framework_texts(measured, assessments, losses, rulings),
             *slower_curve_texts(groups),
         ),
-        drift=losses_text(
-            [loss for loss in losses if isinstance(loss.name, str) and loss.state.is_gradual]
+        drift_text=losses_text(
+            [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
         ),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
-        noisy_sessions=max((a.noisy_sessions for a in assessments.values()), default=0),
+        recent_noisy_sessions=max(
+            (a.recent_noisy_sessions for a in assessments.values()), default=0
+        ),
     )
     # The notes name losses that are over, and accepted sessions that all later sessions contradict.
     # An update that accepts all times replaces such an accepted session.
-    texts = [repaired_text] if context.accepts_all else [repaired_text, odd_text]
+    texts = (
+        [repaired_losses_text]
+        if context.accepts_all
+        else [repaired_losses_text, odd_accepted_session_text]
+    )
     notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(context, notes=(*context.notes, *notes))
     judged = Judged(
@@ -183,14 +203,14 @@ def _session_context(
         and f"{skip_option} asks that benchmarks be skipped; a skipped session is not green",
     )
     return SessionContext(
-        terms=_judging_terms(measured),
+        settings=_judging_settings(measured),
         has_baselines=not measured.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
         accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
-        reasons=tuple(filter(None, reasons)),
+        no_verdict_reasons=tuple(filter(None, reasons)),
         notes=("" if is_required else other_ranks_text,),
         accepts_all=options.update_baselines == "all",
-        doubted=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
+        doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 
 
@@ -208,12 +228,12 @@ def _slower_framework_texts(
     counts = Counter(job.case.framework for job in measured.jobs.values())
     doubted = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
-        for name, shared in assessment.shared.items():
-            text = slower_text(name, counts[name], shared)
+        for name, shared in assessment.shared_parts.items():
+            text = slower_framework_text(name, counts[name], shared)
             if text and name not in doubted:
                 yield text
     for loss in losses:
-        if isinstance(loss.name, str) and not loss.state.is_gradual:
+        if isinstance(loss.subject, str) and not loss.state.is_gradual:
             yield loss.text
 
 
@@ -240,13 +260,13 @@ def _find_replaced_cases(
     later sessions contradict, and all cases of a session that is noisier than usual. With
     --accept-regression they are also the cases of frameworks that are slower as a whole.
     """
-    names: set[Case | str] = {loss.name for loss in losses}
+    names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
-        names.update(odd_sessions(assessment))
+        names.update(odd_accepted_sessions(assessment))
         if assessment.is_noisy:
-            names.update(assessment.shared)
+            names.update(assessment.shared_parts)
         if measured.options.accept_regression:
-            names |= assessment.slower
+            names |= assessment.slower_frameworks
     cases = {job.case for job in measured.jobs.values()}
     return frozenset(case for case in cases if names & {case, case.framework})
 

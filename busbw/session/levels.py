@@ -25,7 +25,7 @@ from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
 from busbw.model.words import Device
-from busbw.stats.launches import launch_time_s, tick_s
+from busbw.stats.launches import clock_tick_s, launch_time_s
 from busbw.storage import raised_as
 
 from .state import Collected, Measured, TimedJob
@@ -72,7 +72,7 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
         name: StoredTimes(
             baselines=[baseline for baseline in several if not baseline.oom],
             history=earlier(lines, Series(framework=name)),
-            since=_acknowledged_moments(several, known_changes, str(key.folder)),
+            acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
         )
         for name, several in stored.items()
     }
@@ -146,7 +146,9 @@ def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
             times_s.setdefault(job.key, {})[job.case] = launches_s
     ticks_s, launches = _find_ticks_s(measured), measured.plan.launches
     return {
-        key: measured.levels[key].assess(today, measured.policy, launches=launches, ticks_s=ticks_s)
+        key: measured.levels[key].assess_session(
+            today, measured.policy, planned_launches=launches, ticks_s=ticks_s
+        )
         for key, today in times_s.items()
     }
 
@@ -159,7 +161,7 @@ def _find_ticks_s(measured: Measured) -> dict[Case, float]:
     ticks_s = {}
     for job, measurement in jobs_without_failures(measured, measured.measurements):
         runs = measurement.runs[: measured.plan.launches]
-        tick = tick_s([sample for run in runs for sample in run.samples_s])
+        tick = clock_tick_s([sample for run in runs for sample in run.samples_s])
         if tick:
             ticks_s[job.case] = tick
     return ticks_s

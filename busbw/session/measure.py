@@ -161,8 +161,8 @@ class _Measurer:
             measured = self.measured_so_far()
             rulings = judge_cases(measured)
             launches = {spec: m.launches for spec, m in measured.measurements.items()}
-            by_neighbours = measured.policy.rule.compares_neighbours
-            specs, rounds = plan_rerun(rulings, launches, by_neighbours=by_neighbours)
+            include_neighbours = measured.policy.rule.compares_neighbours
+            specs, rounds = plan_rerun(rulings, launches, include_neighbours=include_neighbours)
             if not specs:
                 return
             if time.monotonic() - begun_s - waited_s > budget_s:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from busbw import extensions, grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.case import summary_of
+from busbw.judge.case import summarize_times
 from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
@@ -169,7 +169,7 @@ def _make_tables(observed: Observed | None, judged: Judged | None, verbose: bool
     )
     if observed.interrupted:
         summaries = [
-            (m.case, summary_of(m.case, [launch_time_s(run) for run in m.runs]))
+            (m.case, summarize_times(m.case, [launch_time_s(run) for run in m.runs]))
             for m in observed.measurements.values()
             if m.runs
         ]

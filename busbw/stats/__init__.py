@@ -1,4 +1,4 @@
-"""Numbers in, numbers out: samples, launches and sessions, each formula once.
+"""Statistics of samples, launches and sessions, as functions from numbers to numbers.
 
-Judges nothing and knows no threshold: those are arguments.
+The functions judge nothing. They know no thresholds of rules, which are arguments.
 """

@@ -1,4 +1,4 @@
-"""The positions at which the mean of a series changes in a step."""
+"""Find the positions at which the mean of a series of values changes in a step."""
 
 from __future__ import annotations
 
@@ -10,57 +10,61 @@ from dataclasses import dataclass
 
 from .variance import Variance, t_quantile
 
-# A change that chance makes at a given position with a greater probability is none.
-_FALSE_CHANGES = 3e-7
+# A change does not count if chance makes it, at a given position, with a greater probability.
+_FALSE_CHANGE_PROBABILITY = 3e-7
 
-# A level has as many values at least.
-_LEAST = 3
+# A level has at least this many values: fewer values may be outliers.
+_LEAST_LEVEL_VALUES = 3
 
-# A value is far beyond its neighbours from this many standard deviations on.
-_SPIKE = 3.0
+# A value that is more standard deviations than this from both neighbours is a spike.
+_SPIKE_SIGMAS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A change of the mean by `size` at `position`; the new level has `count` values."""
+    """A change of the mean of a series by `size`.
+
+    The new level begins at `position` and has `value_count` values.
+    """
 
     position: int
     size: float
-    count: int
+    value_count: int
 
     def size_at(self, position: int) -> float:
-        """Return the part of the change that the value at `position` has: all or nothing."""
+        """Return `size` if `position` is at or after the change, else 0."""
         return self.size if position >= self.position else 0.0
 
 
 def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
-    """Find the changes of the mean of `values`, in order, by binary segmentation.
+    """Find the changes of the mean of `values`, in their order, by binary segmentation.
 
-    A stretch is split where the means before and after differ most, in standard errors, if that is
-    more than chance does; and so are its parts (A. J. Scott and M. Knott, "A cluster analysis
-    method for grouping means in the analysis of variance", 1974). The values are assumed to be
-    independent and normal about the mean, with the `variance`. A single value far from both of its
-    neighbours is no level: it is replaced by the nearer neighbour.
+    The series is split where the means before and after differ most, measured in standard errors,
+    if they differ more than by chance. Both parts are then split in the same way (A. J. Scott and
+    M. Knott, "A cluster analysis method for grouping means in the analysis of variance", 1974). The
+    values are assumed to be independent and normal about the mean, with `variance`. A spike, a
+    single value far from both of its neighbours, is not a level: it is first replaced by the nearer
+    neighbour.
     """
-    threshold = t_quantile(_FALSE_CHANGES, variance.freedom) * math.sqrt(variance.value)
-    values = _without_spikes(values, _SPIKE * math.sqrt(variance.value))
+    threshold = t_quantile(_FALSE_CHANGE_PROBABILITY, variance.freedom) * math.sqrt(variance.value)
+    values = _replace_spikes(values, _SPIKE_SIGMAS * math.sqrt(variance.value))
     sums = [0.0, *itertools.accumulate(values)]
-    edges = [0, *_splits(sums, 0, len(values), threshold), len(values)]
+    edges = [0, *_find_splits(sums, 0, len(values), threshold), len(values)]
     levels = [
         (begin, end - begin, (sums[end] - sums[begin]) / (end - begin))
         for begin, end in itertools.pairwise(edges)
         if end > begin
     ]
     return tuple(
-        Change(position=begin, size=level - before, count=count)
+        Change(position=begin, size=level - before, value_count=count)
         for (_, _, before), (begin, count, level) in itertools.pairwise(levels)
     )
 
 
-def _without_spikes(values: Sequence[float], far: float) -> list[float]:
-    """Replace single values that are `far` beyond both neighbours by the nearer neighbour.
+def _replace_spikes(values: Sequence[float], far: float) -> list[float]:
+    """Replace each value that is more than `far` from both neighbours by the nearer neighbour.
 
-    The neighbours of an end are the two values next to it.
+    The neighbours of the first and of the last value are the two values next to it.
     """
     smooth = []
     for position, value in enumerate(values):
@@ -70,23 +74,27 @@ def _without_spikes(values: Sequence[float], far: float) -> list[float]:
     return smooth
 
 
-def _splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
+def _find_splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
+    """Return the positions between `begin` and `end` at which new levels begin, in their order.
+
+    `sums` are the cumulative sums of the values. A split must have at least the score `threshold`.
+    """
     split, score = _best_split(sums, begin, end)
     if not split or score < threshold:
         return []
-    before = _splits(sums, begin, split, threshold)
-    return [*before, split, *_splits(sums, split, end, threshold)]
+    before = _find_splits(sums, begin, split, threshold)
+    return [*before, split, *_find_splits(sums, split, end, threshold)]
 
 
 def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float]:
-    """Return the split at which the means of both parts differ most, and the difference.
+    """Return the position at which a split makes the two means differ most, and its score.
 
-    The difference is multiplied by the root of half the harmonic mean of the sizes of both parts,
-    so that it has the standard deviation of the values. The split is 0 if there is none. A new
-    level begins with a value that is nearer to the mean after the split than to the mean before.
+    The score is the difference of the means, scaled by their numbers of values so that it has the
+    standard deviation of a single value. The position is 0 if no split is possible. A new level
+    begins with a value that is nearer to the mean after the split than to the mean before it.
     """
     best, most = 0, 0.0
-    for split in range(begin + _LEAST, end - _LEAST + 1):
+    for split in range(begin + _LEAST_LEVEL_VALUES, end - _LEAST_LEVEL_VALUES + 1):
         first, second = split - begin, end - split
         before = (sums[split] - sums[begin]) / first
         after = (sums[end] - sums[split]) / second

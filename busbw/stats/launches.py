@@ -1,4 +1,4 @@
-"""Launch times, quantiles and spread; means of a few launches, and the levels of sequential tests.
+"""Times of launches, their quantiles and means, and the significance levels of sequential tests.
 
 No function drops a sample or converts a unit.
 """
@@ -20,7 +20,7 @@ LAUNCH_QUANTILE = 0.25
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Return the q-quantile (0 to 1) of at least one value, linear between order statistics."""
+    """Return the q-quantile (`q` from 0 to 1) of at least one value, interpolated linearly."""
     ordered = sorted(values)
     position = q * (len(ordered) - 1)
     below = int(position)
@@ -28,23 +28,25 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
+# busbw.worker.sampling has the same formula, because workers run without busbw.stats and SciPy.
 def launch_time_s(run: Run) -> float:
     """Return the time of a launch in seconds: the p25 of its samples.
 
-    It is close to the minimum, to which one-sided noise converges, and a single lucky sample does
-    not decide it.
+    Noise mostly adds time, so fast samples are closest to the true time. The p25 is close to the
+    minimum, but a single lucky sample does not decide it.
     """
     return quantile(run.samples_s, LAUNCH_QUANTILE)
 
 
-# Samples that differ by a smaller share are equal but for rounding.
+# Samples whose relative difference is smaller are equal, apart from rounding.
 _EQUAL = 1e-6
 
 
-def tick_s(samples_s: Sequence[float]) -> float:
-    """Return the step of a clock that ticks: the least difference of samples, most of them equal.
+def clock_tick_s(samples_s: Sequence[float]) -> float:
+    """Return the step in seconds of a clock that advances in steps.
 
-    It is 0 where most samples differ from all others, or where all are equal.
+    It is the least difference between samples if most samples are equal to another sample. Returns
+    0 if most samples differ from all others, or if all samples are equal.
     """
     ordered = sorted(samples_s)
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
@@ -53,45 +55,50 @@ def tick_s(samples_s: Sequence[float]) -> float:
 
 
 def relative_mad(values: Sequence[float]) -> float:
-    """Return 1.4826 x the median absolute deviation over the median of at least one value.
+    """Return 1.4826 x the median absolute deviation of at least one value, divided by the median.
 
-    For normal values it is the standard deviation over the mean; a single outlier hardly changes
-    it.
+    For normal values it is the standard deviation divided by the mean. A single outlier hardly
+    changes it.
     """
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """A mean with its standard error, which is known with `freedom` degrees of freedom."""
+class MeanEstimate:
+    """An estimate of a mean, with its standard error.
+
+    The standard error is known with `freedom` degrees of freedom.
+    """
 
     mean: float
-    error: float
+    standard_error: float
     freedom: float
 
-    def lower(self, level: float) -> float:
-        """Return the bound that the true mean lies below with probability `level` at most."""
-        return self.mean - t_quantile(level, self.freedom) * self.error
+    def lower_bound(self, probability: float) -> float:
+        """Return a value below which the true mean lies with at most `probability`."""
+        return self.mean - t_quantile(probability, self.freedom) * self.standard_error
 
-    def upper(self, level: float) -> float:
-        """Return the bound that the true mean lies above with probability `level` at most."""
-        return self.mean + t_quantile(level, self.freedom) * self.error
+    def upper_bound(self, probability: float) -> float:
+        """Return a value above which the true mean lies with at most `probability`."""
+        return self.mean + t_quantile(probability, self.freedom) * self.standard_error
 
 
-def estimate_mean(values: Sequence[float]) -> Estimate:
-    """Estimate the mean of at least two independent values by the sample mean."""
+def estimate_mean(values: Sequence[float]) -> MeanEstimate:
+    """Estimate the mean of at least two independent values, and its standard error."""
     error = statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(mean=statistics.fmean(values), error=error, freedom=len(values) - 1)
+    return MeanEstimate(
+        mean=statistics.fmean(values), standard_error=error, freedom=len(values) - 1
+    )
 
 
-def shift_of_samples(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return log(after / before) of two launches: the Hodges-Lehmann estimate.
+def log_ratio_of_samples(before: Sequence[float], after: Sequence[float]) -> float:
+    """Return log(after / before) of two launches, from their samples (times above 0).
 
-    For interleaved samples it is the median over all means of two log ratios of neighbours (J. L.
-    Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963): a stall of a
-    sample, or of half a dozen, hardly moves it. For launches of unequal length, which were not
-    interleaved, it is the median of the log ratios of all pairs. Both have samples above 0.
+    Samples of equal number are interleaved: the result is the Hodges-Lehmann estimate, the median
+    of the means of all pairs of log ratios (J. L. Hodges and E. L. Lehmann, "Estimates of location
+    based on rank tests", 1963). A stall during a few samples hardly changes it. Samples of unequal
+    number were not interleaved: the result is the median log ratio of all pairs of samples.
     """
     if len(before) != len(after):
         return statistics.median(math.log(b / a) for a in before for b in after)
@@ -101,19 +108,20 @@ def shift_of_samples(before: Sequence[float], after: Sequence[float]) -> float:
     )
 
 
-# Of the integration by Simpson's rule: intervals, and standard deviations below to begin at.
-_INTERVALS = 128
-_LOWEST = -7.0
-# No bound is farther out, in standard deviations.
-_HIGHEST = 40.0
+# Simpson's rule integrates over this many intervals, from so many standard deviations on.
+_SIMPSON_INTERVALS = 128
+_LOWEST_SIGMAS = -7.0
+# The search for a bound ends at this many standard deviations.
+_HIGHEST_SIGMAS = 40.0
 
 
-def spent(fraction: float, shape: float) -> float:
-    """Return the share of an error rate that is spent by `fraction` (0 to 1) of the observations.
+def spent_error_share(fraction: float, shape: float) -> float:
+    """Return the share of an error rate that a test has spent after a part of its observations.
 
-    (1 - e^(-shape t)) / (1 - e^-shape), of I. K. Hwang, W. J. Shih and J. S. DeCani, "Group
-    sequential designs using a family of type I error probability spending functions", 1990: early
-    for a shape above 0 (1 is close to Pocock's test), in proportion for 0, late for one below.
+    The part is `fraction`, from 0 to 1. The share is (1 - e^(-shape fraction)) / (1 - e^-shape),
+    from I. K. Hwang, W. J. Shih and J. S. DeCani, "Group sequential designs using a family of type
+    I error probability spending functions", 1990. A `shape` above 0 spends early (1 is close to
+    Pocock's test), 0 spends in proportion, and a shape below 0 spends late.
     """
     if shape == 0:
         return fraction
@@ -122,35 +130,40 @@ def spent(fraction: float, shape: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[float, ...]:
-    """Return the one-sided level of the look after each of `counts` observations, in order.
+    """Return the one-sided significance level of each look of a sequential test.
 
-    All looks together then err with probability `rate` (K. K. G. Lan and D. L. DeMets, "Discrete
-    sequential boundaries for clinical trials", 1983): at each look the probability to cross its
-    bound for the first time is what the spending function gives since the look before. The
-    distribution of the sum of the observations that crossed no bound is integrated from look to
+    There is a look after each of `counts` observations. All looks together err with probability
+    `rate` (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials",
+    1983). The probability to cross the bound of a look for the first time is the share of `rate`
+    that `spent_error_share` gives between the look before and this look, for the spending `shape`.
+
+    The distribution of the sum of observations that crossed no bound is integrated from look to
     look (P. Armitage, C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating
-    data", 1969) for normal observations of a known variance. Where the variance is estimated, the
-    same levels are applied to Student's t (C. Jennison and B. W. Turnbull, "Group Sequential
-    Methods with Applications to Clinical Trials", 2000, section 4.4), which is close, not exact.
+    data", 1969), for normal observations of a known variance. With an estimated variance, callers
+    apply the same levels to Student's t (C. Jennison and B. W. Turnbull, "Group Sequential Methods
+    with Applications to Clinical Trials", 2000, section 4.4), which is close, not exact.
     """
     import numpy as np
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
     def excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
-        """Return how much more often than `expected` sums cross `bound`, one more part added."""
+        """Return how much the probability that a sum crosses `bound` exceeds `expected`.
+
+        `sums` and their `weights` are the sums that crossed no bound at earlier looks.
+        """
         return float(weights @ ndtr(sums - bound * deviation)) - expected
 
-    simpson = np.array([1.0, *([4.0, 2.0] * (_INTERVALS // 2))[:-1], 1.0]) / 3
+    simpson = np.array([1.0, *([4.0, 2.0] * (_SIMPSON_INTERVALS // 2))[:-1], 1.0]) / 3
     sums, weights = np.zeros(1), np.ones(1)
     levels, begin = list[float](), 0.0
     for before, count in itertools.pairwise((0, *counts)):
         added, deviation = math.sqrt(count - before), math.sqrt(count)
-        end = rate * spent(count / counts[-1], shape)
+        end = rate * spent_error_share(count / counts[-1], shape)
         law = sums / added, weights, deviation / added, end - begin
-        bound, begin = brentq(excess, _LOWEST, _HIGHEST, args=law, xtol=1e-9), end
+        bound, begin = brentq(excess, _LOWEST_SIGMAS, _HIGHEST_SIGMAS, args=law, xtol=1e-9), end
         levels.append(float(ndtr(-bound)))
-        values = np.linspace(_LOWEST * deviation, bound * deviation, _INTERVALS + 1)
+        values = np.linspace(_LOWEST_SIGMAS * deviation, bound * deviation, _SIMPSON_INTERVALS + 1)
         density = np.exp(-(((values[:, None] - sums) / added) ** 2) / 2) @ weights
         step = (values[1] - values[0]) / (added * math.sqrt(2 * math.pi))
         sums, weights = values, step * simpson * density

@@ -1,6 +1,6 @@
-"""Variances, each with the degrees of freedom that it is known with, and how they are pooled.
+"""Variances with their degrees of freedom, and how variances are pooled.
 
-SciPy is imported where it is called: most sessions need none of it.
+SciPy is imported in the functions that call it, because most sessions call none of them.
 """
 
 from __future__ import annotations
@@ -14,46 +14,50 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variance:
-    """A variance with the degrees of freedom that it is known with; infinite: exactly."""
+    """A variance, which is known with `freedom` degrees of freedom.
+
+    The degrees of freedom are infinite if the variance is known exactly.
+    """
 
     value: float
     freedom: float
 
 
-def squares_of(values: Sequence[float]) -> float:
-    """Sum the squares of at least one value about their mean."""
+def sum_of_squares_about_mean(values: Sequence[float]) -> float:
+    """Return the sum of the squared deviations of at least one value from the mean."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
 
 
-def variance_of(values: Sequence[float]) -> Variance:
+def sample_variance(values: Sequence[float]) -> Variance:
     """Return the sample variance of at least two values."""
     freedom = len(values) - 1
-    return Variance(value=squares_of(values) / freedom, freedom=freedom)
+    return Variance(value=sum_of_squares_about_mean(values) / freedom, freedom=freedom)
 
 
-# Fewer differences have none to spare.
+# With fewer differences, leaving out the largest would lose too much of the information.
 _LEAST_TRIMMED = 4
 
 
-def successive_variance(values: Sequence[float]) -> Variance:
-    """Estimate a variance by half the mean square of successive differences of two values or more.
+def variance_from_differences(values: Sequence[float]) -> Variance:
+    """Estimate a variance from the successive differences of at least two values.
 
-    A slow drift hardly adds to the estimate (J. von Neumann, "Distribution of the ratio of the mean
-    square successive difference to the variance", 1941), and a step adds nothing: of four
-    differences or more the largest is left out, with its expectation. The estimate from n
-    differences is as certain as a sample variance with 2/3 n degrees of freedom.
+    It is half the mean square of the differences. A slow drift of the values hardly adds to it (J.
+    von Neumann, "Distribution of the ratio of the mean square successive difference to the
+    variance", 1941). A single step does not add to it either: with at least four differences, the
+    largest is left out, and the mean is corrected for that. The estimate from n differences is as
+    certain as a sample variance with 2/3 n degrees of freedom.
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
     count = float(len(squares))
     if count >= _LEAST_TRIMMED:
         squares.remove(max(squares))
-        count -= _expected_largest(len(squares) + 1)
+        count -= _expected_largest_square(len(squares) + 1)
     return Variance(value=math.fsum(squares) / (2 * count), freedom=2 * len(squares) / 3)
 
 
 @functools.lru_cache(maxsize=1024)
-def _expected_largest(count: int) -> float:
+def _expected_largest_square(count: int) -> float:
     """Return the mean of the largest of `count` squares of standard normal values.
 
     It is the integral of P(largest > x^2) over x^2, by the midpoint rule over x.
@@ -63,14 +67,18 @@ def _expected_largest(count: int) -> float:
     return math.fsum(2 * x * width * (1 - math.erf(x / math.sqrt(2)) ** count) for x in middles)
 
 
-def prior_variance(variances: Sequence[Variance]) -> Variance:
-    """Return the variance to expect of a further case, by empirical Bayes from at least two cases.
+def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
+    """Return the variance to expect of a further case, from the variances of at least two cases.
 
-    The true variances are assumed to come from a scaled inverse chi-squared distribution, which is
-    estimated from the mean and the variance of log s^2 (G. K. Smyth, "Linear models and empirical
-    Bayes methods for assessing differential expression", 2004, section 6.2). The value is the
-    location of the distribution, and the degrees of freedom are its weight: infinite where the
-    variances differ by no more than chance explains. Each must be above 0.
+    The method is empirical Bayes. The true variances are assumed to come from a scaled inverse
+    chi-squared distribution, which is fitted to the mean and the variance of the logarithms of
+    `variances` (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential
+    expression", 2004, section 6.2). Each variance must be above 0.
+
+    Returns:
+        The location of the distribution, with its weight as degrees of freedom. The weight is
+        infinite if chance explains all differences between the variances.
+
     """
     from scipy.special import digamma, polygamma
 
@@ -87,7 +95,7 @@ def prior_variance(variances: Sequence[Variance]) -> Variance:
     return Variance(value=math.exp(mean + digamma(half) - math.log(half)), freedom=2 * half)
 
 
-def moderated(variance: Variance, prior: Variance) -> Variance:
+def moderate_variance(variance: Variance, prior: Variance) -> Variance:
     """Return the mean of a variance and its prior, weighted by degrees of freedom (Smyth, 2004)."""
     if math.isinf(prior.freedom):
         return prior
@@ -96,22 +104,25 @@ def moderated(variance: Variance, prior: Variance) -> Variance:
     return Variance(value=value, freedom=freedom)
 
 
-# Newton's method doubles the number of right digits each time.
-_STEPS = 30
+# Newton's method doubles the number of correct digits in each step, so these are enough.
+_NEWTON_STEPS = 30
 
 
 def _inverse_trigamma(value: float) -> float:
-    """Return the x > 0 of which trigamma(x) is `value`, by Newton's method on 1 / trigamma."""
+    """Return the x > 0 for which trigamma(x) is `value`, by Newton's method on 1 / trigamma."""
     from scipy.special import polygamma
 
     x = 0.5 + 1 / value
-    for _ in range(_STEPS):
+    for _ in range(_NEWTON_STEPS):
         x += float(polygamma(1, x) * (1 - polygamma(1, x) / value) / polygamma(2, x))
     return x
 
 
 def t_quantile(level: float, freedom: float) -> float:
-    """Return the value that Student's t exceeds with probability `level` (0 < level < 1)."""
+    """Return the value that Student's t with `freedom` degrees exceeds with probability `level`.
+
+    `level` is between 0 and 1, exclusive.
+    """
     from scipy.special import stdtrit
 
     return -float(stdtrit(freedom, level))

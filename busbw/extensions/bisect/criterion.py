@@ -83,9 +83,9 @@ class Criterion:
         if len(log_ratios) < 2:
             return None
         mean, half = estimate_mean(log_ratios), math.log(self.ratio) / 2
-        if mean.lower(ERROR_RISK) > half:
+        if mean.lower_bound(ERROR_RISK) > half:
             return Status.BAD
-        return Status.GOOD if mean.upper(ERROR_RISK) < half else None
+        return Status.GOOD if mean.upper_bound(ERROR_RISK) < half else None
 
     def status_of_session(self, result: SessionResult) -> Status | None:
         """Return the status of a release by the result of a session; None to repeat the session.

@@ -20,7 +20,7 @@ from busbw.extensions.bisect.search import Status
 from busbw.judge.paired import pair_launches
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import DocumentError, Session, read_results
-from busbw.stats.launches import estimate_mean, shift_of_samples
+from busbw.stats.launches import estimate_mean, log_ratio_of_samples
 
 # How long an interrupted session may take to remove its files.
 _GRACE_S = 10.0
@@ -150,7 +150,7 @@ class SessionRunner:
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
                 criterion = replace(criterion, ratio=math.exp(mean.mean))
-                if mean.error < _ENOUGH_PRECISION * mean.mean:
+                if mean.standard_error < _ENOUGH_PRECISION * mean.mean:
                     break
         return criterion
 
@@ -210,7 +210,7 @@ def _log_ratios_by_case(session: Session) -> dict[str, list[float]]:
     """Return the log ratios of a session's pairs of launches, by the name of the case."""
     return {
         spec.id: [
-            shift_of_samples(reference.samples_s, run.samples_s)
+            log_ratio_of_samples(reference.samples_s, run.samples_s)
             for reference, run in pair_launches(session.references[spec].runs, measurement.runs)
         ]
         for spec, measurement in session.measurements.items()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from busbw.extensions.program.changes import collectives_changed
 from busbw.extensions.program.worker_values import Difference
-from busbw.judge.session import session_verdict
+from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case
 from busbw.model.launch import Failure
 from busbw.model.verdict import SessionVerdict
@@ -226,7 +226,9 @@ def judge_compiled_session(
     # Each compiler but the first is compared with the compiler before it.
     is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
     otherwise = _compiled(verdicts)
-    return session_verdict(sentences, verdicts, otherwise=otherwise, is_compared=is_compared)
+    return build_session_verdict(
+        sentences, verdicts, otherwise_text=otherwise, is_compared=is_compared
+    )
 
 
 def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from busbw.judge.validity import memory_verdict
+from busbw.judge.validity import out_of_memory_verdict
 from busbw.model.case import Case, Spec
 from busbw.model.launch import NO_LAUNCH, Failure, LaunchId
 from busbw.model.limits import Natural, NotNegative
@@ -68,7 +68,7 @@ def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) 
         kind = FailureKind.WRONG_RESULT
         failure = Failure(kind=kind, message=text, launch=tally.launch)
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
-        verdict = memory_verdict(spec, failure, " (nothing was compared)", failed=False)
+        verdict = out_of_memory_verdict(spec, failure, " (nothing was compared)", failed=False)
         return replace(verdict, case=case, extra={NAME: tally})
     if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
         text, outcome, failure = failure.message, Outcome.SKIPPED, None

@@ -99,19 +99,19 @@ def _judge_reference(
         with too few cases to compare them together.
 
     """
-    earlier = merge_sessions(sessions or (), policy.session_apart)
+    earlier = merge_sessions(sessions or (), policy.session_merge_time)
     if not earlier:
         no_session = ", this reference has no earlier session here"
         reason = " without --history" if sessions is None else no_session
         return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
-    judged = Levels(sessions=earlier, cases=cases).assess(today.times_s, policy)
+    judged = Levels(sessions=earlier, cases=cases).assess_session(today.times_s, policy)
     lost = find_losses(earlier, today, judged)
-    shared, least = judged.shared.get(framework), policy.rule.min_shared_cases
+    shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_cases
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
-        is_slower = framework in judged.slower
+        is_slower = framework in judged.slower_frameworks
         times, limit = math.exp(shared.shift), math.exp(shared.limit)
         earlier_text = plural(len(earlier), "earlier session")
         text = (

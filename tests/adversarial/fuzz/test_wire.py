@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from busbw import wire
 from busbw.driver import transport
-from busbw.judge.case import Terms, judge_case
+from busbw.judge.case import JudgingSettings, judge_case
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Plan, Run
@@ -28,7 +28,7 @@ from tests.helpers.results_files import results
 from tests.unit.judge.rules import limit_of
 
 CASE = build.case()
-TERMS = Terms(policy=POLICIES[Device.CPU], cases=1, launches=3)
+TERMS = JudgingSettings(policy=POLICIES[Device.CPU], case_count=1, planned_launches=3)
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge.case import Ruling, Terms, judge_case
+from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.levels import StoredTimes, build_levels
 from busbw.judge.policy import Looks, Policy, Rule
-from busbw.judge.rule import Limit
+from busbw.judge.rule import CaseLimits
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests.helpers import build
 
-LOOKS = Looks(counts=(6, 9, 12), miss_rate=0.1)
+LOOKS = Looks(launch_counts=(6, 9, 12), miss_rate=0.1)
 POLICY = Policy(
     rule=Rule(
         min_case_loss=0.2,
@@ -23,7 +23,7 @@ POLICY = Policy(
         prior_shared_deviation=0.01,
     ),
     looks=LOOKS,
-    least_difference_s=1e-6,
+    host_clock_resolution_s=1e-6,
 )
 
 
@@ -49,19 +49,21 @@ def judged(
     policy: Policy = POLICY,
     **options: Any,
 ) -> Ruling:
-    """Judge `measurement`; `options` are other Terms."""
-    terms = Terms(policy=policy, **options)
+    """Judge `measurement`; `options` are other JudgingSettings."""
+    terms = JudgingSettings(policy=policy, **options)
     limit = limit_of(baseline, measurement, policy)
     return judge_case(build.spec(), measurement, baseline, limit, terms)
 
 
-def limit_of(baseline: Baseline | None, measurement: Measurement, policy: Policy) -> Limit | None:
+def limit_of(
+    baseline: Baseline | None, measurement: Measurement, policy: Policy
+) -> CaseLimits | None:
     """Return the limit if there is no other baseline and no other measurement today."""
     if baseline is None or baseline.oom or not measurement.runs:
         return None
     levels = build_levels({baseline.case.framework: StoredTimes(baselines=[baseline])}, policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
-    return levels.assess(times_s, policy).limits.get(baseline.case) if levels else None
+    return levels.assess_session(times_s, policy).limits.get(baseline.case) if levels else None
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge.case import Decision, decide
+from busbw.judge.case import LevelDecision, decide_direction
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
 from busbw.judge.rule import CaseTimes
@@ -115,17 +115,19 @@ def levels(sessions: Sequence[Session], policy: Policy, **fields: Any) -> Levels
 
 def decide_all(
     levels: Levels, today: Session, policy: Policy, max_log_ratio: float | None = None
-) -> dict[Case, Decision]:
+) -> dict[Case, LevelDecision]:
     """Decide every case of today, of which three launches were planned; the others confirm."""
     today_s = today.times_s
-    decisions: dict[Case, Decision] = {}
+    decisions: dict[Case, LevelDecision] = {}
     count = dict.fromkeys(today_s, 3)
     while True:
         times_s = {case: launches[: count[case]] for case, launches in today_s.items()}
-        for case, limit in levels.assess(times_s, policy, launches=3).limits.items():
-            most = limit.slower if max_log_ratio is None else max_log_ratio
+        for case, limit in levels.assess_session(
+            times_s, policy, planned_launches=3
+        ).limits.items():
+            most = limit.slower_above if max_log_ratio is None else max_log_ratio
             times = CaseTimes.split(times_s[case], policy.rule, 3)
-            decisions[case] = decide(times, limit, policy.rule, most)
+            decisions[case] = decide_direction(times, limit, policy.rule, most)
         undecided = [
             case
             for case, decision in decisions.items()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.case import Ruling, Terms, judge_case, plan_rerun, summary_of
+from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, summarize_times
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
@@ -29,7 +29,7 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
 
 
 def test_the_rates_of_a_case_come_from_its_median_launch() -> None:
-    summary = summary_of(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
+    summary = summarize_times(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
     assert (summary.median_s, summary.best_s, summary.worst_s) == (2e-3, 1e-3, 4e-3)
     assert pytest.approx(0.5) == summary.algbw_gb_per_s
     assert pytest.approx(0.75) == summary.busbw_gb_per_s
@@ -238,13 +238,13 @@ def test_a_case_that_was_stored_as_out_of_memory_and_has_a_time_now_has_improved
 def test_a_case_that_was_stored_as_out_of_memory_has_improved_even_if_a_limit_is_known() -> None:
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
-    ruling = judge_case(build.spec(), measurement, OOM, limit, Terms(policy=POLICY))
+    ruling = judge_case(build.spec(), measurement, OOM, limit, JudgingSettings(policy=POLICY))
     assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 
 def test_a_published_figure_is_in_the_verdict_and_does_not_change_the_outcome() -> None:
     reference = Reference(source="a paper", oom=True)
-    terms = Terms(policy=POLICY)
+    terms = JudgingSettings(policy=POLICY)
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
     ruling = judge_case(build.spec(), measurement, STEADY, limit, terms, published=reference)
@@ -267,23 +267,29 @@ def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
 
 
 def test_no_case_is_measured_again_if_all_cases_are_decided() -> None:
-    assert plan_rerun(_grid(), THREE, by_neighbours=True) == ((), 0)
+    assert plan_rerun(_grid(), THREE, include_neighbours=True) == ((), 0)
 
 
 def test_an_undecided_case_is_measured_again_without_its_neighbours_for_missing_launches() -> None:
-    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, by_neighbours=True)
+    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, include_neighbours=True)
     assert rerun == ((SPECS[2],), 6)
 
 
 def test_a_case_that_seems_slower_is_measured_again_together_with_its_two_neighbours() -> None:
-    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, by_neighbours=True)
+    rerun = plan_rerun(
+        _grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, include_neighbours=True
+    )
     assert rerun == (tuple(SPECS[1:4]), 3)
 
 
 def test_a_case_at_an_end_of_the_payloads_is_measured_again_with_its_nearest_payloads() -> None:
-    first = plan_rerun(_grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, by_neighbours=True)
+    first = plan_rerun(
+        _grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, include_neighbours=True
+    )
     assert first[0] == tuple(SPECS[:3])
-    last = plan_rerun(_grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, by_neighbours=True)
+    last = plan_rerun(
+        _grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, include_neighbours=True
+    )
     assert last[0] == tuple(SPECS[2:])
 
 
@@ -293,7 +299,7 @@ def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() 
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
     )
     judged[other] = _judged(other)
-    assert plan_rerun(judged, {**THREE, other: 3}, by_neighbours=True)[0] == (
+    assert plan_rerun(judged, {**THREE, other: 3}, include_neighbours=True)[0] == (
         SPECS[0],
         SPECS[2],
         SPECS[3],
@@ -302,9 +308,9 @@ def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() 
 
 def test_undecided_cases_are_measured_again_for_the_smallest_number_of_missing_launches() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
-    assert plan_rerun(judged, THREE, by_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
+    assert plan_rerun(judged, THREE, include_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
 
 
 def test_a_case_with_all_needed_launches_is_not_measured_again() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
-    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, by_neighbours=True) == ((SPECS[0],), 6)
+    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, include_neighbours=True) == ((SPECS[0],), 6)

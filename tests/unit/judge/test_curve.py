@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.curve import fit_curve, shift_of_curve
+from busbw.judge.curve import curve_shift_text, fit_curve
 from busbw.model.verdict import Curve, Verdict
 from busbw.model.words import MIB, Outcome
 from tests.helpers import build
@@ -209,7 +209,7 @@ def test_a_shift_of_a_curve_says_whether_latency_bandwidth_or_all_payloads_are_s
     ratio: Ratio, text: str
 ) -> None:
     sizes = shifts(ratio, judged=False)
-    shift = shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.05)
+    shift = curve_shift_text(CURVE, sizes, least_errors=3.0, least_change=0.05)
     assert shift == f"{text}; no single payload shows it"
 
 
@@ -229,8 +229,8 @@ def test_a_shift_of_a_curve_says_whether_latency_bandwidth_or_all_payloads_are_s
 def test_a_small_noisy_already_judged_or_faster_change_is_no_shift_of_a_curve(
     sizes: list[Verdict], quantile: float, floor: float
 ) -> None:
-    assert shift_of_curve(CURVE, sizes, quantile=quantile, floor=floor) == ""
-    assert shift_of_curve(None, sizes, quantile=quantile, floor=floor) == ""
+    assert curve_shift_text(CURVE, sizes, least_errors=quantile, least_change=floor) == ""
+    assert curve_shift_text(None, sizes, least_errors=quantile, least_change=floor) == ""
 
 
 # Thousands of simulated curves.
@@ -239,7 +239,7 @@ SEEDS = 500
 
 def _shifted(ratio: Ratio, seeds: int = SEEDS) -> Counter[str]:
     noisy = (shifts(ratio, seed=seed, judged=False) for seed in range(seeds))
-    texts = (shift_of_curve(CURVE, sizes, quantile=3.0, floor=0.02) for sizes in noisy)
+    texts = (curve_shift_text(CURVE, sizes, least_errors=3.0, least_change=0.02) for sizes in noisy)
     return Counter(_name(text) if text else "" for text in texts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.expected_times import ExpectedTime, State
+from busbw.judge.expected_times import ExpectedTime, LossState
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Levels,
@@ -18,8 +18,8 @@ from busbw.judge.levels import (
     build_levels,
     find_losses,
     losses_text,
-    odd_text,
-    repaired_text,
+    odd_accepted_session_text,
+    repaired_losses_text,
 )
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
@@ -55,15 +55,15 @@ def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Leve
 
 def _expected(earlier: Levels, case: Case = CASE) -> ExpectedTime:
     """Return the expected time of a case that takes a millisecond today."""
-    return earlier.assess({case: (1e-3,)}, POLICY).limits[case].expected
+    return earlier.assess_session({case: (1e-3,)}, POLICY).limits[case].expected
 
 
 def _level_s(earlier: Levels, case: Case = CASE) -> float:
-    return math.exp(_expected(earlier, case).level)
+    return math.exp(_expected(earlier, case).log_level)
 
 
 def _sessions(earlier: Levels, case: Case = CASE) -> int:
-    return _expected(earlier, case).sessions
+    return _expected(earlier, case).session_count
 
 
 def _times(earlier: Levels) -> list[tuple[float, ...]]:
@@ -114,8 +114,8 @@ def test_losses_between_sessions_that_count_as_one_session_do_not_widen_the_limi
     history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
     earlier = _levels(stored, history=history)
     assert len(earlier.sessions) == 1
-    limit = earlier.assess({CASE: (1e-3,)}, POLICY).limits[CASE]
-    assert limit.slower == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
+    limit = earlier.assess_session({CASE: (1e-3,)}, POLICY).limits[CASE]
+    assert limit.slower_above == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
 def test_stored_sessions_of_a_baseline_that_began_at_the_same_moment_count_as_one_session() -> None:
@@ -148,8 +148,8 @@ def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() ->
     sessions = other.sessions(6) + [other.session(day, {slow: 1.5}, launches=6) for day in (6, 7)]
     before = _expected(levels(device.sessions(6), POLICY), slow)
     after = _expected(levels(sessions, POLICY), slow)
-    assert after.level == pytest.approx(before.level, abs=2e-3)
-    assert after.sessions == before.sessions == 6
+    assert after.log_level == pytest.approx(before.log_level, abs=2e-3)
+    assert after.session_count == before.session_count == 6
 
 
 def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times() -> None:
@@ -157,11 +157,11 @@ def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times
     slow = other.sessions(6) + [other.session(day, 1.5, launches=6) for day in (6, 7, 8)]
     today = device.session(9, 1.5).times_s
     ours, theirs = (
-        levels(sessions, POLICY).assess(today, POLICY)
+        levels(sessions, POLICY).assess_session(today, POLICY)
         for sessions in (slow, Device(seed=2).sessions(6))
     )
-    assert ours.slower == theirs.slower == {"jax"}
-    ours_shared, theirs_shared = (judged.shared["jax"] for judged in (ours, theirs))
+    assert ours.slower_frameworks == theirs.slower_frameworks == {"jax"}
+    ours_shared, theirs_shared = (judged.shared_parts["jax"] for judged in (ours, theirs))
     assert ours_shared.shift == pytest.approx(math.log(1.5), abs=0.01)
     assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
 
@@ -171,7 +171,7 @@ def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() ->
     crept = [_earlier(day, 1e-3 * 1.002**day) for day in range(1, 60)]
     first = sum(1.002**day for day in range(10)) / 10
     most = math.log(1e-3 * first) + POLICY.rule.anchor_margin
-    assert _expected(_levels(stored, history=crept)).level == pytest.approx(most, abs=1e-4)
+    assert _expected(_levels(stored, history=crept)).log_level == pytest.approx(most, abs=1e-4)
 
 
 def test_a_faster_session_does_not_change_the_level_of_a_case_until_it_is_accepted() -> None:
@@ -183,7 +183,7 @@ def test_sessions_before_an_acknowledged_change_do_not_count_for_the_level() -> 
     stored = build.pooled(*records(1e-3, 1e-3))
     history = [_earlier(day, 1.08e-3) for day in (3, 4)]
     since = {CASE: FIRST + timedelta(days=3)}
-    earlier = _levels(stored, history=history, since=since)
+    earlier = _levels(stored, history=history, acknowledged_changes=since)
     assert _times(earlier) == [(1.08e-3,), (1.08e-3,)]
     assert _level_s(earlier) == pytest.approx(1.08e-3)
     assert _level_s(_levels(stored, history=history)) < 1.05e-3
@@ -191,7 +191,7 @@ def test_sessions_before_an_acknowledged_change_do_not_count_for_the_level() -> 
 
 def test_sessions_before_an_acknowledged_change_count_until_a_later_session_exists() -> None:
     stored = build.pooled(*records(1e-3, 1.02e-3))
-    earlier = _levels(stored, history=[], since={CASE: FIRST + timedelta(days=3)})
+    earlier = _levels(stored, history=[], acknowledged_changes={CASE: FIRST + timedelta(days=3)})
     assert _times(earlier) == [(1e-3,), (1.02e-3,)]
 
 
@@ -200,7 +200,7 @@ def test_an_acknowledged_change_of_a_case_does_not_affect_the_sessions_of_other_
     sessions = [
         session(day, {first: (1e-3 + day * 1e-6,), other: (2e-3 + day * 1e-6,)}) for day in range(4)
     ]
-    earlier = levels(sessions, POLICY, since={first: FIRST + timedelta(days=2)})
+    earlier = levels(sessions, POLICY, acknowledged_changes={first: FIRST + timedelta(days=2)})
     assert _sessions(earlier, first) == 2
     assert _sessions(earlier, other) == 4
 
@@ -209,7 +209,7 @@ def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> N
     new = build.case(payload_bytes=8192)
     history = [session(1, {CASE: (1e-3,), new: (1e-3,)})]
     earlier = _levels(build.pooled(record(2, 1e-3)), history=history)
-    assert earlier.assess({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
+    assert earlier.assess_session({CASE: (1e-3,), new: (1e-3,)}, POLICY).limits.keys() == {CASE}
 
 
 def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framework() -> None:
@@ -223,9 +223,9 @@ def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framewor
     earlier = build_levels(stored, POLICY)
     assert earlier is not None and len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
-    shared = earlier.assess(today, TPU).shared
+    shared = earlier.assess_session(today, TPU).shared_parts
     assert shared["jax"].shift == pytest.approx(0.0, abs=0.01)
-    assert shared["tensorflow"].level + shared["tensorflow"].shift > 0.05
+    assert shared["tensorflow"].log_level + shared["tensorflow"].shift > 0.05
 
 
 TPU = POLICIES[Class.TPU]
@@ -235,7 +235,7 @@ NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
     earlier, today = levels(sessions[:-1], TPU), sessions[-1]
-    return earlier, today, earlier.assess(today.times_s, TPU, launches=3)
+    return earlier, today, earlier.assess_session(today.times_s, TPU, planned_launches=3)
 
 
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
@@ -267,7 +267,7 @@ def test_a_lasting_loss_has_its_size_its_first_session_and_the_changed_version(
 ) -> None:
     device = Device(seed)
     loss = _losses(_stepped(device, factor, number=number))[0]
-    assert loss.name == ("jax" if number is None else device.cases[number])
+    assert loss.subject == ("jax" if number is None else device.cases[number])
     assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
     assert (loss.began, loss.state.lost_sessions) == (FIRST + timedelta(days=10), 4)
     assert loss.changes == ("jaxlib 0.10.1 -> 0.10.2",)
@@ -278,7 +278,7 @@ def test_a_loss_of_all_cases_from_the_second_session_on_is_found_in_every_later_
     device = Device(seed=3)
     sessions = [device.session(day, 1.05 if day else 1.0, launches=6) for day in range(12)]
     for count in range(2, 13):
-        assert _judged(sessions[:count])[2].slower == {"jax"}
+        assert _judged(sessions[:count])[2].slower_frameworks == {"jax"}
 
 
 def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_repair() -> None:
@@ -286,10 +286,10 @@ def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_rep
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
-    assert judged.states[slow].repaired == 6 and not judged.states[slow].loss
+    assert judged.loss_states[slow].repaired_sessions == 6 and not judged.loss_states[slow].loss
     name = slow.name
-    assert repaired_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
-    assert repaired_text(_judged(lost)[2]) == ""
+    assert repaired_losses_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
+    assert repaired_losses_text(_judged(lost)[2]) == ""
 
 
 def test_a_loss_that_comes_and_goes_is_found_exactly_in_the_slow_sessions() -> None:
@@ -301,20 +301,20 @@ def test_a_loss_that_comes_and_goes_is_found_exactly_in_the_slow_sessions() -> N
             device.session(day, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3)
         )
         judged = _judged(sessions)[2]
-        assert (judged.states[slow].loss > 0) is lost
+        assert (judged.loss_states[slow].loss > 0) is lost
 
 
 def test_losses_of_half_a_percent_in_each_session_add_up_to_a_found_loss() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
-    assert [loss.name for loss in _losses(ramp)] == [device.cases[7]]
+    assert [loss.subject for loss in _losses(ramp)] == [device.cases[7]]
 
 
 def test_a_slow_rise_of_all_cases_is_found_as_a_gradual_loss() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
-    assert {loss.name for loss in losses} == {"jax"}
+    assert {loss.subject for loss in losses} == {"jax"}
     assert losses[0].state.is_gradual
 
 
@@ -330,11 +330,11 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     device = Device(seed=2)
     first = device.session(0, factor)
     _, _, judged = _judged([first, *device.sessions(3, first=1)])
-    text = odd_text(judged)
+    text = odd_accepted_session_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
     assert text.endswith("in all cases of jax; accept again with --update-baselines")
     _, _, judged = _judged(device.sessions(4))
-    assert odd_text(judged) == ""
+    assert odd_accepted_session_text(judged) == ""
 
 
 @pytest.mark.parametrize("factor", [1.05, {4: 1.1}, {4: 0.9}], ids=["all", "slow", "fast"])
@@ -345,18 +345,18 @@ def test_accepting_times_again_replaces_an_accepted_session_that_differs_from_la
     device = Device(seed)
     changed = factor if isinstance(factor, float) else {device.cases[4]: factor[4]}
     sessions = [device.session(0, changed), *device.sessions(3, first=1)]
-    assert odd_text(_judged(sessions)[2])
+    assert odd_accepted_session_text(_judged(sessions)[2])
     again = device.session(4)
     for day in range(5, 10):
         today = device.session(day, launches=6)
         earlier = levels([again, *sessions, again], TPU)
         assert earlier.sessions[0].began == again.began
         assert {decision.direction for decision in decide_all(earlier, today, TPU).values()} == {0}
-        judged = earlier.assess(today.times_s, TPU, launches=3)
-        assert not judged.slower and odd_text(judged) == ""
+        judged = earlier.assess_session(today.times_s, TPU, planned_launches=3)
+        assert not judged.slower_frameworks and odd_accepted_session_text(judged) == ""
         sessions.append(today)
     slower = device.session(10, 1.05, launches=6).times_s
-    assert earlier.assess(slower, TPU, launches=3).slower == {"jax"}
+    assert earlier.assess_session(slower, TPU, planned_launches=3).slower_frameworks == {"jax"}
 
 
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
@@ -367,8 +367,8 @@ def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -
 
 
 LOSS = Loss(
-    name=CASE,
-    state=State(mean_loss=math.log(1.034), lost_sessions=5),
+    subject=CASE,
+    state=LossState(mean_loss=math.log(1.034), lost_sessions=5),
     began=FIRST,
     changes=("a 1 -> 2",),
 )
@@ -379,7 +379,7 @@ def test_the_text_of_a_lasting_loss_has_its_size_its_sessions_and_the_changes() 
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: a 1 -> 2"
     )
-    assert losses_text([replace(LOSS, name="jax", changes=())]) == (
+    assert losses_text([replace(LOSS, subject="jax", changes=())]) == (
         "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: nothing that is known"
     )

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.judge.case import Ruling, Terms
+from busbw.judge.case import JudgingSettings, Ruling
 from busbw.judge.paired import (
-    Decision,
-    decide,
-    estimate_prior,
-    estimate_prior_of_pairs,
+    PairedDecision,
+    decide_by_looks,
+    estimate_prior_noise,
+    estimate_prior_noise_of_pairs,
     judge_pair,
     pair_launches,
 )
@@ -26,7 +26,7 @@ from busbw.stats.variance import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
 
-TERMS = Terms(policy=POLICY, launches=6)
+TERMS = JudgingSettings(policy=POLICY, planned_launches=6)
 SAMPLES = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3)
 STATES = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
 
@@ -49,11 +49,13 @@ def _side(side: str, factor: float, number: int, *samples_s: float) -> Measureme
     return Measurement(case=build.case(), runs=_runs(side, factor, number, *samples_s))
 
 
-def _judged(candidate: Measurement, reference: Measurement, terms: Terms = TERMS) -> Ruling:
+def _judged(
+    candidate: Measurement, reference: Measurement, terms: JudgingSettings = TERMS
+) -> Ruling:
     return judge_pair(build.spec(), reference, candidate, terms)
 
 
-def _judge_factor(factor: float, number: int, terms: Terms = TERMS) -> Ruling:
+def _judge_factor(factor: float, number: int, terms: JudgingSettings = TERMS) -> Ruling:
     return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
 
 
@@ -111,24 +113,27 @@ def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches(
 
 
 def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
-    ruling = _judge_factor(1.0, 1, replace(TERMS, launches=1))
+    ruling = _judge_factor(1.0, 1, replace(TERMS, planned_launches=1))
     assert (ruling.verdict.outcome, ruling.needed_launches) == (Outcome.NOISY, 2)
     assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
     assert ruling.verdict.ratio is None
 
 
 def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() -> None:
-    assert _judge_factor(1.0, 2, replace(TERMS, launches=2)).verdict.outcome is not Outcome.NOISY
-    assert _judge_factor(1.0, 6, replace(TERMS, launches=7)).needed_launches == 7
+    assert (
+        _judge_factor(1.0, 2, replace(TERMS, planned_launches=2)).verdict.outcome
+        is not Outcome.NOISY
+    )
+    assert _judge_factor(1.0, 6, replace(TERMS, planned_launches=7)).needed_launches == 7
 
 
 def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -> None:
-    terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
+    terms = replace(TERMS, policy=replace(POLICY, host_clock_resolution_s=5e-4))
     assert Outcome.PASS is _judge_factor(1.1, 6, terms).verdict.outcome
 
 
 def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses() -> None:
-    terms = replace(TERMS, policy=replace(POLICY, least_difference_s=5e-4))
+    terms = replace(TERMS, policy=replace(POLICY, host_clock_resolution_s=5e-4))
     case = build.case(protocol=Protocol(clock=Clock.DEVICE, program="fake"))
     reference = Measurement(case=case, runs=_runs("reference", 1e-3, 9))
     candidate = Measurement(case=case, runs=_runs("candidate", 1.1e-3, 9))
@@ -138,8 +143,8 @@ def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses
 def test_the_comparison_of_two_stacks_uses_the_noise_of_all_cases_of_the_session() -> None:
     pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
     broken = replace(pair[0], failures=(build.failure(),)), pair[1]
-    assert estimate_prior_of_pairs([pair, broken], TERMS) is None
-    prior = estimate_prior_of_pairs([pair] * 3, TERMS)
+    assert estimate_prior_noise_of_pairs([pair, broken], TERMS) is None
+    prior = estimate_prior_noise_of_pairs([pair] * 3, TERMS)
     assert prior is not None and prior.freedom == 2
     noisy = Variance(value=0.1**2, freedom=20.0)
     assert Outcome.PASS is judge_pair(build.spec(), *pair, TERMS, prior).verdict.outcome
@@ -198,8 +203,8 @@ CASES = 3
 Noise = Callable[[random.Random], float]
 
 
-def _decided(*shifts: float, looks: Looks = LOOKS, floor: float = 0.02) -> Decision:
-    return decide(shifts, looks, cases=1, floor=floor)
+def _decided(*shifts: float, looks: Looks = LOOKS, min_loss: float = 0.02) -> PairedDecision:
+    return decide_by_looks(shifts, looks, case_count=1, min_loss=min_loss)
 
 
 def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() -> None:
@@ -222,7 +227,7 @@ def test_the_rule_for_two_stacks_needs_9_and_then_12_launches_of_an_unclear_case
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
     assert (first.outcome, first.needed_launches, first.is_suspected) == (None, 9, False)
-    assert first.estimate is not None and first.limit is not None
+    assert first.estimate is not None and first.max_log_ratio is not None
     assert _decided(*unclear, 0.1, -0.1, 0.05).needed_launches == 12
 
 
@@ -242,8 +247,8 @@ def test_a_regression_between_two_stacks_has_a_mean_above_its_limit() -> None:
         shifts = [source.gauss(0.05, 0.03) for _ in range(15)]
         decision = _decided(*shifts)
         if decision.outcome is Outcome.REGRESSED:
-            assert decision.estimate is not None and decision.limit is not None
-            assert decision.estimate.mean > decision.limit
+            assert decision.estimate is not None and decision.max_log_ratio is not None
+            assert decision.estimate.mean > decision.max_log_ratio
             called += 1
     assert called > 50
 
@@ -258,16 +263,16 @@ def test_a_slower_candidate_that_is_faster_in_additional_launches_has_not_regres
 def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regressed() -> None:
     decision = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
     assert Outcome.REGRESSED is decision.outcome
-    assert decision.limit is not None and decision.estimate is not None
+    assert decision.max_log_ratio is not None and decision.estimate is not None
     assert decision.estimate.freedom == 8
-    assert decision.estimate.mean > decision.limit >= math.log1p(LOOKS.min_loss)
+    assert decision.estimate.mean > decision.max_log_ratio >= math.log1p(LOOKS.min_loss)
 
 
 def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_suspected() -> None:
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
     assert (dropped.outcome, dropped.needed_launches, dropped.is_suspected) == (None, 12, False)
-    calm = replace(LOOKS, counts=(6, 40))
+    calm = replace(LOOKS, launch_counts=(6, 40))
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
@@ -282,15 +287,15 @@ def test_a_constant_loss_below_the_least_loss_passes() -> None:
 
 
 def test_a_loss_below_a_least_loss_that_the_clock_raises_passes_after_6_launches() -> None:
-    assert Outcome.PASS is _decided(*[0.2] * 6, floor=0.3).outcome
+    assert Outcome.PASS is _decided(*[0.2] * 6, min_loss=0.3).outcome
 
 
 def test_the_limit_of_a_case_of_two_stacks_grows_with_the_number_of_cases() -> None:
     shifts = [0.03, 0.05, 0.04, 0.06, 0.02, 0.05]
-    alone = decide(shifts, LOOKS, cases=1, floor=0.02)
-    among = decide(shifts, LOOKS, cases=1000, floor=0.02)
-    assert alone.limit is not None and among.limit is not None
-    assert alone.limit < among.limit
+    alone = decide_by_looks(shifts, LOOKS, case_count=1, min_loss=0.02)
+    among = decide_by_looks(shifts, LOOKS, case_count=1000, min_loss=0.02)
+    assert alone.max_log_ratio is not None and among.max_log_ratio is not None
+    assert alone.max_log_ratio < among.max_log_ratio
 
 
 def _six_shifts(deviation: float) -> list[float]:
@@ -299,45 +304,47 @@ def _six_shifts(deviation: float) -> list[float]:
 
 
 def test_one_noisy_case_is_too_few_to_estimate_the_noise_of_a_session() -> None:
-    assert estimate_prior([_six_shifts(0.03)], LOOKS) is None
-    assert estimate_prior([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    assert estimate_prior_noise([_six_shifts(0.03)], LOOKS) is None
+    assert estimate_prior_noise([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
 def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_freedom() -> None:
     for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        prior = estimate_prior([_six_shifts(0.03)] * cases, LOOKS)
+        prior = estimate_prior_noise([_six_shifts(0.03)] * cases, LOOKS)
         assert prior is not None
         assert prior.freedom == freedom
         assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_cases_of_very_different_noise_give_the_session_noise_few_degrees_of_freedom() -> None:
-    prior = estimate_prior([_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS)
+    prior = estimate_prior_noise([_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS)
     assert prior is not None and prior.freedom < 2
 
 
 def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
     cases = [_six_shifts(0.03), _six_shifts(0.02), _six_shifts(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
-    assert estimate_prior(later, LOOKS) == estimate_prior(cases, LOOKS)
+    assert estimate_prior_noise(later, LOOKS) == estimate_prior_noise(cases, LOOKS)
 
 
 def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> None:
     shifts = [0.08 + shift for shift in _six_shifts(0.03)]
     prior = Variance(value=0.03**2, freedom=20.0)
-    alone = decide(shifts, LOOKS, cases=42, floor=0.02)
-    among = decide(shifts, LOOKS, cases=42, floor=0.02, prior=prior)
-    assert alone.limit is not None and among.limit is not None
-    assert among.limit < alone.limit / 2
+    alone = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02)
+    among = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02, prior=prior)
+    assert alone.max_log_ratio is not None and among.max_log_ratio is not None
+    assert among.max_log_ratio < alone.max_log_ratio / 2
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
 def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_and_not_of_a_noisy_case() -> None:
     prior = Variance(value=0.03**2, freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
-        decision = decide(_six_shifts(deviation), LOOKS, cases=1, floor=0.02, prior=prior)
+        decision = decide_by_looks(
+            _six_shifts(deviation), LOOKS, case_count=1, min_loss=0.02, prior=prior
+        )
         assert decision.estimate is not None
-        assert decision.estimate.error == pytest.approx(error / math.sqrt(6), rel=1e-3)
+        assert decision.estimate.standard_error == pytest.approx(error / math.sqrt(6), rel=1e-3)
         assert decision.estimate.freedom == 25
 
 
@@ -359,7 +366,7 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     """Return the outcome of a case that gets as many launches as the rule needs."""
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
-        decision = decide(shifts, looks, cases=CASES, floor=looks.min_loss)
+        decision = decide_by_looks(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
         if decision.needed_launches is None:
             return decision.outcome
         shifts += [slower + noise(chance) for _ in range(decision.needed_launches - len(shifts))]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide, estimate_prior
+from busbw.judge.paired import decide_by_looks, estimate_prior_noise
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device, Outcome
 from busbw.stats.variance import Variance
@@ -31,17 +31,19 @@ class Case:
 
     def outcome(self, cases: int, prior: Variance | None, slower: float = 0.0) -> Outcome | None:
         """Return the outcome as one of `cases`, measured as often as the rule needs."""
-        pairs = LOOKS.counts[0]
+        pairs = LOOKS.launch_counts[0]
         while True:
             shifts = [shift + math.log1p(slower) for shift in self.shifts(pairs)]
-            decision = decide(shifts, LOOKS, cases=cases, floor=LOOKS.min_loss, prior=prior)
+            decision = decide_by_looks(
+                shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior=prior
+            )
             if decision.needed_launches is None:
                 return decision.outcome
             pairs = decision.needed_launches
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return estimate_prior([case.shifts(LOOKS.counts[0]) for case in cases], LOOKS)
+    return estimate_prior_noise([case.shifts(LOOKS.launch_counts[0]) for case in cases], LOOKS)
 
 
 @pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])

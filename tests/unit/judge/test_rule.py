@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
-from busbw.judge.case import decide
-from busbw.judge.expected_times import Launches
+from busbw.judge.case import decide_direction
+from busbw.judge.expected_times import LaunchSummary
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import CaseTimes
 from busbw.model.words import Clock
@@ -20,10 +20,10 @@ CPU = POLICIES[Class.CPU]
 
 
 def test_launches_are_summarized_by_the_logarithms_of_their_times() -> None:
-    launches = Launches.summarize([2e-3, 1e-3, 4e-3])
+    launches = LaunchSummary.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
-    assert launches.median == logs[1] and launches.fastest == logs[0]
-    assert launches.squares / launches.freedom == pytest.approx(statistics.variance(logs))
+    assert launches.log_median == logs[1] and launches.log_fastest == logs[0]
+    assert launches.sum_of_squares / launches.freedom == pytest.approx(statistics.variance(logs))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,10 @@ def test_launches_are_split_into_first_launches_and_three_confirming_launches(
     launches: int, count: int | None, first: int, fresh: bool
 ) -> None:
     times = CaseTimes.split([1e-3 + index * 1e-6 for index in range(launches)], TPU.rule, count)
-    assert (times.first.freedom + 1, times.confirmation is not None) == (first, fresh)
+    assert (times.first_launches.freedom + 1, times.confirming_log_median is not None) == (
+        first,
+        fresh,
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -66,7 +69,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
             case for case, decision in decisions.items() if decision.direction == -1
         }
         assert not any(decision.direction == 1 for decision in decisions.values())
-        assert not levels(sessions, TPU).assess(today.times_s, TPU).slower
+        assert not levels(sessions, TPU).assess_session(today.times_s, TPU).slower_frameworks
         sessions.append(retimed(today, today.times_s, has_change=True))
 
 
@@ -86,7 +89,7 @@ def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slow
         changed = retimed(today, {**today.times_s, slow: times_s})
         decision = decide_all(earlier, changed, TPU)[slow]
         assert decision.direction == expected
-        unconfirmed = decision.is_confirmed or decision.log_ratio > decision.limit
+        unconfirmed = decision.is_confirmed or decision.log_ratio > decision.max_log_ratio
         assert decision.is_noisy == (unconfirmed and not expected)
 
 
@@ -96,10 +99,10 @@ def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> Non
     device = Device(seed=1)
     slow = device.cases[3]
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
-    limit = levels(device.sessions(4), TPU).assess(today.times_s, TPU).limits[slow]
+    limit = levels(device.sessions(4), TPU).assess_session(today.times_s, TPU).limits[slow]
     times = CaseTimes.split(today.times_s[slow], TPU.rule, 3)
-    decision = decide(times, limit, TPU.rule, limit.slower)
-    assert (decision.direction, decision.confirmation) == (None, None)
+    decision = decide_direction(times, limit, TPU.rule, limit.slower_above)
+    assert (decision.direction, decision.confirming_log_ratio) == (None, None)
 
 
 def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
@@ -111,7 +114,7 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
     assert (
         decide_all(earlier, device.session(5, launches=6), TPU, max_log_ratio=math.log(1.0001))[
             slow
-        ].limit
+        ].max_log_ratio
         < 0.01
     )
 
@@ -119,9 +122,9 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
 def test_more_noise_raises_the_noise_ratio_of_a_session_and_a_step_over_payloads_does_not() -> None:
     calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
     earlier = levels(calm.sessions(5), TPU)
-    assert earlier.assess(noisy.session(5).times_s, TPU).noise_ratio > 2
+    assert earlier.assess_session(noisy.session(5).times_s, TPU).noise_ratio > 2
     stepped = calm.session(5, {case: 1.2 for case in calm.cases[9:]})
-    assert earlier.assess(stepped.times_s, TPU).noise_ratio == 1
+    assert earlier.assess_session(stepped.times_s, TPU).noise_ratio == 1
 
 
 def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_noisier() -> None:
@@ -137,7 +140,7 @@ def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_no
             for number, case in enumerate(small.cases)
         }
         sessions.append(retimed(noisy, times_s))
-    limits = levels(sessions, TPU).assess(sessions[-1].times_s, TPU).limits
+    limits = levels(sessions, TPU).assess_session(sessions[-1].times_s, TPU).limits
     first, last = limits[small.cases[0]], limits[small.cases[-1]]
     assert first.stddev > 3 * last.stddev
 
@@ -146,9 +149,9 @@ def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions
     few = cases(3)
     limits = [
         max(
-            limit.slower
+            limit.slower_above
             for limit in levels(device.sessions(count), CPU)
-            .assess(device.session(count).times_s, CPU)
+            .assess_session(device.session(count).times_s, CPU)
             .limits.values()
         )
         for device in [Device(seed=3, measured=few, residual=0.02, launch=0.02)]
@@ -169,15 +172,17 @@ def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slow
     )
     alone = decide_all(earlier, device.session(1, {device.cases[7]: 1.8}, launches=6), CPU)
     assert [case for case, decision in alone.items() if decision.direction] == [device.cases[7]]
-    everything = earlier.assess(device.session(1, 3.0, launches=6).times_s, CPU, launches=3)
-    assert everything.slower == {"jax"}
+    everything = earlier.assess_session(
+        device.session(1, 3.0, launches=6).times_s, CPU, planned_launches=3
+    )
+    assert everything.slower_frameworks == {"jax"}
 
 
 def test_a_limit_after_sessions_without_noise_is_still_2_percent() -> None:
     """A scripted device has no noise."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
-    judged = levels(same, TPU).assess({case: [1e-3 * 1.019] for case in cases()}, TPU)
-    assert {round(math.exp(limit.slower), 3) for limit in judged.limits.values()} == {1.02}
+    judged = levels(same, TPU).assess_session({case: [1e-3 * 1.019] for case in cases()}, TPU)
+    assert {round(math.exp(limit.slower_above), 3) for limit in judged.limits.values()} == {1.02}
     assert judged.noise_ratio == 1
 
 
@@ -218,8 +223,8 @@ def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_ea
 def test_only_the_clocks_of_the_host_have_a_least_difference(device: Class) -> None:
     policy = POLICIES[device]
     for clock in (Clock.HOST, Clock.DISPATCH):
-        assert policy.least_difference_of(clock) == policy.least_difference_s > 0
-    assert policy.least_difference_of(Clock.DEVICE) == 0
+        assert policy.resolution_s(clock) == policy.host_clock_resolution_s > 0
+    assert policy.resolution_s(Clock.DEVICE) == 0
 
 
 @pytest.mark.parametrize("device", Class)
@@ -227,8 +232,8 @@ def test_the_launch_counts_of_decisions_rise_and_a_confirmation_needs_additional
     device: Class,
 ) -> None:
     looks = POLICIES[device].looks
-    assert sorted(set(looks.counts)) == list(looks.counts)
-    assert looks.counts[0] > 2
+    assert sorted(set(looks.launch_counts)) == list(looks.launch_counts)
+    assert looks.launch_counts[0] > 2
     assert looks.confirming_launches > 0 and POLICIES[device].rule.confirming_launches > 0
 
 
@@ -249,4 +254,4 @@ def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(device
 @pytest.mark.parametrize("device", Class)
 def test_the_noise_of_sessions_is_known_only_from_more_than_two_sessions(device: Class) -> None:
     policy = POLICIES[device]
-    assert policy.full_sessions > 2
+    assert policy.provisional_below_sessions > 2

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.case import Terms
-from busbw.judge.expected_times import CaseNoise
+from busbw.judge.case import JudgingSettings
+from busbw.judge.expected_times import SessionNoise
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import Shared
+from busbw.judge.rule import SharedPart
 from busbw.judge.session import (
     SessionContext,
-    fit_groups,
+    fit_size_groups,
     judge_session,
-    noisy_text,
-    select_noisy,
-    slower_text,
+    noisy_cases_text,
+    select_counted_noisy,
+    slower_framework_text,
 )
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
@@ -28,14 +28,17 @@ from tests.helpers import build
 from tests.unit.judge.rules import POLICY
 from tests.unit.judge.simulated_sessions import SIZES
 
-ON_CPU, ON_TPU = Terms(policy=POLICIES[Device.CPU]), Terms(policy=POLICIES[Device.TPU])
-FOUR_LAUNCHES = replace(ON_TPU, launches=4)
+ON_CPU, ON_TPU = (
+    JudgingSettings(policy=POLICIES[Device.CPU]),
+    JudgingSettings(policy=POLICIES[Device.TPU]),
+)
+FOUR_LAUNCHES = replace(ON_TPU, planned_launches=4)
 
 
 def _session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], **about: Any
 ) -> SessionVerdict:
-    return judge_session(verdicts, measurements, SessionContext(**{"terms": ON_TPU, **about}))
+    return judge_session(verdicts, measurements, SessionContext(**{"settings": ON_TPU, **about}))
 
 
 def _judge_measured_case(**about: Any) -> SessionVerdict:
@@ -91,7 +94,7 @@ def test_a_session_with_a_missing_launch_has_no_verdict_and_names_the_first_case
 
 
 def test_a_session_whose_clock_fell_back_has_no_verdict_although_its_cases_pass() -> None:
-    session = _judge_measured_case(reasons=("the clock fell back",))
+    session = _judge_measured_case(no_verdict_reasons=("the clock fell back",))
     assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
     assert session.text.startswith("the clock fell back")
 
@@ -129,15 +132,15 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
     ("about", "outcome", "text"),
     [
         (
-            {"slower": (SLOWER, "rate")},
+            {"slower_texts": (SLOWER, "rate")},
             SessionOutcome.SLOWER,
             f"{SLOWER}; rate; stack or machine: unknown",
         ),
         # Two stacks in turn: the machine slows both.
-        ({"slower": ("rate",), "has_baselines": False}, SessionOutcome.SLOWER, "rate"),
-        ({"drift": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
+        ({"slower_texts": ("rate",), "has_baselines": False}, SessionOutcome.SLOWER, "rate"),
+        ({"drift_text": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
-            {"drift": DRIFTED, "slower": ("rate",)},
+            {"drift_text": DRIFTED, "slower_texts": ("rate",)},
             SessionOutcome.SLOWER,
             f"rate; stack or machine: unknown; {DRIFTED}",
         ),
@@ -151,8 +154,8 @@ def test_a_change_of_all_cases_or_a_drift_fails_a_session_whose_cases_pass(
 
 
 def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
-    whole = {"slower": ("rate",), "drift": DRIFTED}
-    session = _judge_measured_case(**whole, terms=FOUR_LAUNCHES)
+    whole = {"slower_texts": ("rate",), "drift_text": DRIFTED}
+    session = _judge_measured_case(**whole, settings=FOUR_LAUNCHES)
     assert session.outcomes == (
         SessionOutcome.SLOWER,
         SessionOutcome.DRIFT,
@@ -160,13 +163,13 @@ def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     )
     assert session.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
     assert DRIFTED in session.text and "fewer than 4 launches" in session.text
-    accepted = _judge_measured_case(**whole, terms=FOUR_LAUNCHES, accepts_all=True)
+    accepted = _judge_measured_case(**whole, settings=FOUR_LAUNCHES, accepts_all=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
 def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
     slow = build.verdict(Outcome.REGRESSED, failed=True)
-    session = _session([slow], [build.measurement(1e-3, 1e-3)], drift=DRIFTED)
+    session = _session([slow], [build.measurement(1e-3, 1e-3)], drift_text=DRIFTED)
     assert session.outcomes == (
         SessionOutcome.FAILED,
         SessionOutcome.DRIFT,
@@ -175,32 +178,32 @@ def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
     assert session.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
 
 
-@pytest.mark.parametrize("about", [{"slower": (SLOWER,)}, {"drift": DRIFTED}])
+@pytest.mark.parametrize("about", [{"slower_texts": (SLOWER,)}, {"drift_text": DRIFTED}])
 def test_an_update_accepts_a_loss_of_all_cases_or_a_drift_and_names_the_accepted_loss(
     about: dict[str, Any],
 ) -> None:
     session = _judge_measured_case(**about, accepts_all=True)
     assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
-    (lost,) = (SLOWER,) if "slower" in about else (DRIFTED,)
+    (lost,) = (SLOWER,) if "slower_texts" in about else (DRIFTED,)
     assert f"; accepted: {lost}" in session.text
 
 
-def _shared(ratio: float, limit: float) -> Shared:
+def _shared(ratio: float, limit: float) -> SharedPart:
     off = math.log(ratio)
-    noise = CaseNoise(squares=1.0, freedom=1.0)
-    return Shared(level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
+    noise = SessionNoise(sum_of_squares=1.0, freedom=1.0)
+    return SharedPart(log_level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
 
 
 def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:
-    assert slower_text("jax", 21, _shared(1.19, 1.2)) == ""
-    assert slower_text("jax", 21, _shared(1.21, 1.2)) == (
+    assert slower_framework_text("jax", 21, _shared(1.19, 1.2)) == ""
+    assert slower_framework_text("jax", 21, _shared(1.21, 1.2)) == (
         "jax: all 21 cases together take 1.210 x the expected time (limit 1.200 x)"
     )
-    assert slower_text("jax", 21, _shared(0.5, 1.2)) == ""
+    assert slower_framework_text("jax", 21, _shared(0.5, 1.2)) == ""
 
 
 def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_factor() -> None:
-    session = _judge_measured_case(noise_ratio=2.96, noisy_sessions=4)
+    session = _judge_measured_case(noise_ratio=2.96, recent_noisy_sessions=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (
         "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
@@ -228,7 +231,7 @@ def _curve(
                 ratio_error=0.01,
             )
         )
-    return list(fit_groups(verdicts, POLICY, interleaved=in_turn))
+    return list(fit_size_groups(verdicts, POLICY, interleaved=in_turn))
 
 
 def _latency(factor: float) -> Callable[[int], float]:
@@ -263,11 +266,11 @@ def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
 def test_the_text_of_a_session_names_slower_noisy_cases_above_their_limits_first() -> None:
     name = "jax.all_reduce.psum.float32.4K"
     verdicts = [*_noisy(1.9, 0.9), *_noisy(1.4, limit=1.3), build.verdict(ratio=2.2, limit=2.3)]
-    assert noisy_text(verdicts) == (
+    assert noisy_cases_text(verdicts) == (
         f"NOISY: {name} 1.40 x (limit 1.30 x), {name} 1.90 x (limit 2.30 x)"
     )
-    assert noisy_text(_noisy(0.9)) == ""
-    assert noisy_text(_noisy(*[1.9] * 10)).endswith("(limit 2.30 x), and 2 cases more")
+    assert noisy_cases_text(_noisy(0.9)) == ""
+    assert noisy_cases_text(_noisy(*[1.9] * 10)).endswith("(limit 2.30 x), and 2 cases more")
 
 
 def test_a_session_that_passes_names_every_noisy_case_above_its_limit_with_its_ratio() -> None:
@@ -283,7 +286,7 @@ def test_a_session_that_passes_names_every_noisy_case_above_its_limit_with_its_r
         for payload, ratio in ratios.items()
     ]
     measured = [build.measurement(1e-3, 1e-3, 1e-3)] * len(verdicts)
-    session = _session(verdicts, measured, terms=ON_CPU)
+    session = _session(verdicts, measured, settings=ON_CPU)
     assert session.outcome is SessionOutcome.PASS
     named = ", ".join(
         f"jax.all_reduce.psum.float32.{size} {ratio} x (limit 2.41 x)"
@@ -311,23 +314,28 @@ def test_a_session_that_passes_names_every_noisy_case_above_its_limit_with_its_r
     ],
 )
 def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_session(
-    terms: Terms, noisy: list[Verdict], counted: int
+    terms: JudgingSettings, noisy: list[Verdict], counted: int
 ) -> None:
-    verdicts, context = [*noisy, build.verdict(ratio=9.0, limit=1.01)], SessionContext(terms=terms)
-    assert len(select_noisy(verdicts, context)) == counted
+    verdicts, context = (
+        [*noisy, build.verdict(ratio=9.0, limit=1.01)],
+        SessionContext(settings=terms),
+    )
+    assert len(select_counted_noisy(verdicts, context)) == counted
     # Two stacks that are interleaved: a NOISY case is undecided.
-    assert select_noisy(verdicts, replace(context, has_baselines=False)) == noisy
+    assert select_counted_noisy(verdicts, replace(context, has_baselines=False)) == noisy
 
 
 def test_a_noisy_case_during_throttling_counts_against_a_session_on_a_cpu_too() -> None:
     (verdict,) = _noisy(2.8)
     measured, doubted = [build.measurement(1e-3, 1e-3, 1e-3)], frozenset({verdict.spec})
-    session = _session([verdict], measured, terms=ON_CPU, doubted=doubted)
+    session = _session([verdict], measured, settings=ON_CPU, doubted_cases=doubted)
     assert session.outcome is SessionOutcome.NO_VERDICT
 
 
 def test_the_text_of_a_session_without_a_verdict_states_every_reason() -> None:
-    text = _judge_measured_case(terms=FOUR_LAUNCHES, reasons=("the clock", "--x")).text
+    text = _judge_measured_case(
+        settings=FOUR_LAUNCHES, no_verdict_reasons=("the clock", "--x")
+    ).text
     for words in ("fewer than 4 launches", "the clock; --x"):
         assert words in text
 
@@ -336,7 +344,7 @@ def test_a_case_above_its_limit_during_throttling_leaves_the_session_without_a_v
     slow = build.verdict(outcome=Outcome.NOISY, ratio=2.81, limit=1.7)
     measured = [build.measurement(1e-3, 1e-3, 1e-3)]
     # A limit that is narrow enough has judged what is noisy for another reason.
-    assert not _session([slow], measured, terms=ON_CPU).failed
-    session = _session([slow], measured, terms=ON_CPU, doubted=frozenset([slow.spec]))
+    assert not _session([slow], measured, settings=ON_CPU).failed
+    session = _session([slow], measured, settings=ON_CPU, doubted_cases=frozenset([slow.spec]))
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert session.text.startswith("1 of 1 case too noisy to judge")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.case import may_become_baseline, summary_of
-from busbw.judge.policy import ABOVE_HARDWARE
+from busbw.judge.case import may_become_baseline, summarize_times
+from busbw.judge.policy import CEILING_MARGIN
 from busbw.judge.validity import (
     apply_ceiling,
-    find_failed_launches,
-    is_temporary,
-    memory_text,
+    is_shortage_temporary,
+    judge_failed_launches,
     note_injections,
+    out_of_memory_text,
 )
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Measurement, Run
@@ -37,37 +37,37 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
 
 
 def test_a_case_without_failed_launches_or_with_only_out_of_memory_has_no_failed_launch() -> None:
-    assert find_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
-    assert find_failed_launches(build.spec(), _all_out_of_memory()) is None
+    assert judge_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
+    assert judge_failed_launches(build.spec(), _all_out_of_memory()) is None
 
 
 def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(),))
-    result = find_failed_launches(build.spec(), measurement, "the reference: ")
+    result = judge_failed_launches(build.spec(), measurement, "the reference: ")
     assert result is not None
     assert result.text == "the reference: crashed in 1 of 2 launches: it broke"
-    nothing = find_failed_launches(build.spec(), build.measurement(), "the reference: ")
+    nothing = judge_failed_launches(build.spec(), build.measurement(), "the reference: ")
     assert nothing is not None
     assert nothing.text == "the reference: it was not measured"
 
 
 def test_an_out_of_memory_is_temporary_only_if_a_free_machine_would_have_enough_memory() -> None:
-    assert is_temporary(_temporary_lack())
-    assert not is_temporary(_temporary_lack(capacity_bytes=9))
-    assert not is_temporary(_temporary_lack(capacity_bytes=None))
-    assert not is_temporary(build.out_of_memory(detected=Detection.RAISED))
+    assert is_shortage_temporary(_temporary_lack())
+    assert not is_shortage_temporary(_temporary_lack(capacity_bytes=9))
+    assert not is_shortage_temporary(_temporary_lack(capacity_bytes=None))
+    assert not is_shortage_temporary(build.out_of_memory(detected=Detection.RAISED))
 
 
 def test_the_text_of_an_out_of_memory_has_the_needed_and_the_available_bytes() -> None:
-    text = memory_text(_temporary_lack(needed_bytes=2048, available_bytes=1024))
+    text = out_of_memory_text(_temporary_lack(needed_bytes=2048, available_bytes=1024))
     assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
 
 
 def test_the_text_of_an_out_of_memory_without_free_bytes_names_the_memory_of_the_worker() -> None:
     left = _temporary_lack(available_bytes=1024, process_bytes=4096)
-    assert "by itself" not in memory_text(left)
+    assert "by itself" not in out_of_memory_text(left)
     nothing = _temporary_lack(needed_bytes=2048, available_bytes=0, process_bytes=4096)
-    assert memory_text(nothing) == (
+    assert out_of_memory_text(nothing) == (
         "needs 2.0 KiB, 0 bytes available, as the worker's process takes 4.0 KiB by itself "
         "(predicted before touching memory)"
     )
@@ -161,8 +161,8 @@ V100 = EnvironmentKey(device_kind="NVIDIA V100-SXM2-32GB", ranks=8)
 POD = EnvironmentKey(device_kind="TPU v5 lite", ranks=256, mesh="16x16")
 CPU = EnvironmentKey(device_kind="AMD EPYC", ranks=8, cores=2)
 
-ABOVE = 1 + ABOVE_HARDWARE + 0.001
-BELOW = 1 + ABOVE_HARDWARE - 0.001
+ABOVE = 1 + CEILING_MARGIN + 0.001
+BELOW = 1 + CEILING_MARGIN - 0.001
 MEASURED = [
     Outcome.PASS,
     Outcome.REGRESSED,
@@ -180,7 +180,7 @@ def _case(key: EnvironmentKey) -> Case:
 def _summary(key: EnvironmentKey, gb_per_s: float, *slower: float) -> Summary:
     """Return a summary of a launch of this busbw and of launches that are slower."""
     best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
-    return summary_of(_case(key), [best_s, *(factor * best_s for factor in slower)])
+    return summarize_times(_case(key), [best_s, *(factor * best_s for factor in slower)])
 
 
 def _measured(
@@ -316,14 +316,14 @@ def test_a_verdict_without_a_time_keeps_its_outcome_and_gets_its_ceiling(outcome
 
 def test_a_reference_stack_above_the_ceiling_fails_the_case_and_is_named_in_the_text() -> None:
     verdict = _measured(A100, 200.0, Outcome.REGRESSED, baseline=_summary(A100, 600.0))
-    result = apply_ceiling(verdict, A100, _runs({}), paired=True)
+    result = apply_ceiling(verdict, A100, _runs({}), is_paired=True)
     assert (result.outcome, result.now) == (Outcome.FAILED, None)
     assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
 def test_a_reference_stack_above_the_colors_of_the_candidate_does_not_change_the_verdict() -> None:
     verdict = _measured(POD, 90.0, baseline=_summary(POD, 180.0))
-    result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), paired=True)
+    result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), is_paired=True)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
 
@@ -362,7 +362,7 @@ def test_a_collective_other_than_all_reduce_above_all_links_together_has_failed(
     collective: str,
 ) -> None:
     case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)
-    verdict = build.verdict(case=case, now=summary_of(case, [1e-9]))
+    verdict = build.verdict(case=case, now=summarize_times(case, [1e-9]))
     assert apply_ceiling(verdict, H100, _runs({})).outcome is Outcome.FAILED
 
 

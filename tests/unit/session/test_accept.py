@@ -10,7 +10,7 @@ import pytest
 
 from busbw import extensions, grid
 from busbw.baselines.store import find
-from busbw.judge.case import summary_of
+from busbw.judge.case import summarize_times
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.accept import accept_baselines, accept_times, accepts_slower_times
@@ -60,7 +60,7 @@ def judged(
     return Judged(
         collected=measured.collected,
         session_verdict=SessionVerdict(outcomes=(session,), text="because"),
-        verdicts={spec: build.verdict(outcome, now=summary_of(build.case(), times_s))},
+        verdicts={spec: build.verdict(outcome, now=summarize_times(build.case(), times_s))},
         observed=measured,
     )
 

@@ -32,7 +32,7 @@ def test_a_step_of_a_series_is_found_at_its_position_with_its_size() -> None:
         (change,) = find(series((20, 0.0), (10, 5.0), seed=seed))
         assert abs(change.position - 20) <= 1
         assert change.size == pytest.approx(5.0, abs=1.5)
-        assert change.count == 30 - change.position
+        assert change.value_count == 30 - change.position
 
 
 def test_two_steps_of_a_series_are_found_in_order() -> None:

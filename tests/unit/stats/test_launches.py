@@ -9,14 +9,14 @@ import pytest
 from hypothesis import strategies as st
 
 from busbw.stats.launches import (
-    Estimate,
+    MeanEstimate,
     estimate_mean,
     launch_time_s,
+    log_ratio_of_samples,
     look_levels,
     quantile,
     relative_mad,
-    shift_of_samples,
-    spent,
+    spent_error_share,
 )
 from busbw.stats.variance import t_quantile
 from tests.helpers import build
@@ -45,34 +45,34 @@ def test_the_spread_of_times_is_the_scaled_median_deviation_over_the_median() ->
 def test_the_estimated_mean_has_the_error_of_student_s_distribution() -> None:
     estimate = estimate_mean([1.0, 2.0, 3.0, 4.0])
     assert (estimate.mean, estimate.freedom) == (2.5, 3)
-    assert estimate.error == pytest.approx(math.sqrt(5 / 3) / 2)
+    assert estimate.standard_error == pytest.approx(math.sqrt(5 / 3) / 2)
 
 
 def test_the_confidence_bounds_of_an_estimate_are_the_bounds_of_student_s_distribution() -> None:
-    estimate = Estimate(mean=1.0, error=0.1, freedom=5)
-    assert estimate.lower(0.05) == pytest.approx(1 - 0.201504837)
-    assert estimate.upper(0.05) == pytest.approx(1 + 0.201504837)
+    estimate = MeanEstimate(mean=1.0, standard_error=0.1, freedom=5)
+    assert estimate.lower_bound(0.05) == pytest.approx(1 - 0.201504837)
+    assert estimate.upper_bound(0.05) == pytest.approx(1 + 0.201504837)
 
 
 def test_the_shift_of_a_launch_that_is_slower_in_every_sample_is_exactly_the_factor() -> None:
     before = [1.0, 1.2, 0.9, 1.1]
-    assert shift_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
+    assert log_ratio_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
 
 
 def test_a_drift_of_the_samples_of_both_stacks_cancels_in_their_shift() -> None:
     drift = [1.0, 1.5, 2.0, 4.0, 3.0]
-    assert shift_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
+    assert log_ratio_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
 
 
 def test_a_stalled_sample_changes_the_shift_of_a_launch_by_less_than_1_percent() -> None:
     before = [1.0] * 12
     after = [1.02, 1.0, 0.98] * 4
     stalled = [*after[:-1], 50.0]
-    assert abs(shift_of_samples(before, stalled) - shift_of_samples(before, after)) < 0.01
+    assert abs(log_ratio_of_samples(before, stalled) - log_ratio_of_samples(before, after)) < 0.01
 
 
 def test_the_shift_of_launches_with_different_numbers_of_samples_compares_all_samples() -> None:
-    assert shift_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
+    assert log_ratio_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
 
 
 SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
@@ -85,15 +85,15 @@ def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_spent_part_of_the_error_rate_grows_from_0_to_1(shape: float) -> None:
-    shares = [spent(tenths / 10, shape) for tenths in range(11)]
+    shares = [spent_error_share(tenths / 10, shape) for tenths in range(11)]
     assert shares[0] == 0 and shares[-1] == pytest.approx(1)
     assert shares == sorted(set(shares))
 
 
 def test_a_larger_shape_parameter_spends_more_of_the_error_rate_in_the_first_half() -> None:
-    halves = [spent(0.5, shape) for shape in SHAPES]
+    halves = [spent_error_share(0.5, shape) for shape in SHAPES]
     assert halves == sorted(set(halves))
-    assert spent(0.5, 0) == 0.5
+    assert spent_error_share(0.5, 0) == 0.5
 
 
 # K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).

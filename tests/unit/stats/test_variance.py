@@ -10,25 +10,25 @@ import pytest
 
 from busbw.stats.variance import (
     Variance,
-    moderated,
-    prior_variance,
-    successive_variance,
-    variance_of,
+    estimate_prior_variance,
+    moderate_variance,
+    sample_variance,
+    variance_from_differences,
 )
 
 
 def test_a_step_in_a_series_does_not_increase_its_successive_variance() -> None:
     source = random.Random(1)
     values = [source.gauss(0, 1) + (100 if index >= 10 else 0) for index in range(20)]
-    assert successive_variance(values).value == pytest.approx(1.0, rel=0.5)
-    assert variance_of(values).value > 2000
+    assert variance_from_differences(values).value == pytest.approx(1.0, rel=0.5)
+    assert sample_variance(values).value > 2000
 
 
 def test_the_successive_variance_is_on_average_the_variance_of_the_values() -> None:
     source = random.Random(2)
     for count in (2, 4, 5, 6, 20):
         values = ([source.gauss(0, 3) for _ in range(count)] for _ in range(6000))
-        mean = statistics.fmean(successive_variance(series).value for series in values)
+        mean = statistics.fmean(variance_from_differences(series).value for series in values)
         # Neighbouring differences share a value, so this is off by a little.
         assert 0.95 * 9 < mean < 1.15 * 9
 
@@ -41,7 +41,7 @@ def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_varianc
     """True variances are 4 x 8 / chi-squared of 8; each is estimated with 5 degrees of freedom."""
     source = random.Random(3)
     drawn = [4 / chi_squared(source, 8) * chi_squared(source, 5) for _ in range(4000)]
-    prior = prior_variance([Variance(value=value, freedom=5) for value in drawn])
+    prior = estimate_prior_variance([Variance(value=value, freedom=5) for value in drawn])
     assert prior.value == pytest.approx(4, rel=0.05)
     assert prior.freedom == pytest.approx(8, rel=0.2)
 
@@ -49,11 +49,11 @@ def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_varianc
 def test_variances_that_differ_only_by_chance_have_a_prior_of_many_degrees_of_freedom() -> None:
     source = random.Random(4)
     variances = [Variance(value=chi_squared(source, 5), freedom=5) for _ in range(2000)]
-    prior = prior_variance(variances)
+    prior = estimate_prior_variance(variances)
     assert prior.value == pytest.approx(1, rel=0.05) and prior.freedom > 100
 
 
 def test_a_moderated_variance_weighs_the_sample_and_the_prior_by_degrees_of_freedom() -> None:
     sample, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
-    assert moderated(sample, prior) == Variance(value=1.75, freedom=8)
-    assert moderated(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
+    assert moderate_variance(sample, prior) == Variance(value=1.75, freedom=8)
+    assert moderate_variance(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
