@@ -26,9 +26,9 @@ from typing import Any
 from unittest import mock
 
 from busbw import storage
-from busbw.baselines.document import BaselineError, read
+from busbw.baselines.document import BaselineError, read_baselines
 from busbw.driver.bundle import Bundle
-from busbw.history.files import HistoryError, read_all
+from busbw.history.files import HistoryError, read_all_machines
 
 from .processes import ROOT, BenchError, session_environment
 
@@ -158,7 +158,7 @@ def _start_session(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     command += [f"--history={folder / 'history'}", f"--results={folder / 'results.json'}"]
     variables = {
         "TMPDIR": str(folder / "temporary"),
-        storage.MACHINE: str(folder),
+        storage.MACHINE_VARIABLE: str(folder),
         "PYTHONUNBUFFERED": "1",
         "BUSBW_FAKE": json.dumps({"clocks": ["dispatch"]}),
     }
@@ -266,7 +266,10 @@ def _leftovers(folder: Path, exit_code: int | None) -> list[str]:
             Bundle().remove()
     traces = [f"{path.name} in TMPDIR" for path in temporary.iterdir()]
     try:
-        with mock.patch.dict(os.environ, {storage.MACHINE: str(folder)}), storage.machine_lock(0):
+        with (
+            mock.patch.dict(os.environ, {storage.MACHINE_VARIABLE: str(folder)}),
+            storage.lock_machine(0),
+        ):
             return traces
     except storage.LockedError as error:
         return [*traces, f"the machine's lock ({error})"]
@@ -303,8 +306,10 @@ def _stored_entries(folder: Path) -> Mapping[str, Sequence[Any]]:
     # Temporary files are read, too. Such a file cannot be read, or has the same entries again.
     files = (folder / "baselines").rglob("*.json*")
     return {
-        "baselines": [baseline for path in files for baseline in read(path).baselines],
-        "history": [line for lines in read_all(folder / "history").values() for line in lines],
+        "baselines": [baseline for path in files for baseline in read_baselines(path).baselines],
+        "history": [
+            line for lines in read_all_machines(folder / "history").values() for line in lines
+        ],
     }
 
 

@@ -54,7 +54,9 @@ class OpenBackend:
         self.backend: Backend = load(framework, device, ranks, member)
         # In a group the driver would merge the probes of all processes, which are equal.
         probe = self.backend.probe()
-        self._target = grid.choose_target(device=device, ranks=ranks, probes=[probe], named=[])
+        self._target = grid.choose_target(
+            device=device, ranks=ranks, probes=[probe], named_frameworks=[]
+        )
 
     def case(self, payload: str) -> Case:
         """Return the case of an all-reduce of a payload such as ``64K``."""
@@ -63,7 +65,7 @@ class OpenBackend:
             payload_bytes=parse_payload(payload),
             ranks=self.ranks,
         )
-        return grid.resolve(spec, self._target)
+        return grid.resolve_case(spec, self._target)
 
     def failure(self, case: Case, limit_bytes: float = math.inf) -> str:
         """Run a case once and check its values; return the message of a failure.

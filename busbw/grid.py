@@ -1,7 +1,7 @@
-"""Options to Specs, and Specs to Cases on the machine that a probe found.
+"""The grid: from options to requested cases (Specs), and from these to Cases on the probed devices.
 
-Pure: values in, values out. Asks no hardware and starts no process; what a probe found is an
-argument.
+The functions compute values from values. They access no hardware and start no process: the devices
+that probes found are arguments.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case, GridError, GridOptions, Spec, converted
+from busbw.model.case import Case, GridError, GridOptions, Spec, convert_to
 from busbw.model.machine import (
     DeviceSet,
     EnvironmentKey,
     Probe,
     Protocol,
-    check_layout,
-    extents_of,
-    groups_of,
+    check_mesh_hosts,
+    mesh_shape,
+    split_ranks,
 )
 from busbw.model.words import Clock, Device, payload_text
 
@@ -31,22 +31,24 @@ _REASON_CHARACTERS = 120
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
-def specs(request: GridOptions) -> tuple[Spec, ...]:
-    """Return every Spec of the grid, in a stable order, payloads running fastest.
+def select_specs(request: GridOptions) -> tuple[Spec, ...]:
+    """Return the Specs of all requested combinations, in a stable order with payloads innermost.
 
-    A framework takes those collectives and strategies that it has. Raises GridError if a named one
-    has none of them, if a collective is left without a placement or reduce op, if a payload is not
-    a whole number of elements, or if nothing is left at all.
+    A framework gets only the collectives and strategies that it supports. Raises GridError if a
+    framework that the user named supports no combination, if a collective has no requested
+    placement or reduce op, if a payload is not a whole number of elements, or if no Spec is left.
     """
     for name in request.collectives:
         _placements(name, request)
         _reduce_ops(name, request)
-    reasons = {framework: _unknown(framework, request) for framework in request.frameworks}
+    reasons = {framework: _unsupported_text(framework, request) for framework in request.frameworks}
     lacking = [reason for reason in reasons.values() if reason]
-    if lacking and request.named:
+    if lacking and request.are_frameworks_named:
         raise GridError(lacking[0])
     able = (framework for framework, reason in reasons.items() if not reason)
-    grid = dict.fromkeys(spec for framework in able for spec in _of_framework(framework, request))
+    grid = dict.fromkeys(
+        spec for framework in able for spec in _framework_specs(framework, request)
+    )
     if not grid:
         raise GridError(
             "; ".join(lacking) or "nothing to measure: no framework, dtype or payload is selected"
@@ -55,32 +57,33 @@ def specs(request: GridOptions) -> tuple[Spec, ...]:
     return tuple(grid)
 
 
-def _unknown(framework: str, request: GridOptions) -> str:
-    """Return why `framework` has nothing of the request; empty if it has something."""
+def _unsupported_text(framework: str, request: GridOptions) -> str:
+    """Return a text that says why `framework` supports no combination; empty if it supports any."""
     descriptor = FRAMEWORKS[framework]
     checks = [("none of the strategies", request.strategies, descriptor.strategies)]
-    if descriptor.only_sums:
+    if descriptor.has_only_sums:
         checks += [("no", request.collectives, ("all_reduce",))]
         checks += [("no reduce op", request.reduce_ops, ("sum",))]
     for text, requested, names in checks:
         if set(requested).isdisjoint(names):
             return f"{framework} has {text} {', '.join(requested)}; it has {', '.join(names)}"
-    if descriptor.only_sums and request.mesh:
+    if descriptor.has_only_sums and request.mesh:
         return f"{framework} lays ranks out in no mesh ({request.mesh})"
     return ""
 
 
-def _of_framework(framework: str, request: GridOptions) -> Iterator[Spec]:
+def _framework_specs(framework: str, request: GridOptions) -> Iterator[Spec]:
+    """Yield the Specs of the combinations that `framework` supports."""
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"
-        if descriptor.only_sums and not is_all_reduce:
+        if descriptor.has_only_sums and not is_all_reduce:
             continue
         strategies = descriptor.strategies if is_all_reduce else ("default",)
         for strategy, dtype, reduce_op, placement, size in itertools.product(
             (name for name in request.strategies if name in strategies),
             request.dtypes,
-            ("sum",) if descriptor.only_sums else _reduce_ops(collective, request),
+            ("sum",) if descriptor.has_only_sums else _reduce_ops(collective, request),
             _placements(collective, request),
             request.payloads,
         ):
@@ -100,14 +103,20 @@ def _of_framework(framework: str, request: GridOptions) -> Iterator[Spec]:
 
 
 def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested placements that the collective has; `default` is its first."""
+    """Return the requested placements that the collective has; ``default`` is its first placement.
+
+    Raises GridError if the collective has no requested placement.
+    """
     placements = COLLECTIVES[collective].placements
     requested = [placements[0] if name == "default" else name for name in request.placements]
     return _select(collective, "placement", requested, placements)
 
 
 def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested reduce ops of the collective; ``none`` if it reduces nothing."""
+    """Return the requested reduce ops that the collective has; ``none`` if it reduces nothing.
+
+    Raises GridError if the collective has no requested reduce op.
+    """
     reduce_ops = COLLECTIVES[collective].reduce_ops
     return (
         _select(collective, "reduce op", request.reduce_ops, reduce_ops)
@@ -119,6 +128,10 @@ def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
 def _select(
     collective: str, kind: str, requested: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
+    """Return the requested names that are in `names`. Raises GridError if no name is.
+
+    `kind` is the noun for such a name in the message, such as ``placement``.
+    """
     selected = tuple(dict.fromkeys(name for name in requested if name in names))
     if not selected:
         raise GridError(
@@ -128,6 +141,7 @@ def _select(
 
 
 def _check_elements(request: GridOptions) -> None:
+    """Raise GridError if a payload is not a whole number of elements of a dtype."""
     for dtype, size in itertools.product(request.dtypes, request.payloads):
         if size % DTYPES[dtype].size_bytes:
             raise GridError(
@@ -138,68 +152,90 @@ def _check_elements(request: GridOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The devices a session measures on, one set per framework that reaches them.
+    """The devices on which a session measures.
 
-    `reason` is the reason for this device. `not_found` has, for each class of device that was
-    looked for before, the reason why it is not measured on.
+    `device` is their class, and `reason` says why it was chosen. `not_found` says why each class
+    that was tried before was not chosen. `device_sets` has the devices of each framework that
+    reaches them, and `unreached` says, by framework, why the other frameworks do not reach them.
     """
 
     device: Device
     reason: str
     not_found: tuple[str, ...] = ()
-    sets: Mapping[str, DeviceSet] = field(default_factory=dict)
+    device_sets: Mapping[str, DeviceSet] = field(default_factory=dict)
     unreached: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, spec: Spec) -> EnvironmentKey:
-        """Return the Environment key of `spec`'s case; by default it runs on all devices."""
+        """Return the environment key of the case of `spec`, with the mesh of its ranks.
+
+        If `spec` names no mesh, the key has the shape of the devices.
+        """
         key = self.slice_key(spec)
         return replace(key, mesh=spec.mesh or key.mesh)
 
     def slice_key(self, spec: Spec) -> EnvironmentKey:
-        """Return the key with the shape of the slice in place of the mesh of the ranks.
+        """Return the environment key of the case of `spec`, with the shape of the devices as mesh.
 
-        The key has no shape if only some of the devices take part.
+        Devices have the shape of their slice. The key has no mesh if only some of the devices take
+        part.
         """
-        devices = self.sets[spec.framework]
+        devices = self.device_sets[spec.framework]
         if spec.ranks in (None, devices.ranks):
             return devices.key
         return replace(devices.key, ranks=spec.ranks, mesh="")
 
-    def out_of_reach(self, framework: str) -> GridError:
+    def unreached_error(self, framework: str) -> GridError:
+        """Return an error that says why `framework` does not reach the devices."""
         device, reason = self.device.value.upper(), self.unreached.get(framework, "not probed")
         return GridError(f"{framework} does not reach the {device}: {reason}")
 
 
 def choose_target(
-    *, device: Device | None, ranks: int | None, probes: Sequence[Probe], named: Sequence[str]
+    *,
+    device: Device | None,
+    ranks: int | None,
+    probes: Sequence[Probe],
+    named_frameworks: Sequence[str],
 ) -> Target:
-    """Return the devices to measure on: `device`, or the first class with two ranks or more.
+    """Return the devices on which the session measures.
 
-    `named` frameworks must reach the device; other frameworks that do not are listed in
-    `Target.unreached`. Raises GridError with the devices of each class.
+    Args:
+        device: The requested class of device. None is the first of TPU, GPU and CPU on which a
+            framework has at least two ranks.
+        ranks: The requested number of ranks, None for all devices.
+        probes: The devices that each framework found.
+        named_frameworks: The frameworks that the user named, which must reach the devices.
+
+    Raises:
+        GridError: No class of device can be used, or a named framework does not reach the devices.
+
     """
     tried: dict[Device, str] = {}
     for candidate in (device,) if device else AUTO_ORDER:
-        sets, reasons = _reached(candidate, ranks, probes)
+        sets, reasons = _reachable_devices(candidate, ranks, probes)
         if sets:
             target = Target(
                 device=candidate,
-                reason="requested" if device else _reason(candidate, tried, probes),
+                reason="requested" if device else _choice_reason(candidate, tried, probes),
                 not_found=tuple(tried.values()),
-                sets=sets,
+                device_sets=sets,
                 unreached=reasons,
             )
-            for framework in named:
+            for framework in named_frameworks:
                 if framework in reasons:
-                    raise target.out_of_reach(framework)
+                    raise target.unreached_error(framework)
             return target
         each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
         tried[candidate] = f"no {candidate.value.upper()} to measure on ({each})"
     raise GridError("; ".join(tried.values()))
 
 
-def _reason(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
-    """Return such as ``using CPU: no TPU or GPU found``; a device that cannot be used is named."""
+def _choice_reason(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
+    """Return why a class of device was chosen, such as ``using CPU: no TPU or GPU found``.
+
+    `tried` has the reason for each class that was tried before. A class that was found, but cannot
+    be used, is in the text with its reason.
+    """
     present = {devices.device for probe in probes for devices in probe.devices}
     absent = [device.value.upper() for device in tried if device not in present]
     refused = [reason for device, reason in tried.items() if device in present]
@@ -207,10 +243,10 @@ def _reason(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]
     return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
 
-def _reached(
+def _reachable_devices(
     device: Device, ranks: int | None, probes: Sequence[Probe]
 ) -> tuple[dict[str, DeviceSet], dict[str, str]]:
-    """Return the devices that frameworks reach, and why other frameworks reach none."""
+    """Return the devices of a class by framework, and why other frameworks cannot use them."""
     sets: dict[str, DeviceSet] = {}
     reasons: dict[str, str] = {}
     for probe in probes:
@@ -220,7 +256,7 @@ def _reached(
             shown = reason[:_REASON_CHARACTERS]
             reasons[probe.framework] = shown if shown == reason else f"{shown}..."
         elif devices.ranks < 2:
-            reasons[probe.framework] = _single(devices, probe.framework)
+            reasons[probe.framework] = _single_rank_text(devices, probe.framework)
         elif ranks is not None and ranks > devices.ranks and not devices.any_ranks:
             reasons[probe.framework] = (
                 f"{devices.ranks} ranks ({devices.device_kind}), {ranks} asked for"
@@ -230,42 +266,50 @@ def _reached(
     return sets, reasons
 
 
-def _single(devices: DeviceSet, framework: str) -> str:
-    """Return why one rank cannot be measured, and how it could be used."""
+def _single_rank_text(devices: DeviceSet, framework: str) -> str:
+    """Return a text that says why a single device cannot be measured, and how it could be."""
     text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
     if devices.device is Device.TPU:
         return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
-    if devices.device is Device.GPU and FRAMEWORKS[framework].shares_devices:
+    if devices.device is Device.GPU and FRAMEWORKS[framework].can_share_devices:
         return f"{text}; without --ranks and --processes two processes share it"
     return text
 
 
-def resolve(spec: Spec, target: Target) -> Case:
-    """Return the Case of `spec` on `target`. Raises GridError if it is impossible there."""
-    if spec.framework not in target.sets:
-        raise target.out_of_reach(spec.framework)
-    case, key = case_on(spec, target)
+def resolve_case(spec: Spec, target: Target) -> Case:
+    """Return the Case of `spec` on the devices of `target`.
+
+    Raises GridError if the framework does not reach them, or they do not allow the case.
+    """
+    if spec.framework not in target.device_sets:
+        raise target.unreached_error(spec.framework)
+    case, key = case_and_key(spec, target)
     try:
         if spec.mesh:
-            check_layout(spec.mesh, key.hosts, key.processes)
+            check_mesh_hosts(spec.mesh, key.hosts, key.processes)
     except ValueError as error:
         raise GridError(str(error)) from error
     return case
 
 
-def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` and its Environment key, whatever hosts a mesh names.
+def case_and_key(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on the devices of `target`, and its environment key.
 
-    Raises GridError with the reason if it cannot be one.
+    The number of hosts in a mesh is not compared with the number of hosts. Raises GridError if the
+    mesh, the strategy, the clock or the payload is impossible on these devices.
     """
-    devices, key = target.sets[spec.framework], target.key(spec)
+    devices, key = target.device_sets[spec.framework], target.key(spec)
     if spec.is_sized:
-        _check_mesh(spec, key, devices)
-        strategy, clock, program = _strategy(spec, devices), _clock(spec, devices), devices.program
-        check_blocks(replace(spec, mesh=key.mesh), key.ranks)
+        _check_mesh_ranks(spec, key, devices)
+        strategy, clock, program = (
+            _true_strategy(spec, devices),
+            _chosen_clock(spec, devices),
+            devices.program,
+        )
+        check_equal_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
         strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"
-    case = converted(
+    case = convert_to(
         Case,
         spec,
         strategy=strategy,
@@ -276,17 +320,21 @@ def case_on(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     return case, key
 
 
-def _check_mesh(spec: Spec, key: EnvironmentKey, devices: DeviceSet) -> None:
-    """Raise GridError unless --mesh lays out all ranks: fewer would be another measurement."""
-    if spec.mesh and math.prod(extents_of(spec.mesh)) != key.ranks:
+def _check_mesh_ranks(spec: Spec, key: EnvironmentKey, devices: DeviceSet) -> None:
+    """Raise GridError if the requested mesh does not have all ranks of `key`."""
+    if spec.mesh and math.prod(mesh_shape(spec.mesh)) != key.ranks:
         raise GridError(
-            f"a mesh of {spec.mesh} has {math.prod(extents_of(spec.mesh))} ranks, "
+            f"a mesh of {spec.mesh} has {math.prod(mesh_shape(spec.mesh))} ranks, "
             f"there are {key.ranks} ({devices.device.value.upper()}); --ranks says how many to use"
         )
 
 
-def _strategy(spec: Spec, devices: DeviceSet) -> str:
-    """Return the true strategy; collectives other than all-reduce have but the framework's own."""
+def _true_strategy(spec: Spec, devices: DeviceSet) -> str:
+    """Return the strategy that the name in `spec` stands for, such as ``psum`` for ``default``.
+
+    Only all-reduce has several strategies. Raises GridError for a strategy that the framework does
+    not have on these devices.
+    """
     if spec.collective != "all_reduce" and spec.strategy == "default":
         return FRAMEWORKS[spec.framework].only_strategy
     strategy = devices.strategies.get(spec.strategy)
@@ -299,7 +347,8 @@ def _strategy(spec: Spec, devices: DeviceSet) -> str:
     return strategy
 
 
-def _clock(spec: Spec, devices: DeviceSet) -> Clock:
+def _chosen_clock(spec: Spec, devices: DeviceSet) -> Clock:
+    """Return the requested clock, or the default clock. Raises GridError if it cannot be read."""
     if spec.clock == "default":
         return devices.clocks[0]
     if Clock(spec.clock) not in devices.clocks:
@@ -310,9 +359,12 @@ def _clock(spec: Spec, devices: DeviceSet) -> Clock:
     return Clock(spec.clock)
 
 
-def check_blocks(spec: Spec, ranks: int) -> None:
-    """Raise GridError if the payload cannot be split over the groups of `ranks`."""
-    group_size = len(groups_of(spec.mesh, spec.axes, ranks)[0])
+def check_equal_blocks(spec: Spec, ranks: int) -> None:
+    """Raise GridError if the payload cannot be split into the equal blocks of the collective.
+
+    `ranks` is the number of all ranks, which the axes of `spec` split into groups.
+    """
+    group_size = len(split_ranks(spec.mesh, spec.axes, ranks)[0])
     parts = COLLECTIVES[spec.collective].parts(group_size)
     size = DTYPES[spec.dtype].size_bytes
     if spec.payload_bytes % (parts * size):

@@ -1,7 +1,4 @@
-"""Payload sizes, algbw and busbw: each formula once.
-
-Pure arithmetic on values of `busbw.model`; knows no measurement and no limit.
-"""
+"""The texts of payloads in options, and the formulas of algbw and busbw."""
 
 from __future__ import annotations
 
@@ -21,16 +18,16 @@ PAYLOAD_GRAMMAR = (
 )
 
 _FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-# Of neighbours in a range.
+# A larger factor between neighbours of a range is probably a mistake.
 _MOST_FACTOR = 1024
-# More digits than the size of any memory has.
+# A number of more digits would be larger than any memory.
 _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
-    """Bytes of a size such as ``1K`` (1024), ``1024M`` (2^30) or ``1536``.
+    """Return the bytes of a payload such as ``1K`` (1024), ``1024M`` (2^30) or ``1536``.
 
-    Raises ValueError, with what is accepted, for anything else and for zero.
+    Raises ValueError, which says what is accepted, for any other text and for zero.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
@@ -39,11 +36,12 @@ def parse_payload(text: str) -> int:
 
 
 def parse_payloads(text: str) -> tuple[int, ...]:
-    """Payload sizes in bytes, ascending and without repeats, from ``1K:1024M`` or a comma list.
+    """Return the payloads in bytes of a comma list of payloads and ranges, in ascending order.
 
-    ``begin:end`` doubles from begin and ends with the last size that is not above end;
-    ``begin:end:4`` grows by a factor of four, as ``-f 4`` does in nccl-tests.
-    Raises ValueError, with what is accepted, for anything else.
+    A range ``begin:end``, such as ``1K:1024M``, doubles from `begin` on and ends with the last
+    payload that is not above `end`; ``begin:end:4`` grows by a factor of four, as ``-f 4`` does in
+    nccl-tests. Repeats count once. Raises ValueError, which says what is accepted, for another
+    text.
     """
     sizes: set[int] = set()
     for part in text.split(","):
@@ -52,6 +50,7 @@ def parse_payloads(text: str) -> tuple[int, ...]:
 
 
 def _payload_range(text: str) -> list[int]:
+    """Return the payloads of a range such as ``1K:1024M`` or ``8:128M:4``, in bytes."""
     begin, last, *factors = text.split(":")
     factor = factors[0].strip() if factors else "2"
     if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MOST_FACTOR:
@@ -73,21 +72,24 @@ def _payload_range(text: str) -> list[int]:
 
 
 def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
-    """Algorithm bandwidth S/t in GB/s (10^9 bytes/s).
+    """Return the algorithm bandwidth S/t in GB/s (10^9 bytes/s).
 
-    `payload_bytes` is S, the larger of a rank's input and output (for all-reduce its buffer);
-    `seconds` is t, the time of one collective.
+    `payload_bytes` is S, the larger of a rank's input and output buffer, and `seconds` is t, the
+    time of a collective.
     """
     return payload_bytes / seconds / GB
 
 
 def bus_factor_of(collective: str, ranks: int) -> float:
-    """Return busbw / algbw of a collective over `ranks`; each collective derives its own."""
+    """Return busbw / algbw of a collective over `ranks` ranks, such as 2(n-1)/n for all-reduce."""
     return COLLECTIVES[collective].bus_factor(ranks)
 
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:
-    """Bus bandwidth in GB/s: algbw times `bus_factor_of`; comparable with a link's speed."""
+    """Return the bus bandwidth of `case` in GB/s (10^9 bytes/s), if a collective takes `seconds`.
+
+    It is the algbw times `bus_factor_of`, and can be compared with the bandwidth of the links.
+    """
     return algbw_gb_per_s(case.payload_bytes, seconds) * bus_factor_of(
         case.collective, case.group_size
     )

@@ -1,6 +1,7 @@
-"""Files and locks: bounded reads, atomic writes, one session at a time on a machine or in a folder.
+"""Files and locks: reads with a size limit, atomic writes, locks of the machine and of folders.
 
-Standard library only, Python 3.11: workers and hosts run a copy of this file.
+Only the standard library of Python 3.11 is imported, because workers and other hosts run a copy of
+this file.
 """
 
 from __future__ import annotations
@@ -19,43 +20,50 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# Five times the results of all cases with a hundred launches each.
+# It is five times the size of the results of all cases with a hundred launches each.
 MOST_BYTES = 128 * 2**20
 
-# Tests set this variable: sessions with different values do not wait for each other.
-MACHINE = "BUSBW_MACHINE"
+# Sessions with different values of this variable do not wait for each other. Tests set it.
+MACHINE_VARIABLE = "BUSBW_MACHINE"
 
 
 class InputError(ValueError):
-    """A file that cannot be read; the message gives the reason without the name of the file."""
+    """A file that cannot be read; the message gives the reason, but does not name the file."""
 
 
 class TooLargeError(InputError):
-    """A file with more bytes than its reader accepts."""
+    """A file that has more bytes than its reader accepts."""
 
 
 class OutputError(ValueError):
-    """A file or folder that must not or cannot be written; the message names it."""
+    """A file or folder that cannot or must not be written; the message names it."""
 
 
 class LockedError(Exception):
-    """Another process held a lock until the timeout; the message says which, or for how long."""
+    """A lock that another process held for too long; the message names the process or the time."""
 
 
 @contextlib.contextmanager
-def raised_as(
+def reraise_as(
     error_type: type[Exception], *kinds: type[Exception], where: str = ""
 ) -> Iterator[None]:
-    """Turn exceptions of `kinds` into `error_type`, with a message that begins with `where`."""
+    """Turn exceptions of `kinds` in the ``with`` block into `error_type`.
+
+    The message begins with `where` and ends with the message of the exception.
+    """
     try:
         yield
     except kinds as error:
-        text = error_text(error) if isinstance(error, OSError) else error
+        text = os_error_text(error) if isinstance(error, OSError) else error
         raise error_type(f"{where}{text}") from error
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file of at most `most_bytes`. Raises InputError."""
+    """Return the content of a file.
+
+    Raises InputError if it cannot be read or is not a regular file, and TooLargeError if it has
+    more than `most_bytes`.
+    """
     try:
         # Without O_NONBLOCK, opening a named pipe waits for a writer.
         with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:
@@ -73,11 +81,8 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     return content
 
 
-def check_is_folder(path: Path) -> None:
-    """Raise InputError for something else than a folder of which the names can be read.
-
-    Nothing at all is a folder that will be made.
-    """
+def check_readable_folder(path: Path) -> None:
+    """Raise InputError unless `path` is a folder whose files can be listed, or does not exist."""
     try:
         os.listdir(path)
     except FileNotFoundError:
@@ -87,14 +92,18 @@ def check_is_folder(path: Path) -> None:
 
 
 def check_no_dangling_link(path: Path) -> None:
-    """Raise InputError if `path` or a folder of it is a link to nothing, and not just missing."""
+    """Raise InputError if `path`, or a folder above it, is a symbolic link without a target."""
     for link in (path, *path.parents):
         if link.is_symlink() and not os.path.exists(link):
             raise InputError(f"{link} is a link to nothing")
 
 
-def unpacked(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return what gzip packed, or `content` itself. Raises InputError, also for too many bytes."""
+def gunzip(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the unpacked `content` if gzip packed it, and otherwise `content` itself.
+
+    Raises InputError if the content is damaged, and TooLargeError if it unpacks to more than
+    `most_bytes`.
+    """
     if content[:2] != b"\x1f\x8b":
         return content
     try:
@@ -116,7 +125,7 @@ def write(path: Path, content: str | bytes) -> None:
     # File systems limit a name to 255 bytes.
     new = target.with_name(f"{target.name[:60]}.{secrets.token_hex(4)}.new")
     try:
-        # What is a link to its end is one that leads back to itself.
+        # A path that is still a link after all links were followed is a link that leads to itself.
         mode = target.stat().st_mode if os.path.lexists(target) else None
         if mode is not None and not (stat.S_ISREG(mode) and os.access(target, os.W_OK)):
             raise OSError(errno.EACCES, "expected a regular file that may be written")
@@ -135,8 +144,11 @@ def write(path: Path, content: str | bytes) -> None:
         raise
 
 
-def error_text(error: OSError) -> str:
-    """Return an operating system error as ``PATH: REASON``, with the target's path for a copy."""
+def os_error_text(error: OSError) -> str:
+    """Return the text of an operating system error: ``PATH: REASON``, or the reason without a path.
+
+    If the error names two paths, such as of a copy, the text has the second path.
+    """
     reason, path = error.strerror or str(error), error.filename2 or error.filename
     return f"{path}: {reason}" if path else reason
 
@@ -144,9 +156,15 @@ def error_text(error: OSError) -> str:
 def check_output(
     path: Path, *, kind: str, is_kind: Callable[[str], bool], inputs: Iterable[Path] = ()
 ) -> None:
-    """Raise OutputError unless `path` can be written without losing an input or other content.
+    """Raise OutputError unless `path` can be written without losing other content.
 
-    An existing file is replaced if it is empty or if `is_kind` recognizes its text as `kind`.
+    Args:
+        path: The file to write.
+        kind: The kind of file that will be written, for messages, such as ``a results file``.
+        is_kind: Whether a text is the content of such a file: then the file may be replaced. An
+            empty file may be replaced, too.
+        inputs: The files that are read, which must not be replaced.
+
     """
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
@@ -164,41 +182,50 @@ def check_output(
         raise OutputError(f"{path} cannot be written: no permission")
 
 
-def check_folder(path: Path) -> None:
-    """Raise OutputError unless files can be written in a folder, which need not exist yet."""
+def check_writable_folder(path: Path) -> None:
+    """Raise OutputError unless files can be written in the folder `path`, which may be missing."""
     nearest = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))
     if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
         raise OutputError(f"{nearest} is not a folder in which you may write")
 
 
-def machine_lock(
+def lock_machine(
     wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
 ) -> contextlib.ExitStack:
-    """Take the lock that all users of this machine share. Raises LockedError after `wait_s`.
+    """Take the lock of this machine, which all its users share; return it.
 
-    The lock is a file in /tmp, so a container with a /tmp of its own counts as a machine. `on_wait`
-    is called before waiting, with the holder, such as ``pid 1234, started 2026-11-20 03:12:08``.
-    Raises OSError where the file cannot be locked.
+    The lock is a file in /tmp, so that a container with a /tmp of its own counts as a machine. If
+    another process holds the lock, `on_wait` is called with the text of the holder, such as
+    ``pid 1234, started 2026-11-20 03:12:08``. Raises LockedError if the lock is still held after
+    `wait_s` seconds, and OSError if the file cannot be locked.
     """
-    return _wait_for(_try_lock_machine, _machine_holder, wait_s, on_wait)
+    return _wait_for_lock(_try_lock_machine, _machine_lock_holder, wait_s, on_wait)
 
 
-def folder_lock(path: Path, wait_s: float = 60.0) -> contextlib.ExitStack:
-    """Make a folder, and take its lock. Raises LockedError after `wait_s`, and OSError."""
+def lock_folder(path: Path, wait_s: float = 60.0) -> contextlib.ExitStack:
+    """Make the folder `path` if it is missing, take its lock, and return the lock.
+
+    Raises LockedError if another process still holds the lock after `wait_s` seconds, and OSError
+    if the folder cannot be made or locked.
+    """
     path.mkdir(parents=True, exist_ok=True)
-    return _wait_for(
+    return _wait_for_lock(
         lambda: try_lock_folder(Path(os.path.realpath(path))),
         lambda: f"another session has been writing for {wait_s:g} s",
         wait_s,
     )
 
 
-def _wait_for(
+def _wait_for_lock(
     try_lock: Callable[[], contextlib.ExitStack | None],
     holder: Callable[[], str],
     wait_s: float,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> contextlib.ExitStack:
+    """Return the lock that `try_lock` takes as soon as it can.
+
+    Raises LockedError with the text of the `holder` if it is still held after `wait_s` seconds.
+    """
     end_s, lock = time.monotonic() + wait_s, try_lock()
     if lock is None:
         on_wait(holder())
@@ -211,11 +238,15 @@ def _wait_for(
 
 
 def try_lock_folder(path: Path) -> contextlib.ExitStack | None:
-    """Take the lock of a folder without waiting; return None where another process holds it."""
+    """Take the lock of a folder and return it; None if another process holds it."""
     return _try_lock(os.open(path, os.O_RDONLY | os.O_DIRECTORY), path)
 
 
 def _try_lock(descriptor: int, path: Path) -> contextlib.ExitStack | None:
+    """Lock an open file or folder, whose path is `path`, and return the lock.
+
+    If another process holds the lock, close `descriptor` and return None.
+    """
     with contextlib.ExitStack() as opened:
         opened.callback(os.close, descriptor)
         with contextlib.suppress(BlockingIOError, FileNotFoundError):
@@ -229,18 +260,21 @@ def _try_lock(descriptor: int, path: Path) -> contextlib.ExitStack | None:
     return None
 
 
-def _machine_path() -> Path:
-    return Path("/tmp", f"{os.environ.get(MACHINE) or 'busbw-machine'}.lock")
+def _machine_lock_path() -> Path:
+    return Path("/tmp", f"{os.environ.get(MACHINE_VARIABLE) or 'busbw-machine'}.lock")
 
 
-def _open_machine() -> int:
-    """Open the lock file of the machine, which is created for all users where it is missing."""
-    path = _machine_path()
+def _open_machine_lock() -> int:
+    """Open the lock file of the machine; create it for all users if it is missing.
+
+    Raises OSError if it cannot be opened, or is not a regular file.
+    """
+    path = _machine_lock_path()
     # Without O_EXCL, which `touch` sets here, the kernel refuses O_CREAT in /tmp for a file of
     # another user (fs.protected_regular).
     with contextlib.suppress(FileExistsError):
         path.touch(0o666, exist_ok=False)
-        # Less the umask, the file could not be opened by other users.
+        # The umask was applied to the mode, so that other users could not open the file.
         path.chmod(0o666)
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -250,29 +284,31 @@ def _open_machine() -> int:
 
 
 def _try_lock_machine() -> contextlib.ExitStack | None:
-    descriptor = _open_machine()
-    lock = _try_lock(descriptor, _machine_path())
+    """Take the lock of the machine, write this process into its file, and return the lock."""
+    descriptor = _open_machine_lock()
+    lock = _try_lock(descriptor, _machine_lock_path())
     if lock is not None:
         text = f"pid {os.getpid()}, started {time.strftime('%Y-%m-%d %H:%M:%S')}"
         os.pwrite(descriptor, text.ljust(50).encode(), 0)
     return lock
 
 
-def _machine_holder() -> str:
-    # All users can write to this file.
-    match = re.match(rb"pid \d+, started [\d:-]+ [\d:]+", read(_machine_path()))
+def _machine_lock_holder() -> str:
+    """Return the process in the lock file, such as ``pid 1234, started 2026-11-20 03:12:08``."""
+    # All users can write to this file, so that it may have any content.
+    match = re.match(rb"pid \d+, started [\d:-]+ [\d:]+", read(_machine_lock_path()))
     return match[0].decode() if match else "an unknown process"
 
 
 def machine_identity() -> str:
-    """Return what tells this machine from others, the kernel and the lock file; "" if unknown.
+    """Return a text that identifies this machine by its kernel and lock file; empty if unknown.
 
-    Processes with different identities can hold the lock of their machine at the same time.
+    Processes with different identities can hold a lock of their machine at the same time.
     """
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        os.close(_open_machine())
-        status = _machine_path().stat()
+        os.close(_open_machine_lock())
+        status = _machine_lock_path().stat()
         return f"{kernel} {status.st_dev}:{status.st_ino}"
     except OSError:
         return ""

@@ -1,13 +1,14 @@
-"""Values to JSON and back: the worker's channel, the baseline files and the results use it.
+"""Conversion of values to JSON and back, for requests to workers, baseline files and results.
 
-Standard library only, Python 3.11: a foreign interpreter runs this file. Reading is strict: an
-unknown key, a missing key or a wrong type raises WireError with the path in the document. Text that
-is read moves no terminal on which it is shown.
+Only the standard library of Python 3.11 is imported, because workers run this file under other
+interpreters. Reading is strict: an unknown key, a missing key or a wrong type raises WireError with
+the path in the document. Control characters in strings are escaped, so that a string cannot control
+the terminal on which it is shown.
 
-Values are dataclasses (one with a `parse` is written as its text), enums, mappings, tuples and
-plain values. An ``object`` is read as it is. A field names what it accepts as
-``Annotated[int, check]``, and a class checks several fields in its `validate`: both raise
-ValueError, and that of `validate` begins with a field.
+Values are dataclasses, enums, mappings, tuples, strings, numbers, booleans and None. A class with a
+`parse` method is written as the text of the value. A field of type ``object`` is read unchanged. A
+field may have a check, as in ``Annotated[int, check]``, which raises ValueError. A class may check
+several fields in its `validate` method, whose ValueError begins with the name of a field.
 """
 
 from __future__ import annotations
@@ -28,37 +29,43 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# Of every kind of document that is read again.
+# The version of every kind of document that is read again.
 VERSION = 1
 
-_MOST_WHOLE = 2**63
+_LARGEST_WHOLE = 2**63
 
-# Half a surrogate pair, which JSON can hold, cannot be encoded.
-_HALF = re.compile(r"[\ud800-\udfff]")
-# All control characters but tabs and ends of lines, separators of lines, characters that mark or
-# override the direction of text, and halves.
-_MOVING = re.compile(
+# JSON can hold half of a surrogate pair, which cannot be encoded as UTF-8.
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# These change what a terminal shows, or cannot be encoded: control characters other than tabs and
+# ends of lines, separators of lines, marks of the direction of text, and halves of surrogate pairs.
+_UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-    rf"|{_HALF.pattern}"
+    rf"|{_SURROGATE.pattern}"
 )
-# What GitHub reads as a command in the log of a workflow.
+# GitHub reads such text in the log of a workflow as a command.
 _WORKFLOW_COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
 
 
-def printable(text: str) -> str:
-    r"""Escape what moves a terminal or cannot be encoded, such as ``\x1b``, in `text`."""
-    return text if text.isprintable() else _MOVING.sub(lambda match: ascii(match[0])[1:-1], text)
+def escape_unprintable(text: str) -> str:
+    r"""Return `text` with an escape such as ``\x1b`` for each character that is not safe to show.
+
+    Not safe are characters that control a terminal, or that cannot be encoded as UTF-8.
+    """
+    return (
+        text if text.isprintable() else _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+    )
 
 
-def one_line(text: str) -> str:
-    r"""Return `text` as `printable` does, with ``\t`` and ``\n`` for tabs and ends of lines."""
-    return printable(text).replace("\t", r"\t").replace("\n", r"\n")
+def escape_to_one_line(text: str) -> str:
+    r"""Return `text` as a line, with escapes for tabs, ends of lines and unsafe characters."""
+    return escape_unprintable(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
-def without_commands(text: str) -> str:
-    """Return `text` with a space inside whatever GitHub would run as a workflow command.
+def without_workflow_commands(text: str) -> str:
+    """Return `text` with a space inside each text that GitHub would run as a workflow command.
 
-    Such as ``: :error::`` for ``::error::`` at the beginning of a line, and ``# #[error]``.
+    Such as ``: :error::`` for ``::error::`` at the beginning of a line, and ``# #[error]`` for
+    ``##[error]``.
     """
     return _WORKFLOW_COMMAND.sub(lambda match: f"{match[0]} ", text)
 
@@ -67,10 +74,11 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _CONFLICT = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", re.MULTILINE)
 
 
-def left_by_git(content: bytes) -> str:
-    """Say what Git left in `content` instead of the file that was meant, after its line.
+def git_leftover_text(content: bytes) -> str:
+    """Describe an LFS pointer or a conflict marker that Git left in the `content` of a file.
 
-    Such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'; ...``; empty for nothing.
+    The text begins with line and column, such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'``. It
+    is empty if Git left nothing of the kind.
     """
     if content.startswith(_LFS_POINTER):
         return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
@@ -78,34 +86,34 @@ def left_by_git(content: bytes) -> str:
     if match is None:
         return ""
     line, shown = content.count(b"\n", 0, match.start()) + 1, match[0].decode(errors="replace")
-    return f"{line}:1: a Git conflict marker, {_shown(shown.strip())}; resolve the conflict"
+    return f"{line}:1: a Git conflict marker, {_short_repr(shown.strip())}; resolve the conflict"
 
 
 class WireError(ValueError):
-    """A document that is not what was expected; the message says where and what was expected.
+    """A document that is not valid; the message says where, and which value was expected.
 
-    The message is one line that can be written anywhere: control characters are escaped.
+    The message is a single line, in which control characters are escaped.
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(one_line(text))
+        super().__init__(escape_to_one_line(text))
 
 
-def parsed(content: bytes | str) -> Any:
-    """Return the JSON document that `content` holds, in UTF-8.
+def parse_json(content: bytes | str) -> Any:
+    """Return the document in `content`, which must be JSON in UTF-8.
 
-    Raises WireError, with line and column where they are known, for anything else, for a repeated
-    key, for lists and objects that are nested too deeply, and for whole numbers of more digits than
-    Python reads.
+    Raises WireError, with line and column if they are known, if `content` is not JSON, if a key
+    occurs twice in an object, if lists and objects are nested too deeply, or if a whole number has
+    more digits than Python reads.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        return json.loads(text, object_pairs_hook=_no_repeats)
+        return json.loads(text, object_pairs_hook=_object_without_repeats)
     except UnicodeDecodeError as error:
         raise WireError(f"byte {error.start}: not UTF-8") from error
     except json.JSONDecodeError as error:
         where = f"{error.lineno}:{error.colno}: not JSON: {error.msg}"
-        raise WireError(left_by_git(text.encode(errors="replace")) or where) from error
+        raise WireError(git_leftover_text(text.encode(errors="replace")) or where) from error
     except RecursionError as error:
         raise WireError("lists and objects are nested too deeply") from error
     except WireError:
@@ -114,32 +122,35 @@ def parsed(content: bytes | str) -> Any:
         raise WireError("a whole number of more than 4300 digits") from error
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object with these keys and values. Raises WireError if a key occurs twice."""
     document = dict(pairs)
     if len(document) != len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
         repeated = next(key for key, count in counts.items() if count > 1)
-        raise WireError(f"the key {_shown(repeated)} occurs twice in one object")
+        raise WireError(f"the key {_short_repr(repeated)} occurs twice in one object")
     return document
 
 
 def check_document(document: Any, name: str, remedy: str) -> None:
-    """Raise WireError unless `document` says that it is a `name`, such as ``busbw results``.
+    """Raise WireError unless `document` says that it is a `name` of the present version.
 
-    The message ends with the `remedy`.
+    `name` is a kind of document, such as ``busbw results``. The message ends with `remedy`, which
+    says what the user can do.
     """
     if not isinstance(document, dict):
-        raise WireError(f"document: expected an object, got {_shown(document)}")
+        raise WireError(f"document: expected an object, got {_short_repr(document)}")
     kind, version = document.get("document"), document.get("version")
     if kind != name or type(version) is not int or version != VERSION:
-        text = f"this says {_shown(kind)} of version {_shown(version)}"
+        text = f"this says {_short_repr(kind)} of version {_short_repr(version)}"
         raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
 
 
 def to_json(value: Any, *, is_brief: bool = False) -> Any:
-    """Return a frozen value as dicts, lists, strings, numbers and None; only types are lost.
+    """Return `value` as dicts, lists, strings, numbers, booleans and None.
 
-    With `is_brief` fields that have their default are left out.
+    `from_json` makes the same value again, given its type. With `is_brief`, fields that have their
+    default are left out.
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -150,7 +161,7 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
         return {
             field.name: to_json(part, is_brief=is_brief)
             for field, part in fields.items()
-            if not is_brief or part != _default(field)
+            if not is_brief or part != _field_default(field)
         }
     if isinstance(value, Mapping):
         return {str(key): to_json(part, is_brief=is_brief) for key, part in value.items()}
@@ -159,36 +170,41 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
     return value
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field; no value is equal to that of a field without a default."""
+def _field_default(field: dataclasses.Field[Any]) -> Any:
+    """Return the default of a field; if it has no default, a value that equals no other value."""
     make = field.default_factory
     return field.default if make is dataclasses.MISSING else make()
 
 
 def from_json(kind: type[T], document: Any, location: str = "") -> T:
-    """Return the value of type `kind` that `document` describes.
+    """Return the value of type `kind` that a JSON `document` describes.
 
-    Raises WireError with the path, such as ``entries[3].times_us``, and what was expected.
+    `location` names the document in messages, or else the type does. Raises WireError with the path
+    of the wrong value, such as ``entries[3].times_us``, and the expected value.
     """
     return typing.cast(T, _reader(typing.cast(Any, kind))(document, location or kind.__name__))
 
 
-# What makes a value of a document; the other argument is where in the whole that is.
+# A function that makes a value from a part of a document, given the part and its path.
 _Reader = Callable[[Any, str], Any]
 
 
 @functools.cache
 def _reader(kind: Any) -> _Reader:
-    """Return the reader of a `kind`, made once: histories hold many thousands of a few kinds."""
+    """Return the reader of values of a type, which also calls the `validate` method of the type.
+
+    Readers are cached, because a history has many thousands of values of a few types.
+    """
     reader = _reader_of(kind)
-    return functools.partial(_read_valid, kind, reader) if hasattr(kind, "validate") else reader
+    return functools.partial(_read_validated, kind, reader) if hasattr(kind, "validate") else reader
 
 
 def _reader_of(kind: Any) -> _Reader:
+    """Make the reader of values of a type, which does not call its `validate` method."""
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
         inner, *checks = typing.get_args(kind)
-        return functools.partial(_read_limited, _reader(inner), tuple(checks))
+        return functools.partial(_read_checked, _reader(inner), tuple(checks))
     if origin is typing.Union or origin is types.UnionType:
         (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
         return functools.partial(_read_optional, _reader(inner))
@@ -206,10 +222,11 @@ def _reader_of(kind: Any) -> _Reader:
     return functools.partial(_read_plain, kind)
 
 
-def _checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
-    """Return what `make` makes of a value; its ValueError becomes a WireError with `location`.
+def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
+    """Return `make(value)`; turn its ValueError into a WireError that begins with `location`.
 
-    The `location` ends with a colon or, before a field, with a dot.
+    `location` ends with a colon and a space or, if the error begins with the name of a field, with
+    a dot.
     """
     try:
         return make(value)
@@ -219,12 +236,12 @@ def _checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
         raise WireError(f"{location}{error}") from error
 
 
-def _read_limited(
+def _read_checked(
     inner: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
 ) -> Any:
     value = inner(document, location)
     for check in checks:
-        _checked(check, value, f"{location}: ")
+        _call_checked(check, value, f"{location}: ")
     return value
 
 
@@ -234,7 +251,7 @@ def _read_optional(inner: _Reader, document: Any, location: str) -> Any:
 
 def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[Any, ...]:
     if not isinstance(document, list):
-        raise WireError(f"{location}: expected a list, got {_shown(document)}")
+        raise WireError(f"{location}: expected a list, got {_short_repr(document)}")
     if args[-1] is not Ellipsis and len(document) != len(args):
         raise WireError(f"{location}: expected a list of {len(args)}, got {len(document)} items")
     kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
@@ -245,33 +262,34 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
 
 def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise WireError(f"{location}: expected an object, got {_shown(document)}")
+        raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
     mapping = {}
     for key, item in document.items():
-        key_location = f"{location}.{_in_part(key)}"
+        key_location = f"{location}.{_first_characters(key)}"
         mapping[of_key(key, key_location)] = inner(item, key_location)
     return mapping
 
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
-    """Read a value that is written as one text."""
-    return _checked(kind.parse, _read_plain(str, document, location), f"{location}: ")
+    """Read a value of a type that is written as text, with its `parse` method."""
+    return _call_checked(kind.parse, _read_plain(str, document, location), f"{location}: ")
 
 
-def _read_valid(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
+def _read_validated(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
     value = inner(document, location)
-    _checked(kind.validate, value, f"{location}.")
+    _call_checked(kind.validate, value, f"{location}.")
     return value
 
 
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not isinstance(document, dict):
-        raise WireError(f"{location}: expected an object, got {_shown(document)}")
-    readers, required = _fields_of(kind)
+        raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
+    readers, required = _field_readers(kind)
     if not document.keys() <= readers.keys():
         unknown = min(set(document) - set(readers))
         raise WireError(
-            f"{location}.{_in_part(unknown)}: unknown key; accepted are {', '.join(readers)}"
+            f"{location}.{_first_characters(unknown)}: unknown key; "
+            f"accepted are {', '.join(readers)}"
         )
     if not required <= document.keys():
         missing = next(name for name in readers if name in required and name not in document)
@@ -280,8 +298,8 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 
 
 @functools.cache
-def _fields_of(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
-    """Return the reader of each field, and the names of fields without a default."""
+def _field_readers(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
+    """Return the reader of each field of a dataclass, and the names of fields without a default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING
     required = frozenset(f.name for f in fields if missing is f.default is f.default_factory)
@@ -293,10 +311,12 @@ def _read_enum(kind: Any, document: Any, location: str) -> Any:
         return kind(document)
     except ValueError:
         names = ", ".join(member.value for member in kind)
-        raise WireError(f"{location}: expected one of {names}, got {_shown(document)}") from None
+        raise WireError(
+            f"{location}: expected one of {names}, got {_short_repr(document)}"
+        ) from None
 
 
-_PLAIN = {
+_PLAIN_NAMES = {
     str: "a string",
     int: "a whole number",
     float: "a number",
@@ -309,23 +329,26 @@ def _read_plain(kind: Any, document: Any, location: str) -> Any:
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
     if type(document) is not kind is not object:
-        raise WireError(f"{location}: expected {_PLAIN[kind]}, got {_shown(document)}")
+        raise WireError(f"{location}: expected {_PLAIN_NAMES[kind]}, got {_short_repr(document)}")
     if kind is float and not math.isfinite(document):
         raise WireError(f"{location}: expected a finite number, got {document}")
-    if kind is int and not -_MOST_WHOLE <= document < _MOST_WHOLE:
-        raise WireError(f"{location}: expected a whole number of 64 bits, got {_shown(document)}")
-    if kind is str and not document.isascii() and _HALF.search(document):
-        raise WireError(f"{location}: expected text, got {_shown(document)}")
-    return printable(document) if kind is str else document
+    if kind is int and not -_LARGEST_WHOLE <= document < _LARGEST_WHOLE:
+        raise WireError(
+            f"{location}: expected a whole number of 64 bits, got {_short_repr(document)}"
+        )
+    if kind is str and not document.isascii() and _SURROGATE.search(document):
+        raise WireError(f"{location}: expected text, got {_short_repr(document)}")
+    return escape_unprintable(document) if kind is str else document
 
 
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 200
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 200
 
 
-def _shown(document: Any) -> str:
-    return _in_part(_SHORT.repr(document))
+def _short_repr(document: Any) -> str:
+    """Return a part of a document for a message, in at most 60 characters."""
+    return _first_characters(_REPR.repr(document))
 
 
-def _in_part(text: str) -> str:
+def _first_characters(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from busbw.history.files import read_all
+from busbw.history.files import read_all_machines
 from busbw.history.lines import Line
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
@@ -61,7 +61,7 @@ def read(folder: Path) -> list[Session]:
     If some of them have later launches, only these sessions are returned.
     """
     by_session: dict[str, list[Line]] = {}
-    for machine in read_all(folder).values():
+    for machine in read_all_machines(folder).values():
         for line in machine:
             by_session.setdefault(line.session, []).append(line)
     sessions: list[Session] = []

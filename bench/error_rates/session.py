@@ -91,5 +91,5 @@ def judge(history: History, times_s: Times, policy: Policy) -> Judged:
 
 def _neighbours_of(case: Case, cases: Times) -> list[Case]:
     """Return the two neighbouring payloads of a case, which are measured again together with it."""
-    family = [other for other in cases if other.family == case.family]
+    family = [other for other in cases if other.family_key == case.family_key]
     return nearest_two(case, sorted(family, key=lambda other: other.payload_bytes))

@@ -21,7 +21,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.local import free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import collectives, read
 from busbw.model import variables
-from busbw.model.cluster import Cluster, members_of
+from busbw.model.cluster import Cluster, cluster_members
 from busbw.model.words import MIB, Device, payload_text
 
 from .. import processes, sweep
@@ -87,7 +87,7 @@ class Bench:
         """
         cluster = Cluster(processes=RANKS, shared_devices=int(self.device is Device.GPU))
         ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
-        members = members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
+        members = cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]
         names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": memory_fraction} if memory_fraction else {}
@@ -151,7 +151,7 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
     Raises BenchError if the profiler wrote no recording.
     """
     with tempfile.TemporaryDirectory() as folder:
-        setting = {variables.RECORDINGS: folder}
+        setting = {variables.RECORDINGS_VARIABLE: folder}
         results = bench.run_session(
             "recording", "--payloads=64K", "--clock=device", variables=setting
         )

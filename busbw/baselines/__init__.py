@@ -1,6 +1,7 @@
-"""Baselines on disk: found by their Environment key, checked when read, written at the end.
+"""Stored baselines: found by their environment key, checked when read, written at the end.
 
-`baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p]/` holds one file
-per framework, collective and strategy. Versions are recorded and never matched. Reads and
-writes files; judges nothing and starts nothing. How much a baseline may lose is an argument.
+The folder `baselines/<device kind>[-<cores>c]/<ranks>r[-<mesh>][-<hosts>h<processes>p][-shared]/`
+has a file for each framework, collective and strategy. Versions are recorded and never matched.
+This package reads and writes files. It judges no case, starts no process, and gets the budget as an
+argument.
 """

@@ -1,8 +1,8 @@
-"""A file of baselines as text and as values: JSON with one line per payload, read strictly.
+"""A baseline file, as JSON text with a line for each payload, and as values.
 
-The sessions that lines were measured in are stored once, so that a line is a payload and its times,
-and a review shows which moved. Files of other kinds have the same layout, and lines and values of
-their own.
+A file that has any unexpected key or value is refused. The sessions in which lines were measured
+are stored once for all lines, so that a line has only a payload and its times, and a review shows
+which times changed. Files of compiled programs have the same layout and lines of another type.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from busbw import extensions, storage, wire
-from busbw.model.case import Case, converted
-from busbw.model.limits import (
+from busbw.model.case import Case, convert_to
+from busbw.model.field_types import (
     AtLeast1,
     Date,
     Microseconds,
     Natural,
-    check_some,
-    moment_of,
+    check_not_empty,
+    parse_moment,
 )
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import Baseline, Record, Stack
-from busbw.model.words import payload_of, payload_text
+from busbw.model.words import parse_payload_text, payload_text
 
 F = TypeVar("F", bound="StoredFile")
 
@@ -35,14 +35,16 @@ _REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 
 class BaselineError(ValueError):
-    """A baseline file that cannot be used; says which, where in it, and what is expected."""
+    """A baseline file that cannot be used; the message says which file, where and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """One line of the file's history: `entries` were written or removed.
+    """An entry in the change log of a baseline file, about the changes of a session.
 
-    `accepted_regression` says that a loss beyond the budget was accepted, for the `reason`.
+    `entries` is the number of lines that were written or removed. `commit` is the commit of the
+    working directory, and `reason` the user's reason for a loss; each may be empty.
+    `accepted_regression` says that a loss beyond the budget was accepted.
     """
 
     date: Date
@@ -52,20 +54,21 @@ class Update:
     accepted_regression: bool = False
 
 
-# A session's moment; a second one of the same second ends with -2.
-_SESSION = re.compile(r"(.{20})(?:-[2-9])?")
+# The name of a session is its moment. A second session of the same moment ends with -2.
+_SESSION_NAME = re.compile(r"(.{20})(?:-[2-9])?")
 
 
-def _check_session(name: str) -> None:
-    match = _SESSION.fullmatch(name)
-    moment_of(match[1] if match else name)
+def _check_session_name(name: str) -> None:
+    """Raise ValueError unless `name` is a session's moment, perhaps with a number."""
+    match = _SESSION_NAME.fullmatch(name)
+    parse_moment(match[1] if match else name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """What every line holds: its payload and the kind of case. Usual values are left out."""
+    """A line of a stored file: the payload and kind of its case, without values that are usual."""
 
-    payload: Annotated[str, payload_of]
+    payload: Annotated[str, parse_payload_text]
     dtype: str = "float32"
     reduce_op: str = "sum"
     placement: str = "in_place"
@@ -75,16 +78,20 @@ class StoredLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedLine(StoredLine):
-    """A payload's times by session, oldest first, or the session in which it was out of memory.
+    """The stored times of a payload by session, oldest first, or that it ran out of memory.
 
-    `pinned_us` is the level against which it may lose no more than a budget. A line with
-    `memory_limit_bytes` was out of memory under that artificial limit: it says nothing of sessions
-    without the limit. `extra` has the values of extensions in the newest session.
+    Either `times_us` has the times of the launches of each session, or `out_of_memory` has the name
+    of the session that ran out of memory. `pinned_us` is the pinned time, which the level may
+    exceed by at most the budget, and `pinned_date` the date on which it was pinned; None without
+    times. With `memory_limit_bytes` the case ran out of memory under that artificial limit, which
+    says nothing about sessions without the limit. `needed_bytes` is the memory that the case
+    needed, and `available_bytes` the memory that was free, None if unknown. `extra` has the extra
+    values of extensions from the newest session.
     """
 
     pinned_us: Microseconds | None = None
     pinned_date: Date | None = None
-    times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_some]] = field(
+    times_us: Mapping[str, Annotated[tuple[Microseconds, ...], check_not_empty]] = field(
         default_factory=dict
     )
     extra: Mapping[str, object] = field(default_factory=dict)
@@ -94,7 +101,11 @@ class TimedLine(StoredLine):
     memory_limit_bytes: AtLeast1 | None = None
 
     def validate(self) -> None:
-        """Raise ValueError, which begins with the field, for what no session writes."""
+        """Raise ValueError unless the line has either times or a session that ran out of memory.
+
+        A pinned time is required with times, and a limit of memory is allowed only without times.
+        The message begins with the name of the field.
+        """
         if bool(self.times_us) is bool(self.out_of_memory):
             raise ValueError("times_us: expected times, or the session that was out_of_memory")
         for name in ("pinned_us", "pinned_date"):
@@ -106,7 +117,7 @@ class TimedLine(StoredLine):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """What every file holds: its format, the full Environment key, what all cases share."""
+    """A stored file: its format, its environment key, and the values that all its cases share."""
 
     document: str
     version: int = wire.VERSION
@@ -118,139 +129,161 @@ class StoredFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedFile(StoredFile):
-    """One file of times: lines, and the file's history.
+    """A baseline file as it is stored: its sessions, its lines, and its change log `history`.
 
-    `sessions` has what each session measured with, by the moment when the session began, UTC.
+    `sessions` has the stack of each session, by the name of the session: the moment at which the
+    session began (UTC).
     """
 
     document: str = _DOCUMENT
-    sessions: Mapping[Annotated[str, _check_session], Stack]
+    sessions: Mapping[Annotated[str, _check_session_name], Stack]
     entries: tuple[TimedLine, ...]
     history: tuple[Update, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineFile(StoredFile):
-    """What is stored of one framework, collective and strategy on one Environment key."""
+    """A baseline file as values: the baselines of a framework, collective and strategy.
+
+    `history` is the change log of the file, oldest change first.
+    """
 
     document: str = _DOCUMENT
     baselines: tuple[Baseline, ...] = ()
     history: tuple[Update, ...] = ()
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
-        """Return the baseline of `case`, with the protocol that it was stored with."""
+        """Return the baseline of `case` with the protocol with which it was stored.
+
+        Returns None if there is no such baseline. With `memory_limit_bytes` it is the baseline that
+        says that the case ran out of memory under that artificial limit.
+        """
         line = (case.line_key, memory_limit_bytes or 0)
         for baseline in self.baselines:
-            if baseline.line == line:
+            if baseline.line_id == line:
                 return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
         return None
 
 
-def read(path: Path) -> BaselineFile:
-    """Read a file of times. Raises BaselineError."""
-    stored, cases = read_file(path, TimedFile, _DOCUMENT)
-    with storage.raised_as(BaselineError, ValueError, where=f"{path}: document."):
+def read_baselines(path: Path) -> BaselineFile:
+    """Read a baseline file. Raises BaselineError if it cannot be read or is not valid."""
+    stored, cases = read_stored_file(path, TimedFile, _DOCUMENT)
+    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: document."):
         baselines = tuple(
-            _baseline(stored, f"entries[{index}]", line, case)
+            _baseline_of_line(stored, f"entries[{index}]", line, case)
             for index, (line, case) in enumerate(zip(stored.entries, cases))
         )
-    return converted(BaselineFile, stored, baselines=baselines)
+    return convert_to(BaselineFile, stored, baselines=baselines)
 
 
-def read_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
-    """Read a file that says it is a `document`, and the case of each of its lines.
+def read_stored_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
+    """Read a stored file of type `kind`; return it with the case of each of its lines.
 
-    Raises BaselineError, also for two lines of one case.
+    Raises BaselineError if the file cannot be read, does not say that it is a `document` (such as
+    ``busbw baselines``), is not valid, or has two lines for the same case.
     """
     raw = read_json(path)
     cases: dict[object, Case] = {}
-    with storage.raised_as(BaselineError, ValueError, where=f"{path}: "):
+    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
         wire.check_document(raw, document, _REMEDY)
         stored: Any = wire.from_json(kind, raw, "document")
     for index, line in enumerate(stored.entries):
-        place, payload_bytes = f"{path}: document.entries[{index}]", payload_of(line.payload)
-        case = converted(Case, line, stored, stored.environment, payload_bytes=payload_bytes)
-        with storage.raised_as(BaselineError, ValueError, where=f"{place}."):
+        location = f"{path}: document.entries[{index}]"
+        case = convert_to(
+            Case,
+            line,
+            stored,
+            stored.environment,
+            payload_bytes=parse_payload_text(line.payload),
+        )
+        with storage.reraise_as(BaselineError, ValueError, where=f"{location}."):
             case.validate()
         line_key = case.line_key, getattr(line, "memory_limit_bytes", None)
         if line_key in cases:
-            raise BaselineError(f"{place}: a second entry for its payload")
+            raise BaselineError(f"{location}: a second entry for its payload")
         cases[line_key] = case
     return stored, tuple(cases.values())
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises BaselineError with line and column, also for a repeated key."""
-    with storage.raised_as(BaselineError, storage.InputError, where=f"{path}: "):
+    """Read a JSON file. Raises BaselineError, with line and column, if it is not valid JSON.
+
+    A key that occurs twice in an object is an error, too.
+    """
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
         content = storage.read(path)
     try:
-        return wire.parsed(content)
+        return wire.parse_json(content)
     except wire.WireError as error:
-        # As compilers do it: path, line and column, if these are known.
+        # Editors understand the form of compilers: PATH:LINE:COLUMN, if line and column are known.
         space = "" if str(error)[0].isdigit() else " "
         raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def _baseline(stored: TimedFile, place: str, line: TimedLine, case: Case) -> Baseline:
-    """Return the baseline of a line. Raises ValueError, whose message begins with `place`."""
-    records, extra = [], extensions.with_declared_types(line.extra, f"{place}.extra")
+def _baseline_of_line(stored: TimedFile, location: str, line: TimedLine, case: Case) -> Baseline:
+    """Return the baseline of `line`.
+
+    Raises ValueError, which begins with `location`, if `stored` lacks a session of the line.
+    """
+    records, extra = [], extensions.with_declared_types(line.extra, f"{location}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
         if name not in stored.sessions:
-            raise ValueError(f"{place}: the session {name[:60]!r} is none of document.sessions")
+            raise ValueError(f"{location}: the session {name[:60]!r} is none of document.sessions")
         same = {"moment": name[:20], "extra": extra}
-        records.append(converted(Record, stored.sessions[name], times_us=times_us, **same))
-    return converted(Baseline, line, case=case, records=tuple(records))
+        records.append(convert_to(Record, stored.sessions[name], times_us=times_us, **same))
+    return convert_to(Baseline, line, case=case, records=tuple(records))
 
 
-def dumps(file: BaselineFile) -> str:
-    """Return the file's text: sorted, so that a review shows what changed."""
+def baselines_text(file: BaselineFile) -> str:
+    """Return the text of a baseline file. It is sorted, so that a review shows what changed."""
     sessions: dict[str, Stack] = {}
-    baselines = sorted(file.baselines, key=lambda baseline: baseline.line)
+    baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
     entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
-    return text_of(converted(TimedFile, file, sessions=ordered, entries=entries))
+    return stored_text(convert_to(TimedFile, file, sessions=ordered, entries=entries))
 
 
 def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
-    """Return the line of a baseline; values that lines share are put into `sessions`."""
+    """Return the line of a baseline, and add its sessions to `sessions`, which all lines share."""
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
-        shared = converted(Stack, record)
+        shared = convert_to(Stack, record)
         names = (record.moment, *(f"{record.moment}-{number}" for number in range(2, 10)))
         name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
         sessions[name] = shared
         times_us[name] = record.times_us
-    return converted(
+    return convert_to(
         TimedLine,
         baseline,
         baseline.case,
         payload=payload_text(baseline.case.payload_bytes),
         extra=baseline.records[-1].extra,
-        times_us={} if baseline.oom else times_us,
-        out_of_memory=next(iter(times_us)) if baseline.oom else "",
+        times_us={} if baseline.is_out_of_memory else times_us,
+        out_of_memory=next(iter(times_us)) if baseline.is_out_of_memory else "",
     )
 
 
-def text_of(stored: StoredFile) -> str:
-    """Return the text of a file; sessions, entries and history have a line for each row."""
+def stored_text(stored: StoredFile) -> str:
+    """Return the text of a stored file, with a line for each session, entry and change."""
     parts = []
     for part in fields(stored):
         value = getattr(stored, part.name)
         if isinstance(value, Mapping):
-            lines = (f"{json.dumps(key)}: {_row(row)}" for key, row in value.items())
-            text = f"{{{_indented(lines)}}}"
+            lines = (f"{json.dumps(key)}: {_row_text(row)}" for key, row in value.items())
+            text = f"{{{_indented_lines(lines)}}}"
         elif isinstance(value, tuple):
-            text = f"[{_indented(map(_row, value))}]"
+            text = f"[{_indented_lines(map(_row_text, value))}]"
         else:
             text = json.dumps(wire.to_json(value))
         parts += [f"{json.dumps(part.name)}: {text}"] if value or part.name != "history" else []
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 
-def _row(row: object) -> str:
+def _row_text(row: object) -> str:
+    """Return a row as JSON on a line, without fields that have their default."""
     return json.dumps(wire.to_json(row, is_brief=True))
 
 
-def _indented(lines: Iterable[str]) -> str:
+def _indented_lines(lines: Iterable[str]) -> str:
     text = ",\n    ".join(lines)
     return f"\n    {text}\n  " if text else ""

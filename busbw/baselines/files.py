@@ -1,8 +1,8 @@
-"""The folder of baselines: paths of files, one writer at a time, each file written at the end.
+"""The folder of baselines: the paths of its files, its lock, and changes that wait in memory.
 
-`document` reads and writes the content of a file. Files are read under a lock, changed in memory
-and written at the end, each once, so that one session may update and prune. The lock excludes other
-sessions on this machine. It does not exclude an editor, a checkout or a session on another host
+`document` has the content of a file. Files are read under a lock, changed in memory, and each
+written once at the end, so that a session may both update and prune a file. The lock excludes other
+sessions on this machine. It does not exclude an editor, a checkout, or a session on another host
 that mounts the same folder.
 """
 
@@ -17,23 +17,24 @@ from busbw import storage
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
 
-from .document import BaselineError, BaselineFile, StoredFile, dumps, read
+from .document import BaselineError, BaselineFile, StoredFile, baselines_text, read_baselines
 
-# The name that `storage.write` gives a file before the file replaces another one.
+# `storage.write` writes a file under such a name before it replaces the old file. A writer that was
+# killed leaves it.
 _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
-def path_of(root: Path, key: EnvironmentKey, case: Case) -> Path:
-    """Return the path of the file of `case` on `key` below `root`."""
+def baseline_path(root: Path, key: EnvironmentKey, case: Case) -> Path:
+    """Return the path of the baseline file of `case` on the machine `key`, below `root`."""
     return root / key.folder / case.file_name
 
 
-def exists(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether `path` exists. Raises BaselineError if that cannot be determined."""
     try:
         path.stat()
     except FileNotFoundError:
-        with storage.raised_as(BaselineError, storage.InputError):
+        with storage.reraise_as(BaselineError, storage.InputError):
             storage.check_no_dangling_link(path)
         return False
     except OSError as error:
@@ -41,20 +42,24 @@ def exists(path: Path) -> bool:
     return True
 
 
-def read_stored(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
-    """Read the file `path`; None if there is no file.
+def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
+    """Read the baseline file `path`, which must be for `key` and `case`.
 
-    Raises BaselineError for a bad file, and for a file of another case or environment.
+    Returns None if there is no file. Raises BaselineError if the file is not valid, or is for
+    another environment or kind of case.
     """
-    if not exists(path):
+    if not path_exists(path):
         return None
-    file = read(path)
-    check_place(path, file, key, case)
+    file = read_baselines(path)
+    check_matches_path(path, file, key, case)
     return file
 
 
-def check_place(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -> None:
-    """Raise BaselineError for a file that is about another environment or kind of case."""
+def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -> None:
+    """Raise BaselineError unless `file` says that it is for `key` and the kind of `case`.
+
+    `path` is the path of the file, which follows from `key` and `case`.
+    """
     names = (file.framework, file.collective, file.strategy)
     if file.environment != key or names != (case.framework, case.collective, case.strategy):
         # Folders of different keys may have the same name.
@@ -66,11 +71,14 @@ def check_place(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -
 
 
 @contextlib.contextmanager
-def locked(root: Path) -> Iterator[None]:
-    """Make the folder and lock it, so that it has one writer. Raises BaselineError."""
+def lock_for_writing(root: Path) -> Iterator[None]:
+    """Make the baselines folder, and lock it, so that only one session writes at a time.
+
+    Raises BaselineError if it cannot be locked, or another session holds the lock for too long.
+    """
     where = f"{root}: it cannot be locked for writing: "
-    with storage.raised_as(BaselineError, storage.LockedError, OSError, where=where):
-        lock = storage.folder_lock(root)
+    with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
+        lock = storage.lock_folder(root)
     with lock:
         yield
 
@@ -80,10 +88,16 @@ def check_folder(
 ) -> None:
     """Raise BaselineError unless `root` is a folder that can be read.
 
-    With `is_written` raise OutputError unless it can be written. A folder that `may_be_missing`
-    is made when the first baseline is written; otherwise the message ends with `hint`.
+    Args:
+        root: The folder of baselines.
+        may_be_missing: Whether the folder may be missing, because it is made when the first
+            baseline is written.
+        is_written: Whether the session writes baselines: then raise OutputError unless the folder
+            can be written.
+        hint: The end of the message if the folder is missing.
+
     """
-    if exists(root):
+    if path_exists(root):
         if not root.is_dir():
             raise BaselineError(f"{root}: expected a folder, got something else")
         if not os.access(root, os.R_OK | os.X_OK):
@@ -91,19 +105,19 @@ def check_folder(
     elif not may_be_missing:
         raise BaselineError(f"there is no folder {root}{hint}")
     if is_written:
-        storage.check_folder(root)
+        storage.check_writable_folder(root)
 
 
 def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> None:
     """Raise BaselineError or OutputError unless the file of each case can be written or created."""
-    for path in dict.fromkeys(path_of(root, key, case) for key, case in cases):
-        storage.check_folder(path.parent)
-        if exists(path) and not os.access(path, os.W_OK):
+    for path in dict.fromkeys(baseline_path(root, key, case) for key, case in cases):
+        storage.check_writable_folder(path.parent)
+        if path_exists(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")
 
 
 class Draft:
-    """The opened files of a baselines folder, with the changes to them in memory."""
+    """The opened baseline files of a folder, whose changes are in memory until `write`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -111,45 +125,47 @@ class Draft:
         self._changed: dict[Path, None] = {}
 
     def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile | None]:
-        """Return the path of the file of `case` on `key`, and its content; None without a file.
+        """Return the path of the file of `case` on the machine `key`, and its content or None.
 
-        Raises BaselineError for a bad file.
+        The content is None if there is no file. Raises BaselineError if the file is not valid, or
+        is for another environment or kind of case.
         """
-        path = path_of(self._root, key, case)
+        path = baseline_path(self._root, key, case)
         if path not in self._files:
-            self._files[path] = read_stored(path, key, case)
+            self._files[path] = read_matching_file(path, key, case)
         return path, self._files[path]
 
     def put(self, path: Path, file: BaselineFile) -> None:
-        """Write `file` to `path` at the end; without baselines, the file is removed."""
+        """Set the new content of the file `path`. A file without baselines will be removed."""
         self._files[path] = file if file.baselines else None
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that changed."""
+        """Write every file that changed, and remove every file without baselines."""
         if self._changed:
-            tidy_up(self._root)
+            remove_half_written_files(self._root)
         for path in self._changed:
             if file := self._files[path]:
-                storage.write(path, dumps(file))
+                storage.write(path, baselines_text(file))
             else:
                 path.unlink(missing_ok=True)
 
 
-def tidy_up(root: Path) -> None:
-    """Remove half-written files of killed writers: under the lock no other writer is alive."""
+def remove_half_written_files(root: Path) -> None:
+    """Remove the files that killed writers left, if the caller holds the lock of `root`."""
     for path in root.rglob(_HALF_WRITTEN):
         path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def drafted(root: Path) -> Iterator[Draft]:
-    """Open a Draft of the files in the folder `root`; write it at the end, unless it raises.
+def open_draft(root: Path) -> Iterator[Draft]:
+    """Yield a Draft of the baselines folder `root`; write it at the end of the ``with`` block.
 
-    Other sessions wait meanwhile. Raises OSError if a file cannot be written, and BaselineError if
-    another session holds the lock for too long.
+    Nothing is written if the block raises. Other sessions wait for the lock until then. Raises
+    OSError if a file cannot be written, and BaselineError if another session holds the lock for too
+    long.
     """
-    with locked(root):
+    with lock_for_writing(root):
         draft = Draft(root)
         yield draft
         draft.write()

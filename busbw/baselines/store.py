@@ -1,8 +1,8 @@
-"""Find the baseline of a case, and published figures; no file is written.
+"""Find the baseline of a case, and published bandwidths. No file is written here.
 
-Published figures were measured by another method: they are shown, never judged. They are next to
+Published bandwidths were measured by other methods: they are shown, never judged. They are next to
 the baselines, in ``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no update
-changes. Such a file has a bandwidth per payload, with its source.
+changes. Such a file has a bandwidth for each payload, and their source.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Annotated
 
 from busbw import storage, wire
 from busbw.model.case import Case
-from busbw.model.limits import Positive
+from busbw.model.field_types import Positive
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
-from busbw.model.words import payload_of
+from busbw.model.words import parse_payload_text
 
 from . import files
-from .document import BaselineError, BaselineFile, read, read_json
+from .document import BaselineError, BaselineFile, read_baselines, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineSearch:
-    """A baseline, or None and what else is stored that is like it.
+    """The baseline of a case or, if it is None, similar baselines that exist.
 
-    `other_strategy` is a strategy with which the same case has a baseline. `incomparable` says that
-    there is a baseline of as many ranks, but only one of the two sessions shares a device.
+    `other_strategy` is a strategy with which the same case has a baseline; empty if there is no
+    such strategy. `incomparable` is a text about a baseline of as many ranks that cannot be used,
+    because its ranks share a device and the ranks of the case do not, or the reverse; empty without
+    such a baseline.
     """
 
     baseline: Baseline | None = None
@@ -38,34 +40,38 @@ class BaselineSearch:
     incomparable: str = ""
 
 
-def find(
+def find_baseline(
     root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
 ) -> BaselineSearch:
-    """Find the baseline of `case` on `key` below `root`. Raises BaselineError for a bad file.
+    """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
-    Under an artificial memory limit that is an out-of-memory entry with the same limit, or else the
-    baseline without a limit, and never an entry with another limit.
+    Under an artificial `memory_limit_bytes` it is the baseline that says that the case ran out of
+    memory under the same limit, or else the baseline without a limit. Raises BaselineError for a
+    file that is not valid.
     """
-    path = files.path_of(root, key, case)
-    document = files.read_stored(path, key, case)
+    path = files.baseline_path(root, key, case)
+    document = files.read_matching_file(path, key, case)
     if document is not None:
         baseline = document.find(case, memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearch(baseline=baseline)
     return BaselineSearch(
-        other_strategy=_other_strategy(root, key, case),
-        incomparable=_otherwise_shared(root, key, case),
+        other_strategy=_find_other_strategy(root, key, case),
+        incomparable=_sharing_difference_text(root, key, case),
     )
 
 
-def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[BaselineFile, ...]:
-    """Read all files of `framework` on `key`.
+def read_framework_files(
+    root: Path, key: EnvironmentKey, framework: str
+) -> tuple[BaselineFile, ...]:
+    """Read all baseline files of `framework` on the machine `key`.
 
-    Raises BaselineError for a bad file, and for a copy: its times would count beside the original.
+    Raises BaselineError for a file that is not valid, and for a copy of a file under another name,
+    because its times would count in addition to the times of the original.
     """
     stored = []
     for path in sorted((root / key.folder).glob(f"{framework}.*.*.json")):
-        file = read(path)
+        file = read_baselines(path)
         for baseline in file.baselines:
             if path.name != baseline.case.file_name:
                 raise BaselineError(
@@ -76,26 +82,30 @@ def all_at(root: Path, key: EnvironmentKey, framework: str) -> tuple[BaselineFil
     return tuple(stored)
 
 
-def frameworks_at(root: Path, key: EnvironmentKey) -> frozenset[str]:
-    """Return the frameworks that have baselines on `key`. Raises BaselineError without access."""
-    folder = root / key.folder
-    with storage.raised_as(BaselineError, storage.InputError, where=f"{folder}: "):
-        storage.check_is_folder(folder)
-    return _frameworks(folder.glob("*.*.*.json"))
+def frameworks_on_machine(root: Path, key: EnvironmentKey) -> frozenset[str]:
+    """Return the frameworks that have baselines on the machine `key`.
 
-
-def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
-    """Return the date of the newest baseline for other numbers of ranks of this kind of device.
-
-    The number of ranks of `key` counts, too, if only one of the two shares a device. Empty if `key`
-    has baselines. Raises BaselineError for a file that cannot be read.
+    Raises BaselineError if the folder exists and cannot be read.
     """
-    if frameworks_at(root, key):
+    folder = root / key.folder
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{folder}: "):
+        storage.check_readable_folder(folder)
+    return _framework_names(folder.glob("*.*.*.json"))
+
+
+def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
+    """Return the date of the newest baseline on this kind of device, by number of ranks.
+
+    Only other setups than `key` count. The number of ranks of `key` is included if those baselines
+    share a device and `key` does not, or the reverse. The result is empty if `key` itself has
+    baselines. Raises BaselineError for a file that cannot be read.
+    """
+    if frameworks_on_machine(root, key):
         return {}
     dates: dict[int, str] = {}
     for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
-        if _frameworks([path]):
-            contents = read(path)
+        if _framework_names([path]):
+            contents = read_baselines(path)
             ranks, is_shared = contents.environment.ranks, contents.environment.shared
             if (ranks, is_shared) != (key.ranks, key.shared):
                 newest = (baseline.date for baseline in contents.baselines)
@@ -103,64 +113,77 @@ def other_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     return dates
 
 
-def frameworks_below(root: Path) -> frozenset[str]:
-    """Return the frameworks that have baselines below `root`, on whichever machine."""
-    return _frameworks(root.glob("*/*/*.*.*.json"))
+def frameworks_on_any_machine(root: Path) -> frozenset[str]:
+    """Return the frameworks that have baselines in the folder `root`, on any machine."""
+    return _framework_names(root.glob("*/*/*.*.*.json"))
 
 
-# A framework, a collective or all those of a program, and a strategy.
+# A framework, a collective (or all collectives of a program), and a strategy.
 _FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.json")
 
 
-def _frameworks(paths: Iterable[Path]) -> frozenset[str]:
+def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
+    """Return the frameworks of which `paths` has baseline files."""
     matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
     return frozenset(match[1] for match in matches if match) - {_PUBLISHED}
 
 
-def _other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
+def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
+    """Return another strategy with which the same case has a baseline, empty without a baseline."""
     folder = root / key.folder
-    for path in sorted(folder.glob(f"{case.stem}.*.json")):
+    for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
         match = _FILE_NAME.fullmatch(path.name)
         other = replace(case, strategy=match[2]) if match else case
-        document = files.read_stored(path, key, other) if other != case else None
+        document = files.read_matching_file(path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
     return ""
 
 
-def _otherwise_shared(root: Path, key: EnvironmentKey, case: Case) -> str:
+def _sharing_difference_text(root: Path, key: EnvironmentKey, case: Case) -> str:
+    """Describe a baseline of as many ranks that differs in whether the ranks share a device.
+
+    Either only the ranks of `key` share a device, or only the ranks of the baseline. The text is
+    empty if there is no such baseline.
+    """
     folders = (root / key.folder.parent).glob(f"{key.ranks}r*")
     for folder in sorted(
         folder for folder in folders if folder.name.endswith("-shared") != key.shared
     ):
         path = folder / case.file_name
-        document = read(path) if files.exists(path) else None
+        document = read_baselines(path) if files.path_exists(path) else None
         if document is not None and document.find(case) is not None:
             do = "share" if document.environment.shared else "do not share"
             return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
     return ""
 
 
-# The first part of the name of a file, in place of a framework.
+# The name of a published file begins with this word instead of a framework.
 _PUBLISHED = "published"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedEntry:
-    """One published figure: algbw in GB/s (10^9), null for out of memory."""
+    """A published algbw in GB/s (10^9 bytes/s), None if the case ran out of memory.
 
-    payload: Annotated[str, payload_of]
+    `doubt` says why the number may be wrong; empty without a doubt.
+    """
+
+    payload: Annotated[str, parse_payload_text]
     algbw_gb_per_s: Positive | None
     doubt: str = ""
 
     @property
     def payload_bytes(self) -> int:
-        return payload_of(self.payload)
+        return parse_payload_text(self.payload)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
-    """One published table for one device kind and number of ranks."""
+class PublishedTable:
+    """A table of published bandwidths for a kind of device and a number of ranks.
+
+    `source` says where it was published, `method` how it was measured, and `slice` on which slice.
+    """
 
     document: str
     version: int
@@ -173,16 +196,19 @@ class Published:
     entries: tuple[PublishedEntry, ...]
 
 
-def read_published(path: Path) -> Published:
-    """Read and check the published table in `path`. Raises BaselineError."""
+def read_published(path: Path) -> PublishedTable:
+    """Read the published table in `path`. Raises BaselineError if it is not valid."""
     raw = read_json(path)
-    with storage.raised_as(BaselineError, ValueError, where=f"{path}: "):
+    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
         wire.check_document(raw, "busbw published figures", "write it anew")
-        return wire.from_json(Published, raw, "document")
+        return wire.from_json(PublishedTable, raw, "document")
 
 
-def find_published(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
-    """Find the published figure of this payload on this device kind and number of ranks, if any."""
+def find_published_bandwidth(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
+    """Find the published bandwidth of a case with this payload, kind of device and ranks.
+
+    Returns None if there is no such bandwidth. Raises BaselineError for a table that is not valid.
+    """
     folder = root / slug(key.device_kind) / f"{key.ranks}r"
     for path in sorted(folder.glob(f"{_PUBLISHED}.{case.collective}.*.json")):
         table = read_published(path)

@@ -31,7 +31,7 @@ class CommandError(Exception):
     """A command that ends without a result; the message is for the user."""
 
 
-command_error = functools.partial(storage.raised_as, CommandError)
+command_error = functools.partial(storage.reraise_as, CommandError)
 
 
 def add_command(
@@ -102,14 +102,14 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     try:
         storage.write(path, content)
     except OSError as error:
-        print(f"{prefix}{storage.error_text(error)}", file=sys.stderr)
+        print(f"{prefix}{storage.os_error_text(error)}", file=sys.stderr)
         return 1
     return 0
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:
     """Write `text` so that it moves no terminal and is no command of a workflow on GitHub."""
-    return write(wire.without_commands(wire.printable(text)))
+    return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
 
 
 def write_workflow_commands(lines: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from busbw.history.levels import CaseHistory, MachineHistory
-from busbw.history.lines import wrong_text
+from busbw.history.lines import wrong_values_text
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
@@ -106,7 +106,7 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
             date,
         )
         sentences = [change.sentence for change in history.changes]
-        wrong = wrong_text(history.sessions.values())
+        wrong = wrong_values_text(history.sessions.values())
         notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage
-from busbw.history.files import HistoryError, acknowledged, folders, read_all
+from busbw.history.files import HistoryError, machine_folders, read_acknowledged, read_all_machines
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
 from busbw.report.reading import DocumentError, Session, SessionRecord, read_results
@@ -28,15 +28,15 @@ def read_machines(
 
     The folder `baselines` has the file that says which changes are accepted. Raises HistoryError.
     """
-    known_changes = acknowledged(baselines)
+    known_changes = read_acknowledged(baselines)
     return [
         machine_history(
             name,
             lines,
-            apart=POLICIES[lines[-1].device].session_merge_time,
+            merge_within=POLICIES[lines[-1].device].session_merge_time,
             acknowledged=known_changes,
         )
-        for name, lines in read_all(root).items()
+        for name, lines in read_all_machines(root).items()
         if lines and (names is None or name in names)
     ]
 
@@ -61,7 +61,7 @@ def select_machines(
     names = {name} if name else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError):
         machines = read_machines(root, baselines, names or None)
-        present = ", ".join(folders(root)) or "nothing"
+        present = ", ".join(machine_folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"
     if not machines and (name or not names):
         raise UsageError(f"--machine: {text}" if name else text)

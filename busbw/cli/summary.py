@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from busbw.history.failing import failed_since
+from busbw.history.failing import failed_since_texts
 from busbw.history.levels import change_texts
 from busbw.report.summary import summary, workflow_commands
 from busbw.session.arguments import parse_path
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     session = read_session(options.results)
     machines = select_machines(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
-    sys.stdout.write(summary(session, failed_since(session.verdicts, machines), histories))
+    sys.stdout.write(summary(session, failed_since_texts(session.verdicts, machines), histories))
     if os.environ.get("GITHUB_ACTIONS"):
         write_workflow_commands(workflow_commands(session.verdicts, session.answer))
     return 0

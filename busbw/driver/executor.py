@@ -84,7 +84,7 @@ class Executor:
             return failure
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
-        launch = group.launch.again if group.cluster == ALONE else group.launch
+        launch = group.launch.replacement if group.cluster == ALONE else group.launch
         other = self.start(group.starter, launch, group.cluster)
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
@@ -162,7 +162,7 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     """
     answer = _probe_once(starter, executor, _PROBE_LAUNCH)
     if isinstance(answer, Failure) and executor.should_start_again(answer):
-        answer = _probe_once(starter, executor, _PROBE_LAUNCH.again)
+        answer = _probe_once(starter, executor, _PROBE_LAUNCH.replacement)
     if isinstance(answer, Probe):
         return answer
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError

@@ -67,7 +67,7 @@ class Group:
             if cluster != ALONE:
                 cluster_members = transport.cluster_members(cluster)
             for member in cluster_members:
-                name = launch if member is None else launch.of_member(f"worker{member.index}")
+                name = launch if member is None else launch.with_member(f"worker{member.index}")
                 self.members.append(transport.start(starter, name, member))
         except BaseException:
             self.kill()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from busbw import storage, wire
 from busbw.model import variables
-from busbw.model.cluster import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.launch import LaunchId
 
 from . import logs, pids
@@ -315,7 +315,9 @@ def public_log_text(path: Path, begin: int, environment: Mapping[str, str] = os.
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
         text = file.read().decode(errors="replace")
-    return wire.printable(variables.public(text, environment, os.path.expanduser("~"))).strip()
+    return wire.escape_unprintable(
+        variables.without_secrets(text, environment, os.path.expanduser("~"))
+    ).strip()
 
 
 @contextlib.contextmanager
@@ -329,13 +331,13 @@ def lock_this_machine(
     measures after `wait_s` seconds, or if the machine's lock cannot be used.
     """
     try:
-        lock = storage.machine_lock(wait_s, on_wait)
+        lock = storage.lock_machine(wait_s, on_wait)
     except storage.LockedError as error:
         raise HostError(
             f"another session has been measuring on this machine for {wait_s:g} s ({error})"
         ) from error
     except OSError as error:
-        raise HostError(f"the machine cannot be locked: {storage.error_text(error)}") from error
+        raise HostError(f"the machine cannot be locked: {storage.os_error_text(error)}") from error
     with lock:
         yield
 
@@ -348,7 +350,7 @@ class LocalTransport(Transport):
 
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
         ports = free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
-        return members_of(cluster, (f"127.0.0.1:{port}" for port in ports))
+        return cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         try:

@@ -20,7 +20,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Pace, Plan, Run
+from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey
 
 # The type of the reply by the name of the request. The reply to each of them can also be a Failure.
@@ -201,7 +201,7 @@ class Schedule:
                 launch = LaunchId(
                     round_number=self._round,
                     framework=framework,
-                    part=side.value if self._is_paired else "",
+                    side=side.value if self._is_paired else "",
                     attempt=attempt,
                 )
                 groups[side] = self.executor.start(self.stacks[side].starters[framework], launch)
@@ -279,7 +279,7 @@ class Schedule:
                 "plan": self.plan,
                 "key": self.cases[case],
                 "injection": self.stacks[side].injection,
-                "pace": Pace.from_run(runs[-1]) if runs else None,
+                "pace": HostPace.from_run(runs[-1]) if runs else None,
             }
         request: Request[Any] = Request(name, _REPLY_TYPES[name], values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")

@@ -251,7 +251,7 @@ def parse_reply(line: bytes, reply_type: type) -> Reply:
 
     Raises WireError, with the type that was expected, for any other line.
     """
-    document = wire.parsed(line)
+    document = wire.parse_json(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
     name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]

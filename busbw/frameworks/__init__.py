@@ -15,7 +15,7 @@ def _load() -> dict[str, Framework]:
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     descriptors = sorted(
         (module.FRAMEWORK for module in modules),
-        key=lambda framework: (framework.scripted, framework.name),
+        key=lambda framework: (framework.is_scripted, framework.name),
     )
     return {framework.name: framework for framework in descriptors}
 
@@ -23,4 +23,4 @@ def _load() -> dict[str, Framework]:
 FRAMEWORKS: Mapping[str, Framework] = _load()
 
 # The frameworks that are measured by default.
-USUAL = tuple(name for name, framework in FRAMEWORKS.items() if not framework.scripted)
+USUAL = tuple(name for name, framework in FRAMEWORKS.items() if not framework.is_scripted)

@@ -8,9 +8,9 @@ FRAMEWORK = Framework(
     name="fake",
     strategies=("default", "fake"),
     only_strategy="fake",
-    ring="fake",
-    extra="fake",
+    ring_strategy="fake",
+    pip_extra="fake",
     packages=("busbw-fake",),
-    shares_devices=True,
-    scripted=True,
+    can_share_devices=True,
+    is_scripted=True,
 )

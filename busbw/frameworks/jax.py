@@ -8,9 +8,9 @@ FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
     only_strategy="lax",
-    ring="psum",
-    extra="jax",
+    ring_strategy="psum",
+    pip_extra="jax",
     packages=("jax", "libtpu"),
-    shares_devices=True,
+    can_share_devices=True,
     environment={"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TPU_SKIP_MDS_QUERY": "1"},
 )

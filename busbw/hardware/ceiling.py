@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.machine import EnvironmentKey, extents_of
+from busbw.model.machine import EnvironmentKey, mesh_shape
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 
@@ -75,7 +75,7 @@ def _of_torus(
     chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, algorithm: Mapping[str, str]
 ) -> Ceiling | None:
     chips = key.ranks // chip.devices
-    if not key.mesh or math.prod(extents_of(key.mesh)) != chips or chips < 2:
+    if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
         return None
     one_bytes_per_s = link_bytes_per_s / chip.links
     used = directed_links(key.mesh)
@@ -115,7 +115,7 @@ def directed_links(shape: str) -> int:
     axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
     cubes.
     """
-    extents = extents_of(shape)
+    extents = mesh_shape(shape)
     chips = math.prod(extents)
     whole_cubes = all(extent % 4 == 0 for extent in extents)
     closed = [extent == 16 if len(extents) == 2 else whole_cubes for extent in extents]

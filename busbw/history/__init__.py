@@ -1,5 +1,6 @@
-"""Every session that measured, appended: what each case took, how it was judged, and with what.
+"""The history: a line for each case of each session, with its times, verdict and stack.
 
-Append-only files, as strict at the door as baselines; one session's lines are written together.
-`files` appends and reads them, `levels` has what they amount to over time; nothing is judged here.
+Lines are only ever appended, and the lines of a session are written together. Files are read as
+strictly as baselines. `files` appends and reads lines, `levels` finds the levels of cases over
+time. No case is judged here.
 """

@@ -1,7 +1,7 @@
-"""Whether the stored sessions of a baseline agree with the clock, the history, and one another.
+"""Checks that the stored sessions of a baseline agree with the clock and with the history.
 
-An accepted session is written to the baseline and to the history, with the same times. Where the
-two differ, a file was changed since, and it is unknown which times are true.
+The times of an accepted session are written to the baseline and to the history. If they differ, a
+file was changed later, and it is unknown which times are true.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
-from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, PASSING, Baseline, Record
+from busbw.model.field_types import moment_text
+from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, VARYING_SETTINGS, Baseline, Record
 from busbw.model.words import payload_text
 
 from .lines import Line
@@ -22,15 +22,18 @@ _REMEDY = "a file was changed since; restore it, or remove the entry and accept 
 
 
 class DisagreementError(ValueError):
-    """A session that contradicts another value; the message names the case and the session."""
+    """A stored date or time that contradicts the clock or another file."""
 
 
-# Clocks of two machines may differ by an hour or by their idea of the time zone.
+# Clocks of two machines may differ, and a machine may have the wrong time zone.
 _CLOCKS_DIFFER = timedelta(days=1)
 
 
 def check_date(change: str, date: str, present: datetime) -> None:
-    """Raise DisagreementError for a `change`, in words, on a date that is after `present`."""
+    """Raise DisagreementError if `date` is more than a day after `present`.
+
+    `change` is the noun in the message that has this date, such as ``the update``.
+    """
     if date > str((present + _CLOCKS_DIFFER).date()):
         raise DisagreementError(
             f"{change} of {date} is in the future, since the clock of this machine says "
@@ -39,52 +42,59 @@ def check_date(change: str, date: str, present: datetime) -> None:
 
 
 def check_moment(case: Case, record: Record, present: datetime) -> None:
-    """Raise DisagreementError for a `record` that began more than a day after `present`."""
+    """Raise DisagreementError if the session of `record` began more than a day after `present`."""
     if record.began > present + _CLOCKS_DIFFER:
         raise DisagreementError(
-            f"{_name(case)}: the session of {record.moment} is in the future, since the clock of "
-            f"this machine says {moment_text(present)}: set the clock, or remove the entry"
+            f"{_case_text(case)}: the session of {record.moment} is in the future, since the clock "
+            f"of this machine says {moment_text(present)}: set the clock, or remove the entry"
         )
 
 
-def check_times(baseline: Baseline, lines: Sequence[Line]) -> None:
-    """Raise DisagreementError for a baseline whose times differ from the times of `lines`."""
+def check_stored_times(baseline: Baseline, lines: Sequence[Line]) -> None:
+    """Raise DisagreementError if times of a session differ in `baseline` and in the history.
+
+    `lines` are lines of the history. Sessions that it does not have are not checked.
+    """
     of_case = [line for line in lines if line.case == baseline.case and not line.is_reference]
     for record in baseline.records:
         same = [line for line in of_case if _is_of_same_session(line, record)]
         if same and all(line.times_us != record.times_us for line in same):
             raise DisagreementError(
-                f"{_name(baseline.case)}: the session of {record.moment} has {_times_text(record)} "
-                f"here, {_times_text(same[0])} in the history: {_REMEDY}"
+                f"{_case_text(baseline.case)}: the session of {record.moment} has "
+                f"{_times_text(record)} here, {_times_text(same[0])} in the history: {_REMEDY}"
             )
 
 
 def _is_of_same_session(line: Line, record: Record) -> bool:
-    """Return whether a line is of the session that was accepted, and of no other machine's.
+    """Return whether a line of the history is of the session of `record`.
 
-    Machines that share baselines may all begin at the second that their schedules name.
+    The moments are not enough: machines that share baselines may all begin at the same scheduled
+    second. So the load and the clock frequency must be equal, too.
     """
     return line.moment == record.moment and all(
-        line.surroundings.get(name) == record.surroundings.get(name) for name in PASSING
+        line.surroundings.get(name) == record.surroundings.get(name) for name in VARYING_SETTINGS
     )
 
 
-def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None:
-    """Raise DisagreementError for an accepted time that is not the level of the sessions then.
+def check_pinned_time(baseline: Baseline, update_dates: Sequence[str]) -> None:
+    """Raise DisagreementError if the pinned time is not the level of the sessions up to its date.
+
+    It must also have the date of an update.
 
     Args:
-        baseline: The baseline, whose accepted time has a date.
-        update_dates: The dates of all updates of its file. After a second update on that date the
-            sessions that were accepted first may be gone, and nothing can be checked.
+        baseline: The baseline, whose pinned time has a date.
+        update_dates: The dates of all updates of its file. If there are several updates on the date
+            of the pinned time, some sessions may be gone, and the level is not checked.
 
     """
     records, date = baseline.records, baseline.pinned_date or ""
-    # A file keeps only its newest updates. A file without updates was not written by busbw.
+    # A full change log lacks the oldest updates. A file without updates was not written by busbw.
     if date and 0 < len(update_dates) < MOST_UPDATES and date not in update_dates:
         raise DisagreementError(
-            f"{_name(baseline.case)}: pinned_date is {date}, a day without an update: {_REMEDY}"
+            f"{_case_text(baseline.case)}: pinned_date is {date}, a day without an update: "
+            f"{_REMEDY}"
         )
-    # Older sessions, of which the level was made, may have been dropped.
+    # The level then may have been computed from older sessions, which are no longer stored.
     if date < records[0].date or len(records) == MOST_SESSIONS or update_dates.count(date) != 1:
         return
     levels = (
@@ -92,16 +102,17 @@ def check_accepted_time(baseline: Baseline, update_dates: Sequence[str]) -> None
         for index, record in enumerate(records)
         if record.date == date
     )
-    # Both have six digits.
+    # Both times are rounded to six digits.
     pinned_us = baseline.pinned_us or 0.0
     if not any(math.isclose(level, pinned_us, rel_tol=1e-5) for level in levels):
         raise DisagreementError(
-            f"{_name(baseline.case)}: pinned_us is {pinned_us:g} on {date}, expected the level of "
-            f"the sessions up to that date: {_REMEDY}"
+            f"{_case_text(baseline.case)}: pinned_us is {pinned_us:g} on {date}, expected the "
+            f"level of the sessions up to that date: {_REMEDY}"
         )
 
 
-def _name(case: Case) -> str:
+def _case_text(case: Case) -> str:
+    """Return the name of a case within its file, such as ``float32 1M``."""
     return f"{case.dtype} {payload_text(case.payload_bytes)}"
 
 

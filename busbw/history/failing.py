@@ -1,4 +1,4 @@
-"""Since when a case fails without a break, and what changed in the stack at that time."""
+"""Texts that say since which session a case fails, and what changed in its stack at that time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from busbw.model.case import Case
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome, cut_short, plural
+from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 
 from .levels import MachineHistory
-from .lines import Line, Series, earlier
+from .lines import Line, Series, comparable_sessions
 
 _MOST_NAMED = 4
 
 
 def measured_outcome(line: Line) -> Outcome | None:
-    """Return the outcome of a case in one session, None where it was not measured.
+    """Return the outcome of a line of the history; None if the case was not measured.
 
-    The lines of a reference have no outcome of their own but say what failed.
+    A line without times may have another outcome than its failure, such as the line of a reference,
+    which is not judged: then the failure gives the outcome.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome
@@ -29,20 +30,26 @@ def measured_outcome(line: Line) -> Outcome | None:
 
 
 def failing_texts(lines: Sequence[Line], failed: Mapping[Case, Outcome]) -> Iterator[str]:
-    """Yield a line for the cases that fail since the same session, from the lines of a machine."""
+    """Yield texts that say since when cases fail; cases with an equal text share it.
+
+    Args:
+        lines: The lines of a machine, oldest first.
+        failed: The cases that failed in the newest session, with their outcomes.
+
+    """
     cases: dict[str, list[str]] = {}
     for case, outcome in failed.items():
         text = _failing_text(case, outcome, lines)
         cases.setdefault(text, []).append(case.name)
     cases.pop("", None)
     for text, names in cases.items():
-        yield f"{', '.join(cut_short(names, _MOST_NAMED, 'case'))}: {text}"
+        yield f"{', '.join(shorten_list(names, _MOST_NAMED, 'case'))}: {text}"
 
 
 def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
-    """Return since when a case has had `outcome`, and what changed in the stack at that time.
+    """Return a text that says since when `case` has had `outcome`, and what changed in its stack.
 
-    The text is empty where the newest session has another outcome.
+    The text is empty if the newest session of `lines` has another outcome.
     """
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     # A session that was slowed down on purpose tells nothing about earlier sessions.
@@ -63,14 +70,23 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
     if len(alike) == len(sessions):
         return f"{outcome.value} in each of its {count}"
     first, before = alike[-1].began, sessions[-len(alike) - 1].began
-    between = [session for session in earlier(lines, series) if before <= session.began <= first]
+    between = [
+        session
+        for session in comparable_sessions(lines, series)
+        if before <= session.began <= first
+    ]
     changes = between[-1].changes_since(between[0], series.framework) if between else ()
     changed = ", ".join(changes) or "nothing that is known"
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
-def failed_since(verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]) -> list[str]:
-    """Return since when the cases that failed fail, by the histories of their machines."""
+def failed_since_texts(
+    verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]
+) -> list[str]:
+    """Return texts that say since when failed cases fail, and what changed in their stacks then.
+
+    `verdicts` are the verdicts of the newest session, and `machines` the histories of the machines.
+    """
     failed = {
         verdict.case: verdict.outcome
         for verdict in verdicts

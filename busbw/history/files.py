@@ -1,9 +1,9 @@
-"""The folder of the history: a file for each year and machine, appended to under a lock.
+"""The folder of the history: a file for each machine and year, to which lines are appended.
 
-The lines of a session are written with one call, and flushed to the disk before `append` returns. A
-session that is killed meanwhile can leave a torn last line: the next append begins on a new line,
-and reading the file raises an error with the number of the torn line. Nothing is appended to a file
-with lines of another format.
+Lines are appended under a lock. The lines of a session are written with a single call, and are on
+the disk before `append_lines` returns. A session that is killed meanwhile can leave an incomplete
+last line: the next session begins on a new line, and reading the file raises an error with the
+number of the incomplete line. Nothing is appended to a file with lines of another format.
 """
 
 from __future__ import annotations
@@ -20,40 +20,45 @@ from pathlib import Path
 from typing import Annotated
 
 from busbw import storage, wire
-from busbw.model.limits import Date
+from busbw.model.field_types import Date
 from busbw.model.machine import EnvironmentKey
 
-from .lines import Line, parse
+from .lines import Line, parse_line
 
-# A year of daily sessions with a thousand cases takes half of it.
+# A year of daily sessions with a thousand cases takes half as many bytes.
 MOST_BYTES = 1 << 30
-_YEAR = re.compile(r"[0-9]{4}\.jsonl")
+_YEAR_FILE = re.compile(r"[0-9]{4}\.jsonl")
 
 
 class HistoryError(Exception):
-    """A history that cannot be read or written; the message says which file, where and why."""
+    """A history file that cannot be read or written; the message says which file, where and why."""
 
 
-def append(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
-    """Append the lines of a session, one at least, and return the path of the file.
+def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
+    """Append the `lines` of a session, at least one, and return the path of the file.
 
-    Raises HistoryError if they cannot be written; then none of them is in the file.
+    `root` is the folder of the history, and `key` names the machine. Raises HistoryError if the
+    lines cannot be written; then the file has no line of the session.
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with (
-        storage.raised_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
-        storage.folder_lock(path.parent),
+        storage.reraise_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
+        storage.lock_folder(path.parent),
     ):
-        _append(path, content)
+        _append_content(path, content)
     return path
 
 
-def _append(path: Path, content: bytes) -> None:
-    before = _content(path) if path.exists() else b""
+def _append_content(path: Path, content: bytes) -> None:
+    """Append lines to a history file, or raise OSError and leave the file as it was.
+
+    Raises HistoryError if the file has lines of another format.
+    """
+    before = _read_content(path) if path.exists() else b""
     if before:
         # A file of another format is not appended to.
-        _parse(path, {before.partition(b"\n")[0]: 1})
+        _parse_lines(path, {before.partition(b"\n")[0]: 1})
     if before and not before.endswith(b"\n"):
         content = b"\n" + content
     with path.open("ab", buffering=0) as file:
@@ -68,70 +73,84 @@ def _append(path: Path, content: bytes) -> None:
             raise
 
 
-def _parse(path: Path, numbers: Mapping[bytes, int]) -> list[Line]:
-    """Parse lines of a file, by their numbers. Raises HistoryError."""
-    with storage.raised_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return [parse(text, f"line {number}") for text, number in numbers.items() if text]
+def _parse_lines(path: Path, numbers: Mapping[bytes, int]) -> list[Line]:
+    """Parse the lines of a file, given the number of each line. Raises HistoryError."""
+    with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
+        return [parse_line(text, f"line {number}") for text, number in numbers.items() if text]
 
 
-def read(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
-    """Read the lines of one machine from the year `since` on, oldest first. Raises HistoryError."""
+def read_machine(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
+    """Read the lines of the machine `key`, oldest first, from the year `since` on.
+
+    Raises HistoryError if a file cannot be read or has an invalid line.
+    """
     return _read_folder(root / key.folder, since)
 
 
-def read_all(root: Path) -> dict[str, tuple[Line, ...]]:
-    """Read all lines by machine, which is a folder below `root`. Raises HistoryError."""
-    return {name: _read_folder(root / name) for name in folders(root)}
+def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
+    """Read all lines of the history in the folder `root`, by the name of the machine.
+
+    The name is the machine's folder below `root`. Raises HistoryError if a file cannot be read or
+    has an invalid line.
+    """
+    return {name: _read_folder(root / name) for name in machine_folders(root)}
 
 
-def folders(root: Path) -> tuple[str, ...]:
-    """Return the machines that have a history. Raises HistoryError without the folder `root`."""
+def machine_folders(root: Path) -> tuple[str, ...]:
+    """Return the names of the machines that have a history: their folders below `root`.
+
+    Raises HistoryError if there is no folder `root`, or it cannot be read.
+    """
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
     with_lines = (
         Path(folder).relative_to(root)
-        for folder, _, names in os.walk(root, onerror=_raise)
+        for folder, _, names in os.walk(root, onerror=_raise_history_error)
         if any(name.endswith(".jsonl") for name in names)
     )
     return tuple(sorted(str(folder) for folder in with_lines if len(folder.parts) == 2))
 
 
-def _raise(error: OSError) -> None:
-    raise HistoryError(storage.error_text(error)) from error
+def _raise_history_error(error: OSError) -> None:
+    raise HistoryError(storage.os_error_text(error)) from error
 
 
 def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
-    with storage.raised_as(HistoryError, storage.InputError, where=f"{folder}: "):
-        storage.check_is_folder(folder)
+    """Read the lines of a machine's folder, oldest first, from the year `since` on.
+
+    A folder that is missing has no lines. Raises HistoryError if a file cannot be read.
+    """
+    with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
+        storage.check_readable_folder(folder)
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
-    lines = (line for path in sorted(paths) for line in _lines(path))
+    lines = (line for path in sorted(paths) for line in _read_lines(path))
     return tuple(sorted(lines, key=lambda line: line.moment))
 
 
-def _lines(path: Path) -> list[Line]:
-    """Read the lines of a file, each once. Raises HistoryError."""
-    if not _YEAR.fullmatch(path.name):
+def _read_lines(path: Path) -> list[Line]:
+    """Read the lines of a file; equal lines count once. Raises HistoryError."""
+    if not _YEAR_FILE.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
-    for number, text in enumerate(_content(path).split(b"\n"), 1):
+    for number, text in enumerate(_read_content(path).split(b"\n"), 1):
         numbers.setdefault(text, number)
-    return _parse(path, numbers)
+    return _parse_lines(path, numbers)
 
 
-def _content(path: Path) -> bytes:
-    """Read a file of the history. Raises HistoryError, also for a conflict that Git left in it."""
-    with storage.raised_as(HistoryError, storage.InputError, where=f"{path}: "):
+def _read_content(path: Path) -> bytes:
+    """Read the bytes of a history file. Raises HistoryError, also for a conflict of Git in it."""
+    with storage.reraise_as(HistoryError, storage.InputError, where=f"{path}: "):
         content = storage.read(path, MOST_BYTES)
-    conflict = wire.left_by_git(content)
+    conflict = wire.git_leftover_text(content)
     if conflict:
         raise HistoryError(f"{path}:{conflict}")
     return content
 
 
-FILE = "acknowledged.toml"
+ACKNOWLEDGED_FILE = "acknowledged.toml"
 
-# A change begins with a session; its day in the file may be a day early or late.
-_NEAR = datetime.timedelta(days=1)
+# Users may note a change a day before or after the session with which it began.
+_DATE_TOLERANCE = datetime.timedelta(days=1)
 
 
 def _check_reason(reason: str) -> None:
@@ -140,10 +159,11 @@ def _check_reason(reason: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Acknowledged:
-    """A change that is accepted `since` a day, of the cases and machines that match the patterns.
+class AcknowledgedChange:
+    """A change of levels that the user accepts with a `reason`.
 
-    The level is that of the sessions from that day on.
+    `since` is the day on which it began: levels are computed from sessions since then. `case` and
+    `machine` are patterns, such as ``jax.all_reduce.*``, for the names to which it applies.
     """
 
     since: Date
@@ -156,23 +176,25 @@ class Acknowledged:
         return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
     def matches(self, case: str, machine: str) -> bool:
-        """Return whether the names of a case and of a machine match the patterns."""
+        """Return whether the change applies to a `case` of a `machine`, given their names."""
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:
-        """Return whether a change of a level at `began` is this change."""
-        return self.began - _NEAR <= began < self.began + 2 * _NEAR
+        """Return whether this change is the reason for a level that changed at `began`."""
+        return self.began - _DATE_TOLERANCE <= began < self.began + 2 * _DATE_TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _File:
-    change: tuple[Acknowledged, ...] = ()
+class _AcknowledgedFile:
+    """The content of the file of acknowledged changes."""
+
+    change: tuple[AcknowledgedChange, ...] = ()
 
 
-def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
-    """Read the acknowledged changes in `root`, the folder of the baselines; none without a file.
+def read_acknowledged(root: Path) -> tuple[AcknowledgedChange, ...]:
+    """Read the acknowledged changes in `root`, the folder of baselines; empty without a file.
 
-    The file is written by hand and reviewed. Raises HistoryError, whose message says where and why.
+    Users write the file ``acknowledged.toml``. Raises HistoryError if it is not valid.
 
         [[change]]
         since = 2026-11-03
@@ -180,19 +202,19 @@ def acknowledged(root: Path) -> tuple[Acknowledged, ...]:
         machine = "tpu-v5-lite/4r"
         reason = "libtpu 0.0.31 waits for all hosts; accepted in #123"
     """
-    path = root / FILE
+    path = root / ACKNOWLEDGED_FILE
     # A link to nothing is an error, because a file was meant to be there.
     if not os.path.lexists(path):
         return ()
-    with storage.raised_as(HistoryError, storage.InputError, where=f"{path} "):
+    with storage.reraise_as(HistoryError, storage.InputError, where=f"{path} "):
         content = storage.read(path)
     try:
         raw = tomllib.loads(content.decode())
     except ValueError as error:
-        text = wire.left_by_git(content) or f" not TOML: {error}"
+        text = wire.git_leftover_text(content) or f" not TOML: {error}"
         raise HistoryError(f"{path}:{text}") from error
     for change in raw["change"] if isinstance(raw.get("change"), list) else ():
         if isinstance(change, dict) and isinstance(change.get("since"), datetime.date):
             change["since"] = change["since"].isoformat()
-    with storage.raised_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return wire.from_json(_File, raw, "file").change
+    with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
+        return wire.from_json(_AcknowledgedFile, raw, "file").change

@@ -1,7 +1,7 @@
-"""Lines over time: the times and levels of each case, and how sessions ended.
+"""The levels of cases over time, computed from the lines of the history.
 
-A session that was made slower on purpose says nothing about a level, and neither do two interleaved
-stacks of which none is locked.
+Lines whose times cannot be compared do not count: lines of sessions that were slowed down on
+purpose, and lines of a stack that was interleaved with a stack that is not locked.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from busbw.model.case import Case, converted
+from busbw.model.case import Case, convert_to
 from busbw.model.stored import Session, merge_sessions
-from busbw.model.words import Outcome, change_text, cut_short, plural
+from busbw.model.words import Outcome, change_text, plural, shorten_list
 from busbw.stats.change_points import Change, find_changes
 from busbw.stats.variance import Variance, moderate_variance, variance_from_differences
 
-from .files import Acknowledged
-from .lines import Line, Series, earlier, wrong_text
+from .files import AcknowledgedChange
+from .lines import Line, Series, comparable_sessions, wrong_values_text
 
-# Fewer cases do not show what they share.
+# With fewer cases, the median over cases does not show what they share.
 _LEAST_CASES = 6
 
 # A change is shared if this fraction of the cases changed.
-_MOST = 2 / 3
+_SHARED_FRACTION = 2 / 3
 
-# No time is known better than to a thousandth.
+# No time is known better than to 0.1 %, even if a few times are equal.
 _LEAST_VARIANCE = 1e-6
 
-# The noise of the other cases counts as this many sessions of a case.
-_OTHERS = 8
+# The noise of a case is estimated from its own sessions and from the noise of other cases, which
+# counts as this many sessions.
+_OTHERS_WEIGHT = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelChange:
-    """A level that changed by `log_ratio` in log time with the session that began at `began`.
+    """A change of a level, which began with the session of the moment `began`.
 
-    `changes` are what changed in the stack, such as ``jaxlib 0.10.1 -> 0.10.2``. The new level has
-    so many `sessions`. `reason` is that of the acknowledgement, empty without one.
+    `log_ratio` is the logarithm of the new level over the old level. `sessions` is the number of
+    sessions with the new level. `changes` says what changed in the stack at that time, such as
+    ``jaxlib 0.10.1 -> 0.10.2``. `reason` is the user's reason if the change is acknowledged, and
+    otherwise empty.
     """
 
     began: datetime
@@ -51,13 +54,13 @@ class LevelChange:
 
     @property
     def text(self) -> str:
-        """A text such as ``+8.13 % since 2026-03-04``."""
+        """The size and date of the change, such as ``+8.13 % since 2026-03-04``."""
         sign = "+" if self.log_ratio > 0 else "-"
         return f"{sign}{change_text(math.expm1(self.log_ratio))} since {self.began:%Y-%m-%d}"
 
     @property
     def sentence(self) -> str:
-        """The text, what changed in the stack, and the reason of the acknowledgement."""
+        """The size and date of the change, the changes of the stack, and the user's reason."""
         changes = ", ".join(self.changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
         sessions = plural(self.sessions, "session")
@@ -66,13 +69,14 @@ class LevelChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseHistory:
-    """The history of one case in one series, with its lines by the name of the session.
+    """The history of a case in a series of sessions.
 
-    `sessions` are oldest first, failed sessions included, without those that were made slower on
-    purpose. `level_s` is the newest level, and `spread` the relative standard deviation of a
-    session about it, less what all cases share; both are None without a time, and the spread is
-    None for a single time. `outcomes` counts the verdicts, of sessions without a time, too.
-    `baseline_date` is the date of the baseline that the newest session was compared with.
+    `sessions` has the lines of the case by the name of the session, oldest first, without lines
+    whose times cannot be compared. `level_s` is the newest level in seconds, and `spread` is the
+    relative standard deviation of a session around it, without the part that all cases share. Both
+    are None without a time, and `spread` also with a single time. `outcomes` counts the outcomes of
+    all lines. `baseline_date` is the date of the baseline with which the newest session was
+    compared, empty without a baseline. `changes` are the changes of the level of this case alone.
     """
 
     case: Case
@@ -86,21 +90,23 @@ class CaseHistory:
 
     @property
     def times_s(self) -> Mapping[str, float]:
-        """The median of the launches of each session in seconds, if it has a time."""
+        """The median of the launches in seconds, by session, for the sessions that have times."""
         times = ((name, line.time_s) for name, line in self.sessions.items())
         return {name: time_s for name, time_s in times if time_s is not None}
 
     @property
     def newest_s(self) -> float | None:
+        """The time of the newest session with a time, in seconds; None without a time."""
         return tuple(self.times_s.values())[-1] if self.times_s else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHistory:
-    """The history of one machine: all cases, all lines, and the first line of each session.
+    """The history of a machine, whose name is `folder`.
 
-    `sessions` are by the name of the session. `shared` are the changes that all cases of a series
-    share.
+    `lines` are all its lines, oldest first, and `cases` the histories of its cases. `sessions` has
+    the first line of each session by the name of the session. `shared` has the changes of level
+    that most cases of a series share.
     """
 
     folder: str
@@ -111,6 +117,7 @@ class MachineHistory:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
+        """The number of sessions with each session outcome."""
         return Counter(line.session_outcome.value for line in self.sessions.values())
 
 
@@ -118,16 +125,16 @@ def machine_history(
     folder: str,
     lines: Sequence[Line],
     *,
-    apart: timedelta = timedelta(0),
-    acknowledged: Sequence[Acknowledged] = (),
+    merge_within: timedelta = timedelta(0),
+    acknowledged: Sequence[AcknowledgedChange] = (),
 ) -> MachineHistory:
     """Return the history of one machine.
 
     Args:
-        folder: The name of the machine.
-        lines: Its lines, oldest first.
-        apart: Sessions less than this apart count as one.
-        acknowledged: The acknowledged changes.
+        folder: The name of the machine: its folder below the folder of the history.
+        lines: The lines of the machine, oldest first.
+        merge_within: Sessions that began within this time count as a single session.
+        acknowledged: The acknowledged changes, which explain changes of levels.
 
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
@@ -135,11 +142,14 @@ def machine_history(
     for line in lines:
         by_case = by_series.setdefault(Series.of_line(line), {})
         by_case.setdefault(line.case, []).append(line)
-        # A reference was measured in a session of another series.
+        # The line of a reference is of the same session as the line that was compared with it.
         if not line.is_reference:
             first.setdefault(line.session, line)
-    sessions = {series: merge_sessions(earlier(lines, series), apart) for series in by_series}
-    levels = {series: _levels(sessions[series]) for series in by_series}
+    sessions = {
+        series: merge_sessions(comparable_sessions(lines, series), merge_within)
+        for series in by_series
+    }
+    levels = {series: _find_levels(sessions[series]) for series in by_series}
     of_all = [change for change in acknowledged if change.case == "*"]
     return MachineHistory(
         folder=folder,
@@ -165,23 +175,27 @@ def machine_history(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Level:
-    """The changes of a case alone by positions in all sessions, its newest level, and its noise."""
+    """The newest level of a case in seconds, its noise, and the changes of this case alone.
+
+    `changes` have positions in the sessions of the series. `spread` is the relative standard
+    deviation of a session, None for a single session.
+    """
 
     changes: tuple[Change, ...]
     level_s: float
     spread: float | None
 
 
-# Log times by position in the sessions.
+# Logarithms of times, by the position of the session in its series.
 _Logs = Mapping[int, float]
 
 
-def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
-    """Return the levels of the cases of a series, and the changes that most of them share.
+def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
+    """Return the levels of the cases of a series, and the changes that most cases share.
 
-    Log time = level + what most cases share + the residual of the case; levels change. The shared
-    part is the median over cases. It changes where most cases changed with it; a change of a third
-    of the sizes is a change of these.
+    A log time is the sum of the level of the case, of a part that the cases share, and of a
+    residual. The shared part of a session is the median over cases. A change of the shared part
+    counts only if most cases changed with it: otherwise it is a change of some cases.
     """
     logs: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
@@ -193,9 +207,9 @@ def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[C
         shifts = [v[position] - middle[case] for case, v in logs.items() if position in v]
         if len(shifts) >= _LEAST_CASES:
             medians[position] = statistics.median(shifts)
-    changes = _find_changes(medians, _variance(medians))
-    # The shared part apart from its changes, in the sessions that show it.
-    wander = _flatten(medians, changes)
+    changes = _find_changes(medians, _session_variance(medians))
+    # The shared part without its changes, in the sessions with enough cases to show it.
+    wander = _without_changes(medians, changes)
     center = statistics.fmean(wander.values()) if wander else 0.0
     edges = [0, *(change.position for change in changes), len(sessions)]
     shared = tuple(
@@ -206,23 +220,26 @@ def _levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[C
     residuals = {
         case: {
             position: value - wander.get(position, center) + center
-            for position, value in _flatten(values, shared).items()
+            for position, value in _without_changes(values, shared).items()
         }
         for case, values in logs.items()
     }
-    return _case_levels(residuals, shared), shared
+    return _find_case_levels(residuals, shared), shared
 
 
-def _flatten(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
-    """Return log times without `changes`."""
+def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
+    """Return log times from which `changes` are subtracted."""
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
         for position, value in values.items()
     }
 
 
-def _variance(values: _Logs) -> Variance | None:
-    """Return the variance of a session, whatever the level does; None for a single session."""
+def _session_variance(values: _Logs) -> Variance | None:
+    """Return the variance of log times between sessions; None for fewer than two sessions.
+
+    It is computed from successive differences, so that changes of the level hardly enlarge it.
+    """
     if len(values) < 2:
         return None
     variance = variance_from_differences(list(values.values()))
@@ -230,39 +247,50 @@ def _variance(values: _Logs) -> Variance | None:
 
 
 def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
+    """Return the changes of the level of log times; no changes if their `variance` is unknown."""
     positions = list(values)
     changes = find_changes(list(values.values()), variance) if variance else ()
     return tuple(replace(change, position=positions[change.position]) for change in changes)
 
 
 def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
-    """Return whether most cases changed with it, by nearly as much, from session `first` to `last`.
+    """Return whether most cases have the `change`.
 
-    A change from the first session on has nothing before it: then the values after it are flat if
-    it is shared.
+    Args:
+        change: A change of the median over cases.
+        first: The position of the first session to look at.
+        last: The position after the last session to look at.
+        logs: The log times of each case. A case has the change if they vary less without it.
+
     """
     agree = []
     for log in logs:
         values = {position: value for position, value in log.items() if first <= position < last}
         if values and change.size_at(max(values)) != change.size_at(min(values)):
-            flat = statistics.pvariance(_flatten(values, [change]).values())
+            flat = statistics.pvariance(_without_changes(values, [change]).values())
             agree.append(flat < statistics.pvariance(values.values()))
-    return sum(agree) >= _MOST * len(agree) > 0
+    return sum(agree) >= _SHARED_FRACTION * len(agree) > 0
 
 
-def _case_levels(residuals: Mapping[Case, _Logs], shared: Sequence[Change]) -> dict[Case, _Level]:
-    """Return the levels of cases from their residuals; other cases moderate the noise of a case."""
-    variances = {case: _variance(values) for case, values in residuals.items()}
+def _find_case_levels(
+    residuals: Mapping[Case, _Logs], shared: Sequence[Change]
+) -> dict[Case, _Level]:
+    """Return the levels of cases, given the log times without their shared part.
+
+    The noise of a case is estimated from its own sessions and from the noise of the other cases.
+    `shared` are the changes that most cases share, which the levels include.
+    """
+    variances = {case: _session_variance(values) for case, values in residuals.items()}
     of_all = [variance.value for variance in variances.values() if variance is not None]
     usual = statistics.median(of_all) if len(of_all) >= _LEAST_CASES else None
     levels = {}
     for case, values in residuals.items():
         variance = variances[case]
         if variance is not None and usual is not None:
-            variance = moderate_variance(variance, Variance(value=usual, freedom=_OTHERS))
+            variance = moderate_variance(variance, Variance(value=usual, freedom=_OTHERS_WEIGHT))
         changes = _find_changes(values, variance)
         last = max(values)
-        level = statistics.fmean(_flatten(values, changes).values())
+        level = statistics.fmean(_without_changes(values, changes).values())
         level += math.fsum(change.size_at(last) for change in (*changes, *shared))
         spread = math.sqrt(variance.value) if variance is not None else None
         levels[case] = _Level(changes=changes, level_s=math.exp(level), spread=spread)
@@ -273,10 +301,11 @@ def _case_history(
     lines: Sequence[Line],
     level: _Level | None,
     sessions: Sequence[Session],
-    acknowledged: Sequence[Acknowledged],
+    acknowledged: Sequence[AcknowledgedChange],
 ) -> CaseHistory:
+    """Return the history of a case, given its lines, its level, and the sessions of its series."""
     case, changes = lines[-1].case, level.changes if level is not None else ()
-    return converted(
+    return convert_to(
         CaseHistory,
         level,
         case=case,
@@ -292,9 +321,12 @@ def _level_changes(
     framework: str,
     changes: Sequence[Change],
     sessions: Sequence[Session],
-    acknowledged: Sequence[Acknowledged],
+    acknowledged: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
-    """Return `changes` with the session with which each began, and what changed in the stack."""
+    """Return each change with the moment of its first session, and what changed in the stack.
+
+    The change also gets the reason of the `acknowledged` change that explains it.
+    """
     level_changes = []
     for change in changes:
         first, before = sessions[change.position], sessions[max(0, change.position - 1)]
@@ -313,12 +345,15 @@ def _level_changes(
     return tuple(level_changes)
 
 
-# More changes of levels are counted.
+# A list of more changes would be hard to read, so that the rest is only counted.
 _MOST_CHANGES = 24
 
 
 def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield what changed when, as sentences, each with the points of the list below it."""
+    """Yield headings, each with the texts of the list below it, about the history of a machine.
+
+    They have the outcomes of sessions, the changes of levels, and cases with wrong values.
+    """
     first, last = machine.lines[0].began, machine.lines[-1].began
     counts = ", ".join(f"{n} {outcome}" for outcome, n in Counter(machine.outcomes).most_common())
     span = f"{plural(len(machine.sessions), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
@@ -328,11 +363,11 @@ def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]
     levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
     points = [text for _, text in sorted(levels, reverse=True)]
     heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
-    yield heading, cut_short(points, _MOST_CHANGES, "change")
+    yield heading, shorten_list(points, _MOST_CHANGES, "change")
     mismatches = [
         f"{case.case.name}: {text}"
         for case in machine.cases
-        if (text := wrong_text(case.sessions.values()))
+        if (text := wrong_values_text(case.sessions.values()))
     ]
     if mismatches:
         yield "Wrong values:", mismatches

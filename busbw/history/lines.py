@@ -1,4 +1,4 @@
-"""One line of the history: the times of one case in one session, and with which stack."""
+"""A line of the history: the times of a case in a session, its verdict, and its stack."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ from busbw.model.words import (
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
-# Outcomes of sessions whose times are not those that were expected.
+# In a session with such an outcome, many cases together left their expected times.
 _SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Line(Record):
-    """The record of a case on a `device` in the session that is named `session`.
+    """A line of the history: the record of a case in a session, and its verdict.
 
-    Without times `failure` says why. `ratio` is the time over the time that it was compared with,
-    and `injected` the requested slowdown. `paired`: two stacks were interleaved. `stack` names the
-    locked reference that was interleaved, and `is_reference` says that the line is that of the
-    reference: its outcome is NO_BASELINE, since nothing judges it by itself. `changed` is what
-    options changed on purpose.
+    `session` is the name of the session, and `device` the class of device. `outcome` is the outcome
+    of the case, and `session_outcomes` are all outcomes of the session, of which `session_outcome`
+    is the most important. `failure` says why there are no times, None with times. `ratio` is the
+    time over the time with which it was compared, None without a comparison. `injected` is the text
+    of the injection, and `changed` says which flags the options changed on purpose; each is empty
+    in an ordinary session. `baseline_date` is the date of the baseline, empty without a baseline.
+
+    `paired` says that two stacks were interleaved. `stack` is the digest of the locked reference
+    stack, empty without it. `is_reference` says that the times are times of the reference: its
+    outcome is NO_BASELINE, because a reference is not judged.
     """
 
     session: str
@@ -51,16 +56,16 @@ class Line(Record):
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether the line can be compared with others.
+        """Whether the times can be compared with times of other sessions.
 
-        It was not slower on purpose, and was measured by itself or interleaved with a locked stack:
-        an unlocked reference may be another stack each time.
+        They cannot if something was injected, or if the stack was interleaved with a stack that is
+        not locked, which may be another stack each time.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
 
     @property
     def has_change(self) -> bool:
-        """Whether the case was slower or faster than expected, or all cases together were."""
+        """Whether the case, or all cases of the session together, left the expected time."""
         return self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED) or any(
             outcome in _SHARED_CHANGES for outcome in self.session_outcomes
         )
@@ -72,16 +77,16 @@ class Line(Record):
         return json.dumps(document, separators=(",", ":"))
 
 
-def parse(text: str | bytes, location: str) -> Line:
-    """Parse a line. Raises WireError with `location` if no session can have appended it."""
+def parse_line(text: str | bytes, location: str) -> Line:
+    """Parse the text of a line. Raises WireError, beginning with `location`, if it is not valid."""
     try:
-        raw = wire.parsed(text)
+        raw = wire.parse_json(text)
         wire.check_document(raw, DOCUMENT, _REMEDY)
     except wire.WireError as error:
-        # Each line is a document of its own, whose first line says nothing.
+        # Each line is a document by itself, so that its error is always in line 1 of the document.
         where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
         raise wire.WireError(f"{location}{where}") from error
-    # The other keys are the fields of a Line.
+    # A Line has fields for the other keys only.
     del raw["document"], raw["version"]
     line = wire.from_json(Line, raw, location)
     return replace(line, extra=extensions.with_declared_types(line.extra, f"{location}.extra"))
@@ -89,10 +94,11 @@ def parse(text: str | bytes, location: str) -> Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """The sessions of a `framework` whose times can be compared with each other.
+    """A series of sessions of a `framework` whose times can be compared with each other.
 
-    The framework was measured by itself, or interleaved with the locked reference `stack`, since
-    two stacks compete for the machine. `is_reference`: the times are those of the reference.
+    `stack` is the digest of the locked reference stack with which the framework was interleaved,
+    empty if the framework was measured alone: two interleaved stacks slow each other down.
+    `is_reference` says that the times are times of the reference.
     """
 
     framework: str
@@ -101,12 +107,12 @@ class Series:
 
     @classmethod
     def of_line(cls, line: Line) -> Series:
-        """Return the series that a line belongs to."""
+        """Return the series to which a line belongs."""
         return cls(framework=line.case.framework, stack=line.stack, is_reference=line.is_reference)
 
     @property
     def text(self) -> str:
-        """A text such as ``jax``, or ``jax interleaved with the reference 0123456789abcdef``."""
+        """The series as text, such as ``jax interleaved with the reference 0123456789abcdef``."""
         if not self.stack:
             return self.framework
         if self.is_reference:
@@ -114,10 +120,11 @@ class Series:
         return f"{self.framework} interleaved with the reference {self.stack}"
 
 
-def wrong_text(lines: Iterable[Line]) -> str:
-    """Return how often the lines of a case had wrong values; empty for never.
+def wrong_values_text(lines: Iterable[Line]) -> str:
+    """Return a text that says in how many of the `lines` of a case its values were wrong.
 
-    Such as ``wrong in 2 of 31 sessions, last on 2026-11-20``.
+    Such as ``wrong in 2 of 31 sessions, last on 2026-11-20``. The text is empty if all values were
+    correct.
     """
     lines = list(lines)
     dates = [line.date for line in lines if line.failure is FailureKind.WRONG_RESULT]
@@ -125,8 +132,11 @@ def wrong_text(lines: Iterable[Line]) -> str:
     return f"wrong in {len(dates)} of {sessions}, last on {max(dates)}" if dates else ""
 
 
-def earlier(lines: Iterable[Line], series: Series) -> list[Session]:
-    """Return the sessions of `series` with times, in the order of their lines."""
+def comparable_sessions(lines: Iterable[Line], series: Series) -> list[Session]:
+    """Return the sessions of `series` in `lines`, in the order of their lines.
+
+    Lines without times, and lines whose times cannot be compared, are left out.
+    """
     sessions: dict[str, dict[Case, Line]] = {}
     for line in lines:
         if line.times_us and line.is_ordinary and Series.of_line(line) == series:

@@ -115,7 +115,7 @@ def judge_case(
         published: A figure that others published, to show with the verdict.
 
     """
-    if baseline is not None and measurement.failures and baseline.oom:
+    if baseline is not None and measurement.failures and baseline.is_out_of_memory:
         # Running out of memory under one artificial limit says nothing about another limit.
         same = baseline.memory_limit_bytes == settings.memory_limit_bytes
         baseline = baseline if same else None
@@ -192,7 +192,7 @@ def _judge_outcome(
         text = incomparable_reason or f"measured, nothing to compare with{required}"
         outcome = Outcome.INCOMPARABLE if incomparable_reason else Outcome.NO_BASELINE
         return rule_that(outcome, text, failed=settings.fails_without_baseline)
-    if baseline.oom or limits is None:
+    if baseline.is_out_of_memory or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
     return _compare_with_level(spec, measurement, baseline, limits, settings, loss_state)
@@ -213,7 +213,7 @@ def _judge_out_of_memory(
         return out_of_memory_verdict(
             spec, worst, " (no baseline)", failed=settings.fails_without_baseline
         )
-    if baseline.oom:
+    if baseline.is_out_of_memory:
         more = f" (expected: so it was on {baseline.date})"
         return out_of_memory_verdict(spec, worst, more, failed=False, expected=True)
     if all(is_shortage_temporary(failure) for failure in failures):

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.model.verdict import Curve, Verdict
-from busbw.model.words import Outcome, by_text
+from busbw.model.words import Outcome, change_phrase
 
 # The fit has two parameters: it needs more than two payloads, and payloads that are far enough
 # apart to tell latency from bandwidth.
@@ -147,7 +147,7 @@ def curve_shift_text(
     if middle < least or change <= max(least_change, least_errors * error):
         return ""
     change = 1 / (1 + change) - 1 if part == "bandwidth" else change
-    return f"{_TEXT_BY_PART[part]} {by_text(change)}; no single payload shows it"
+    return f"{_TEXT_BY_PART[part]} {change_phrase(change)}; no single payload shows it"
 
 
 def _shares_by_part(curve: Curve, payloads: Sequence[int]) -> dict[str, list[float]]:

@@ -384,5 +384,5 @@ def group_families(cases: Iterable[Case]) -> list[list[Case]]:
     """Group cases that differ only in their payload, each group sorted by payload."""
     kinds: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
-        kinds.setdefault(case.family, []).append(case)
+        kinds.setdefault(case.family_key, []).append(case)
     return [sorted(family, key=lambda case: case.payload_bytes) for family in kinds.values()]

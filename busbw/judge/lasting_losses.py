@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from busbw.model.case import Case, converted
+from busbw.model.case import Case, convert_to
 from busbw.stats.variance import sum_of_squares_about_mean
 
 from .case import decide_direction
@@ -102,7 +102,7 @@ def assess_session(
             directions[case] == 1,
         )
         shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
-        latest_launches[case] = converted(
+        latest_launches[case] = convert_to(
             LatestLaunches,
             limit,
             launches=today[case].all_launches.without_shift(shift),
@@ -119,7 +119,7 @@ def assess_session(
         for name in session_limits.shared_parts
         if latest_launches[name].is_slower or loss_states[name].lost_sessions
     }
-    return converted(
+    return convert_to(
         Assessment,
         session_limits,
         history=history,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
-from busbw.model.words import change_text, cut_short, plural
+from busbw.model.words import change_text, plural, shorten_list
 
 from .expected_times import LaunchSummary, LossState
 from .lasting_losses import Assessment, accepted_session_deviation, assess_session, replay_sessions
@@ -154,7 +154,7 @@ class StoredTimes:
             lambda session, case: (
                 case in begins
                 and session.began >= begins[case]
-                and (case, session.times_of(case)) not in stored
+                and (case, session.case_times_s(case)) not in stored
             ),
         )
         sessions = merge_sessions([*accepted, *later], merge_within)
@@ -279,7 +279,7 @@ def find_losses(
 
 def losses_text(losses: Sequence[Loss]) -> str:
     """Describe the first losses, and say how many more there are; return "" without a loss."""
-    return "; ".join(cut_short([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
+    return "; ".join(shorten_list([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
 
 def repaired_losses_text(assessment: Assessment) -> str:
@@ -292,7 +292,7 @@ def repaired_losses_text(assessment: Assessment) -> str:
     if not sessions:
         return ""
     level = "their level" if len(sessions) > 1 else "its level"
-    names = cut_short(list(map(_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
+    names = shorten_list(list(map(_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
     count = plural(max(sessions.values()), "session")
     return f"repaired: back at {level} after {count}: {', '.join(names)}"
 
@@ -322,4 +322,4 @@ def odd_accepted_session_text(assessment: Assessment) -> str:
         for name, odd in odd_accepted_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines"
-    return "; ".join([*cut_short(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""
+    return "; ".join([*shorten_list(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
-from busbw.model.words import Outcome, SessionOutcome, cut_short, plural, ratio_text
+from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome, plural, ratio_text, shorten_list
 from busbw.stats.variance import t_quantile
 
 from .case import JudgingSettings
@@ -29,7 +29,7 @@ _MAX_NAMED_CASES = 8
 
 def fit_size_groups(
     verdicts: Sequence[Verdict], policy: Policy, *, interleaved: bool
-) -> tuple[SizeGroup, ...]:
+) -> tuple[FamilyFit, ...]:
     """Fit a curve of time over payload to each group of cases that differ only in payload.
 
     If `interleaved` is True, the verdicts compare two interleaved stacks, and each group is also
@@ -50,7 +50,7 @@ def fit_size_groups(
         shifted = curve_shift_text(
             before, tested, least_errors=quantile, least_change=policy.looks.min_loss
         )
-        groups.append(SizeGroup(case=family[0], now=after, shifted=shifted))
+        groups.append(FamilyFit(case=family[0], now=after, shifted=shifted))
     return tuple(groups)
 
 
@@ -279,4 +279,4 @@ def noisy_cases_text(verdicts: Sequence[Verdict]) -> str:
         f"(limit {ratio_text(verdict.limit or 0.0)} x)"
         for verdict in slower
     ]
-    return f"NOISY: {', '.join(cut_short(texts, _MAX_NAMED_CASES, 'case'))}" if texts else ""
+    return f"NOISY: {', '.join(shorten_list(texts, _MAX_NAMED_CASES, 'case'))}" if texts else ""

@@ -50,7 +50,7 @@ def judge_failed_launches(
         return None
     first = counted[0]
     message = first.first_line if hard else first.message
-    text = f"{first.kind.words} in {len(counted)} of {launches} launches: {message}"
+    text = f"{first.kind.text} in {len(counted)} of {launches} launches: {message}"
     return replace(verdict, text=f"{text_prefix}{text}", failure=first)
 
 

@@ -1,6 +1,7 @@
 """The vocabulary: enums and frozen values that every other package uses.
 
-Imports only the standard library, because a worker under a foreign interpreter (Python 3.11 or
-newer) gets this package too. Durations are seconds and sizes are bytes; other units are in the
-name. No value here knows pytest, a framework, a file or a clock.
+This package imports only the standard library, because workers import it under interpreters that
+have only the framework and numpy (Python 3.11 or newer). Durations are in seconds and sizes in
+bytes; a name says so if its unit is another. No module here imports pytest or a framework, opens a
+file, or reads a clock.
 """

@@ -1,6 +1,6 @@
-"""What the options select and what is measured: GridOptions; Spec at collection, Case on a machine.
+"""The grid that options select (GridOptions), a requested case (Spec), and a measured case (Case).
 
-Knows no result and no file, and of the hardware only what a probe found.
+No value here holds a result. A case knows of the hardware only the facts that a probe found.
 """
 
 from __future__ import annotations
@@ -9,22 +9,29 @@ import math
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from .limits import Count, Payload
-from .machine import Mesh, Protocol, axes_of, file_name_of, groups_of, names_of
+from .field_types import Count, Payload
+from .machine import Mesh, Protocol, axis_extents, axis_names, mesh_file_name, split_ranks
 from .words import Clock, payload_text
 from .workload import Workload
 
 
 class GridError(ValueError):
-    """A selection that cannot be measured: an empty grid, a device that was not found."""
+    """A selection that cannot be measured, such as an empty grid or a device that is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridOptions:
-    """What the options select; a `named` framework that supports none of it is an error."""
+    """The values of options whose combinations are the cases of a session.
+
+    `are_frameworks_named` says that the user named the frameworks: then a framework that supports
+    no combination is an error, and otherwise it is skipped. ``default`` stands for the default of
+    each framework or collective. `ranks` is None for all devices. `mesh` and `axes` are texts such
+    as ``2x4`` and ``y``; empty, ranks have the shape of the devices, and collectives run over all
+    axes.
+    """
 
     frameworks: tuple[str, ...]
-    named: bool
+    are_frameworks_named: bool
     strategies: tuple[str, ...] = ("default",)
     collectives: tuple[str, ...] = ("all_reduce",)
     reduce_ops: tuple[str, ...] = ("sum",)
@@ -39,10 +46,11 @@ class GridOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec(Workload):
-    """A requested case, known at collection, with no hardware.
+    """A requested case, as pytest collects it before anything is known of the hardware.
 
-    `mesh` is the shape that the ranks are laid out in, such as ``2x4`` or ``hosts:2,devices:4``
-    (empty: that of the devices).
+    `strategy` and `clock` may be ``default``, for which the probe finds the name. `ranks` is None
+    for all devices. `mesh` is the shape in which ranks are arranged, such as ``2x4`` or
+    ``hosts:2,devices:4``; empty, it is the shape of the devices.
     """
 
     framework: str
@@ -55,9 +63,9 @@ class Spec(Workload):
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``; usual values are left out."""
+        """The pytest id, such as ``jax-default-float32-4K``, without values that are usual."""
         if not self.is_sized:
-            return "-".join((self.framework, self.word, self.strategy))
+            return "-".join((self.framework, self.program_word, self.strategy))
         names = (
             (self.collective, "all_reduce"),
             (self.reduce_op, "sum none"),
@@ -65,22 +73,23 @@ class Spec(Workload):
             (self.clock, "default"),
         )
         parts = [self.framework, *(name for name, usual in names if name not in usual.split())]
-        parts += [file_name_of(self.mesh), self.axes]
+        parts += [mesh_file_name(self.mesh), self.axes]
         parts += [self.strategy, self.dtype, payload_text(self.payload_bytes)]
         return "-".join(filter(None, parts))
 
     @property
-    def kind(self) -> tuple[str, ...]:
-        """What names a kind of cases, where kinds differ within a session."""
+    def kind_names(self) -> tuple[str, ...]:
+        """The collective, reduce op, placement, strategy and dtype, which name a kind of cases."""
         return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case(Workload):
-    """A Spec resolved on the machine that the probe found. Two equal Cases are comparable.
+    """A requested case whose defaults are resolved on the machine that the probe found.
 
-    `protocol` says how it is measured; times of different protocols are never compared. `ranks`
-    are all that take part; with axes, in several groups at once.
+    Times of two equal Cases can be compared. `protocol` says how a time is measured. `ranks` is the
+    number of all ranks that take part: with `axes` they form several groups, and each group has a
+    collective of its own at the same time.
     """
 
     framework: str
@@ -92,12 +101,15 @@ class Case(Workload):
     protocol: Protocol
 
     def validate(self) -> None:
-        """Raise ValueError, which begins with the field, for axes that its mesh does not have."""
+        """Raise ValueError if `axes` are not axes of `mesh`, or `mesh` does not have `ranks` ranks.
+
+        The message begins with the name of the field.
+        """
         if not self.axes:
             return
         if not self.mesh:
             raise ValueError("axes: expected none without a mesh")
-        extents, names = axes_of(self.mesh), names_of(self.axes)
+        extents, names = axis_extents(self.mesh), axis_names(self.axes)
         if len(set(names)) != len(names) or not set(names) <= set(extents):
             raise ValueError(f"axes: expected some of {', '.join(extents)}, got {self.axes[:60]!r}")
         if math.prod(extents.values()) != self.ranks:
@@ -105,16 +117,21 @@ class Case(Workload):
 
     @property
     def name(self) -> str:
-        """The case in one word, such as ``jax.all_reduce.psum.float32.4K``."""
+        """The name of the case, such as ``jax.all_reduce.psum.float32.4K``."""
         if not self.is_sized:
-            return ".".join((self.framework, self.word, self.strategy))
-        return ".".join((self.stem, self.strategy, self.dtype, payload_text(self.payload_bytes)))
+            return ".".join((self.framework, self.program_word, self.strategy))
+        return ".".join(
+            (self.file_stem, self.strategy, self.dtype, payload_text(self.payload_bytes))
+        )
 
     @property
-    def group_name(self) -> str:
-        """What all sizes share, such as ``jax all_reduce (psum)``; usual values are left out."""
+    def family_name(self) -> str:
+        """The name of the case's family, which are the cases that differ only in payload.
+
+        Such as ``jax all_reduce (psum), bfloat16``, without values that are usual.
+        """
         if not self.is_sized:
-            return f"{self.framework} {self.word} {self.strategy}"
+            return f"{self.framework} {self.program_word} {self.strategy}"
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
         parts += [self.dtype] if self.dtype != "float32" else []
@@ -123,23 +140,23 @@ class Case(Workload):
         return ", ".join(parts)
 
     @property
-    def stem(self) -> str:
-        """The name of its file without the strategy."""
-        return ".".join(filter(None, (self.framework, self.word, self.collective)))
+    def file_stem(self) -> str:
+        """The first part of the name of the case's baseline file, such as ``jax.all_reduce``."""
+        return ".".join(filter(None, (self.framework, self.program_word, self.collective)))
 
     @property
     def file_name(self) -> str:
-        """The name of its file, such as ``jax.all_reduce.psum.json``."""
-        return f"{self.stem}.{self.strategy}.json"
+        """The name of the case's baseline file, such as ``jax.all_reduce.psum.json``."""
+        return f"{self.file_stem}.{self.strategy}.json"
 
     @property
     def line_key(self) -> tuple[str, str, str, str, int]:
-        """What identifies its line in its file; lines are sorted by it."""
+        """The key of the case's line in its baseline file; lines are sorted by it."""
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property
-    def family(self) -> tuple[object, ...]:
-        """What identifies cases that differ in nothing but their payload."""
+    def family_key(self) -> tuple[object, ...]:
+        """The key of the case's family: it is equal for cases that differ only in payload."""
         return (self.file_name, *self.line_key[:-1], self.protocol)
 
     @property
@@ -147,24 +164,28 @@ class Case(Workload):
         return self.protocol.clock
 
     @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks that each collective runs over; one group of all where no axes are named."""
-        return groups_of(self.mesh, self.axes, self.ranks)
+    def rank_groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks of each collective; a single group of all ranks if `axes` is empty."""
+        return split_ranks(self.mesh, self.axes, self.ranks)
 
     @property
     def group_size(self) -> int:
-        """n: how many ranks one collective runs over."""
+        """The number of ranks over which a collective runs: the n of the busbw factor."""
         if not self.axes:
             return self.ranks
-        extents = axes_of(self.mesh)
-        return math.prod(extents[name] for name in names_of(self.axes))
+        extents = axis_extents(self.mesh)
+        return math.prod(extents[name] for name in axis_names(self.axes))
 
 
 T = TypeVar("T")
 
 
-def converted(kind: type[T], *values: object, **changes: object) -> T:
-    """Return a `kind` with `changes`, and the first attribute of `values` for each other field."""
+def convert_to(kind: type[T], *values: object, **changes: object) -> T:
+    """Return a new `kind` (a dataclass) with fields copied from `values`.
+
+    The value of a field is taken from `changes`, or else from the first of `values` that has an
+    attribute with the name of the field. Otherwise the field has its default.
+    """
     names = [f.name for f in fields(kind) if f.name not in changes]  # type: ignore[arg-type]
     same = {
         name: getattr(value, name)

@@ -1,4 +1,4 @@
-"""A group of processes that measure together: how many there are, and where each of them is."""
+"""A cluster, which is a group of processes that measure together, and its members."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """How many `processes` a group has.
+    """The size of a group of processes that measure together.
 
-    `shared_devices` is how many GPUs they share; 0: each has its own.
+    `shared_devices` is the number of GPUs that the processes share, 0 if each has GPUs of its own.
     """
 
     processes: int
     shared_devices: int = 0
 
 
-# A single process has neither index nor address; a cluster's only process has both.
+# A process that is in no group has neither an index nor an address. The single process of a group
+# has both.
 ALONE = Cluster(processes=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterMember:
-    """A process's index in its group, and the addresses of all, ``host:port`` by index.
+    """A process of a cluster: its index, and the addresses of all members.
 
-    `hosts` is how many hosts they are on: as many processes on each, in the order of indices.
-    `shared_devices` is how many GPUs all members share; 0: each has its own devices.
+    `addresses` are texts such as ``host:port``, by index. `hosts` is the number of hosts on which
+    the members are: each host has the same number of members, in the order of their indices.
+    `shared_devices` is the number of GPUs that all members share, 0 if each has its own devices.
     """
 
     index: int
@@ -35,24 +37,25 @@ class ClusterMember:
     shared_devices: int = 0
 
     @property
-    def count(self) -> int:
+    def process_count(self) -> int:
         return len(self.addresses)
 
     @property
-    def on_host(self) -> int:
-        return self.count // self.hosts
+    def processes_per_host(self) -> int:
+        """The number of members on each host."""
+        return self.process_count // self.hosts
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The hosts in the addresses of all members, each once, IPv6 addresses without brackets."""
+        """The hosts of all members, each host once, IPv6 addresses without brackets."""
         names = (address.rpartition(":")[0].strip("[]") for address in self.addresses)
         return tuple(dict.fromkeys(names))
 
 
-def members_of(
+def cluster_members(
     cluster: Cluster, addresses: Iterable[str], hosts: int = 1
 ) -> tuple[ClusterMember, ...]:
-    """Return the members of a cluster whose `addresses` are in the order of their indices."""
+    """Return the members of `cluster` on `hosts` hosts, in the order of their `addresses`."""
     listed = tuple(addresses)
     return tuple(
         ClusterMember(

@@ -1,7 +1,8 @@
-"""A launch: how hard it measures, what names it, what it returned.
+"""A launch: its plan, its id, and its result.
 
-A Plan and an Injection never change what a case is. A launch returns a Run or a Failure; a
-Measurement has one of them for each launch. `busbw.judge` decides what they mean.
+A launch gives each case a Run or a Failure, and a Measurement has the Runs and Failures of a case.
+`busbw.judge` decides what they mean. A Plan and an Injection are no part of a Case: cases that were
+measured with different plans are equal.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from .case import Case
-from .limits import AtLeast1, Natural, NotNegative, Positive, Seconds, check_some
-from .words import Clock, Detection, Extra, FailureKind, payload_text
+from .field_types import AtLeast1, Natural, NotNegative, Positive, Seconds, check_not_empty
+from .words import Clock, Detection, FailureKind, InjectionKind, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """How hard to measure. Never changes what is measured.
+    """How long and how often to measure. A plan never changes the measured program.
 
-    A case is sampled until it has `samples` samples, or at least two and `budget_s` seconds
-    of sampling are over.
+    Each case is measured in `launches` launches. In a launch, sampling ends at `samples` samples,
+    or after `budget_s` seconds with two samples or more, or with a single sample if that took many
+    times `budget_s`. A long chain takes at least `min_sample_s` longer than a short chain.
+    `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
+    cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """
 
     launches: AtLeast1 = 3
@@ -35,28 +39,31 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
-    """Extra work, really done in the measured program, to test the gate.
+    """A loss that is caused on purpose, to test whether busbw finds it.
 
-    A `delay` is in seconds or a `share` of the case's own time; `memory` is in bytes. Without
-    `payloads` it applies to all of them.
+    `extra` is the kind of loss. A delay is really executed in the measured program: it takes
+    `seconds`, or a `share` of the time that a collective takes without it (0.05 is 5 %). For the
+    kind memory, the worker may use only `limit_bytes`. `payloads` are the payloads of the cases
+    that lose, in bytes; empty, all cases lose.
     """
 
-    extra: Extra
+    extra: InjectionKind
     seconds: float | None = None
     share: float | None = None
     limit_bytes: int | None = None
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
+        """Return whether `case` has one of the payloads that lose."""
         return not self.payloads or case.payload_bytes in self.payloads
 
-    def delay_s(self, without_s: float) -> float:
-        """Return the requested delay of a collective that takes `without_s` without it."""
-        return (self.seconds or 0.0) + (self.share or 0.0) * without_s
+    def delay_s(self, undelayed_s: float) -> float:
+        """Return the requested delay of a collective that takes `undelayed_s` without a delay."""
+        return (self.seconds or 0.0) + (self.share or 0.0) * undelayed_s
 
     @property
     def text(self) -> str:
-        """As on the command line, such as ``delay:5%@1M``."""
+        """The injection as on the command line, such as ``delay:5%@1M``."""
         if self.share is not None:
             amount = f"{100 * self.share:g}%"
         elif self.seconds is not None:
@@ -67,7 +74,7 @@ class Injection:
         return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")
 
 
-# The text of a LaunchId with a number.
+# The text of a LaunchId with the number of a round. Logs and results have it.
 _LAUNCH = re.compile(
     r"(?P<round>\d+)\.(?P<framework>[^.]*)"
     r"(?:\.(?!again\b)(?P<part>[^.\d][^.]*))?(?:\.(?P<attempt>\d+))?"
@@ -77,70 +84,76 @@ _LAUNCH = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchId:
-    """Which worker process, or group of processes, gave a Run or a Failure.
+    """The id of a launch, such as ``2.jax.reference`` or ``1.jax.3.again`` as text.
 
-    `part` is the side of a pair; `attempt` counts the launches that one
-    pass took, from 1 on; `is_again`: it replaces one that was cut short while it started. Outside
-    of passes there is only a `name`. As text: ``2.jax.reference``, ``1.jax.3.again``.
+    `round_number` counts rounds from 1. `side` is ``candidate`` or ``reference`` if two stacks are
+    interleaved, and otherwise empty. `attempt` counts the launches of a framework in a round: the
+    second launch measures the cases that are left after a worker died. `is_replacement` says that
+    the launch replaces a launch whose start was cut short. `member` names a process of a group.
+    A launch outside of rounds has only a `name`, such as ``probe``.
     """
 
     round_number: int = 0
     framework: str = ""
-    part: str = ""
+    side: str = ""
     attempt: int = 1
-    is_again: bool = False
+    is_replacement: bool = False
     member: str = ""
     name: str = ""
 
     @classmethod
     def parse(cls, text: str) -> LaunchId:
-        """Parse the text of a LaunchId; a text of another form is a name."""
+        """Parse the text of a LaunchId; any other text becomes the `name`."""
         match = _LAUNCH.fullmatch(text)
         if match is None:
             return cls(name=text)
         launch = cls(
             round_number=int(match["round"]),
             framework=match["framework"],
-            part=match["part"] or "",
+            side=match["part"] or "",
             attempt=int(match["attempt"] or 1),
-            is_again=match["again"] is not None,
+            is_replacement=match["again"] is not None,
             member=match["member"] or "",
         )
         return launch if launch.text == text else cls(name=text)
 
     @property
     def text(self) -> str:
-        """As in results, messages and the names of logs; "" for none."""
+        """The id as in results, messages and names of logs; empty without a launch."""
         numbered = f"{self.round_number}.{self.framework}" if self.round_number else ""
         attempt = str(self.attempt) if self.attempt > 1 else ""
-        again = "again" if self.is_again else ""
-        words = (self.name, numbered, self.part, attempt, again, self.member)
+        again = "again" if self.is_replacement else ""
+        words = (self.name, numbered, self.side, attempt, again, self.member)
         return ".".join(filter(None, words))
 
     def __str__(self) -> str:
         return self.text
 
     @property
-    def again(self) -> LaunchId:
-        return replace(self, is_again=True)
+    def replacement(self) -> LaunchId:
+        """The id of the launch that replaces this launch."""
+        return replace(self, is_replacement=True)
 
-    def of_member(self, member: str) -> LaunchId:
+    def with_member(self, member: str) -> LaunchId:
+        """Return the id of a process of this launch, such as ``worker1``."""
         return replace(self, member=member)
 
 
-# For a failure without a launch, or of an unknown one.
+# A failure may have no launch, or an unknown launch.
 NO_LAUNCH = LaunchId()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """What the compiled program holds.
+    """The proof that the compiled program does the requested collective.
 
-    `collectives` counts those in one round of the loop by kind, `array_bytes` is what one of
-    them gives on one rank, `groups` the ranks that each runs over. `payload_copies` counts
-    copies of the payload between one collective and the next, `copies_per_call` those that a
-    call makes once, however many collectives it chains. `chosen` is what the compiler published
-    about the algorithm, such as ``colors``. `read_from` is what it was read from.
+    `collectives` counts the collectives in a turn of the measured loop, by kind. `array_bytes` is
+    the size of the result of a collective on a rank, None if it is unknown. `groups` has the ranks
+    of each group over which a collective runs. `payload_copies` counts copies of the payload
+    between a collective and the next, and `copies_per_call` copies that a call makes once, however
+    many collectives it chains. `algorithm` is the strategy of the case. `chosen` has the choices
+    that the compiler published about the algorithm, by name, such as ``colors``. `read_from` names
+    the text in which all this was found.
     """
 
     collectives: Mapping[str, Natural]
@@ -155,25 +168,29 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """What one launch measured for one Case. `samples_s` are seconds for one collective, in order.
+    """The measurement of a case in a launch. All values were correct: otherwise it is a Failure.
 
-    The samples are read from `clock`; `clocks_s` has the launch's time by every clock that was
-    read, the p25 as for the samples. `dispatch_s` is what one call costs beyond its collectives.
-    `rank_times_s` are medians over collectives by rank, where the clock knows ranks.
-    `phases_s` says what the launch spent its time on. `values_checked` counts elements that were
-    compared with the exact expected ones, over all ranks and samples; a Run exists only if every
-    one was right.
-    `peak_memory_bytes` is the highest resident size of the worker during the case,
-    `predicted_memory_bytes` the prediction of it, `compiled_memory_bytes` what one rank's part of
-    the program takes according to the compiler; None where unknown.
-    `injected` names the extra work of the launch; `injected_ratio` is the time with it over that
-    without it, of interleaved samples, by the host's clock, None where nothing was injected or the
-    clock cannot tell. `extra` has the values of extensions by name.
+    `samples_s` has the seconds of a collective in each sample, in the order in which they were
+    taken, read from `clock`; each sample is of a chain of `iterations` collectives.
+    `clocks_s` has the launch's time (the p25 of samples) by each clock that was read.
+    `dispatch_s` is the time that a call takes in addition to its collectives, None if unknown.
+    `rank_times_s` has the median time of a collective on each rank; empty if the clock cannot
+    distinguish ranks. `compile_s` is the time of compiling, and `phases_s` has the seconds of each
+    phase of the launch. `values_checked` counts the elements that were compared with the expected
+    elements, over all ranks and samples.
+
+    `peak_memory_bytes` is the largest size of the worker's memory (on an accelerator, of a device's
+    memory) during the case, `predicted_memory_bytes` its prediction, and `compiled_memory_bytes`
+    the memory of the program on a rank according to the compiler; each is None if unknown.
+    `injected` is the text of the injection, empty without it. `injected_ratio` is the time with an
+    injected delay over the time without it, in interleaved samples on the host's clock; None
+    without a delay. `framework_path` is the folder of the framework, `versions` has the versions of
+    its packages, and `extra` the values of extensions by name.
     """
 
     launch: LaunchId
     iterations: AtLeast1
-    samples_s: Annotated[tuple[Seconds, ...], check_some]
+    samples_s: Annotated[tuple[Seconds, ...], check_not_empty]
     compile_s: NotNegative
     values_checked: Natural
     proof: Proof
@@ -193,10 +210,11 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
-    """How fast a case was in the launch before, by the host's clock.
+class HostPace:
+    """How fast a case was in its previous launch, on the host's clock.
 
-    A chain of n collectives took `dispatch_s` + n `time_s`; `iterations` were enough for a sample.
+    A chain of n collectives took `dispatch_s` + n `time_s`, and chains of `iterations` collectives
+    were long enough for a sample.
     """
 
     iterations: AtLeast1
@@ -204,8 +222,8 @@ class Pace:
     dispatch_s: NotNegative = 0.0
 
     @classmethod
-    def from_run(cls, run: Run) -> Pace | None:
-        """Return the pace of a launch; None where the host's clock read no chain."""
+    def from_run(cls, run: Run) -> HostPace | None:
+        """Return the pace of the launch of `run`; None if the host's clock did not time chains."""
         time_s = run.clocks_s.get(Clock.HOST.value)
         if time_s is None:
             return None
@@ -214,11 +232,15 @@ class Pace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """A request that gave no Run: a value, not an exception.
+    """Why a launch gave no Run for a case. It is returned as a value, not raised.
 
-    For OUT_OF_MEMORY: how that was `detected`, bytes needed, bytes available at the moment,
-    `capacity_bytes`, what would be available if nothing else used the machine's memory, and
-    `process_bytes`, what the worker's process took by itself.
+    `log` is the end of the worker's log. `exit_code` is the exit code of the worker, None if it did
+    not end. `launch` is empty if the case failed without a launch.
+
+    Only for OUT_OF_MEMORY: `detected` says how busbw noticed it. `needed_bytes` is the memory that
+    the case needs, `available_bytes` the memory that was free at that moment, `capacity_bytes` the
+    memory that would be free if no other process used any, and `process_bytes` the memory of the
+    worker without the case. Each is None if unknown.
     """
 
     kind: FailureKind
@@ -234,13 +256,13 @@ class Failure:
 
     @property
     def first_line(self) -> str:
-        """The sentence of its message, without the program's text that may stand below."""
+        """The first line of the message; a compiled program's text may stand below it."""
         return self.message.partition("\n")[0].removesuffix(":")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """A Case with one Run or one Failure per launch."""
+    """The results of a case: a Run or a Failure for each launch."""
 
     case: Case
     runs: tuple[Run, ...] = ()
@@ -248,4 +270,5 @@ class Measurement:
 
     @property
     def launches(self) -> int:
+        """The number of launches that gave a result."""
         return len(self.runs) + len(self.failures)

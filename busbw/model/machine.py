@@ -1,7 +1,8 @@
-"""What cases are measured on: meshes of ranks, devices, their key, protocols.
+"""The machine and the way in which cases are measured: meshes, devices, keys and protocols.
 
-Only `EnvironmentKey` and `Protocol` are ever matched; whatever else a probe finds is
-recorded and printed, never compared. Figures of chips are in `busbw.hardware`.
+A baseline is found by its `EnvironmentKey`, and times are compared only with times of the same
+`Protocol`. Other values that a probe finds are recorded and printed, never compared. The bandwidths
+of chips are in `busbw.hardware`.
 """
 
 from __future__ import annotations
@@ -14,39 +15,46 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from .limits import Count, NotNegative, Positive, check_some
+from .field_types import Count, NotNegative, Positive, check_not_empty
 from .words import Clock, Device
 
-# How many devices a CPU is split into by default.
+# By default a CPU is split into this many virtual devices.
 VIRTUAL_RANKS = 4
 
-# The name of the host's CPU quota among the flags of an environment.
+# A container's CPU quota changes times like a flag, so the flags of an environment include it under
+# this name.
 CPU_QUOTA = "CPU quota"
 
-# A mesh is a shape that ranks are laid out in: 2x4 has the axes x (2) and y (4),
-# hosts:2,devices:4 has named ones, between hosts and within one. Ranks are numbered with the last
-# axis running fastest, as `jax.sharding.Mesh` lays devices out.
+# A mesh is a shape in which ranks are arranged: 2x4 has the axes x (2 ranks) and y (4 ranks), and
+# hosts:2,devices:4 has named axes, between hosts and within a host. Neighbours along the last axis
+# have successive numbers, because `jax.sharding.Mesh` arranges devices in this way.
 
-# Of a shape such as 2x4.
-AXES = "xyzuvw"
-# Of a shape with names, from the slowest network to the fastest link.
+# The axes of a mesh such as 2x4.
+LETTER_AXES = "xyzuvw"
+# The axes of a mesh with named axes, from the slowest network to the fastest link.
 NAMED_AXES = ("slices", "hosts", "processes", "devices")
-_NAMED = "hosts:2,devices:4"
+_NAMED_EXAMPLE = "hosts:2,devices:4"
 
 
-def axes_of(mesh: str) -> Mapping[str, int]:
-    """Return extents by the names of axes, in order. Raises ValueError for what is no mesh."""
+def axis_extents(mesh: str) -> Mapping[str, int]:
+    """Return the number of ranks along each axis of `mesh`, by the name of the axis, in order.
+
+    Raises ValueError if `mesh` is not the text of a mesh.
+    """
     if ":" in mesh:
         names: Sequence[str] = NAMED_AXES
         words = [part.strip() for part in mesh.split(",")]
         pairs = [(name, extent) for name, _, extent in (word.partition(":") for word in words)]
-        form = f"{', '.join(names)}, each once and with a whole number from 1, such as {_NAMED}"
+        form = (
+            f"{', '.join(names)}, each once and with a whole number from 1, such as "
+            f"{_NAMED_EXAMPLE}"
+        )
     else:
-        names, words = AXES, mesh.split("x")
+        names, words = LETTER_AXES, mesh.split("x")
         pairs = list(zip(names, words))
         form = (
             f"up to {len(names)} whole numbers from 1, joined by x, such as 2x4, or named axes "
-            f"such as {_NAMED}"
+            f"such as {_NAMED_EXAMPLE}"
         )
     extents = {name: extent for name, extent in pairs if name in names and _is_extent(extent)}
     if len(extents) != len(words):
@@ -54,48 +62,60 @@ def axes_of(mesh: str) -> Mapping[str, int]:
     return {name: int(extents[name]) for name in names if name in extents}
 
 
-def extents_of(mesh: str) -> tuple[int, ...]:
-    """Return (2, 4) for ``2x4`` and for ``hosts:2,devices:4``. Raises ValueError for no mesh."""
-    return tuple(axes_of(mesh).values())
+def mesh_shape(mesh: str) -> tuple[int, ...]:
+    """Return the extents of a mesh, such as (2, 4) for ``2x4`` and for ``hosts:2,devices:4``.
+
+    Raises ValueError if `mesh` is not the text of a mesh.
+    """
+    return tuple(axis_extents(mesh).values())
 
 
 def _is_extent(word: str) -> bool:
     return word.isascii() and word.isdecimal() and int(word) > 0
 
 
-def mesh_text(mesh: str) -> str:
-    """Return the canonical text of a mesh: names in their order, no spaces. Raises ValueError."""
-    axes = axes_of(mesh)
+def canonical_mesh(mesh: str) -> str:
+    """Return the text of a mesh with its names in the usual order and without spaces.
+
+    Raises ValueError if `mesh` is not the text of a mesh.
+    """
+    axes = axis_extents(mesh)
     if ":" in mesh:
         return ",".join(f"{name}:{extent}" for name, extent in axes.items())
     return "x".join(map(str, axes.values()))
 
 
 def check_mesh(mesh: str) -> None:
-    """Raise ValueError for what is no mesh, as documents have it; empty is accepted."""
+    """Raise ValueError unless `mesh` is empty or the text of a mesh of at most 60 characters."""
     if len(mesh) > 60:
         raise ValueError(f"expected one such as 2x4, got {mesh[:60]!r}...")
     if mesh:
-        axes_of(mesh)
+        axis_extents(mesh)
 
 
 Mesh = Annotated[str, check_mesh]
 
 
-def file_name_of(mesh: str) -> str:
-    """Return a part of a file's name or a test's id, such as ``2x4`` or ``hosts2xdevices4``."""
+def mesh_file_name(mesh: str) -> str:
+    """Return `mesh` as names of files and ids of tests have it: ``2x4`` or ``hosts2xdevices4``."""
     return mesh.replace(":", "").replace(",", "x")
 
 
-def names_of(axes: str) -> tuple[str, ...]:
-    """Return (x, z) for ``xz``, and (hosts, devices) for ``hosts,devices``."""
+def axis_names(axes: str) -> tuple[str, ...]:
+    """Return the names in a text of axes.
+
+    Such as (x, z) for ``xz``, and (hosts, devices) for ``hosts,devices``.
+    """
     words = tuple(axes.split(","))
     return words if set(words) <= set(NAMED_AXES) else tuple(axes)
 
 
-def check_axes(axes: str, mesh: str) -> str:
-    """Return ``xz`` for ``x,z``. Raises ValueError for no axis of `mesh`, and groups of one."""
-    extents = axes_of(mesh)
+def canonical_axes(axes: str, mesh: str) -> str:
+    """Return a user's text of axes in the usual form, such as ``xz`` for ``x,z``.
+
+    Raises ValueError if `mesh` lacks an axis, or has a single rank along all these axes.
+    """
+    extents = axis_extents(mesh)
     names = [word.strip() for word in axes.split(",")]
     for name in names:
         if name not in extents:
@@ -106,11 +126,15 @@ def check_axes(axes: str, mesh: str) -> str:
     return between.join(name for name in extents if name in names)
 
 
-def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Return the ranks of each group along `axes` of `mesh`, or one group of all without axes."""
+def split_ranks(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
+    """Split the numbers of `ranks` ranks into the groups over which collectives run.
+
+    A group has the ranks that differ only in their positions along `axes`. If `axes` is empty, all
+    ranks are a single group.
+    """
     if not axes:
         return (tuple(range(ranks)),)
-    extents, inner = axes_of(mesh), names_of(axes)
+    extents, inner = axis_extents(mesh), axis_names(axes)
     outer = [position for position, name in enumerate(extents) if name not in inner]
     groups: dict[tuple[int, ...], list[int]] = {}
     for rank, coordinates in enumerate(itertools.product(*map(range, extents.values()))):
@@ -118,17 +142,22 @@ def groups_of(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def parts_of(mesh: str) -> int:
-    """Return into how many equal parts in a row the axes but ``devices`` cut the ranks."""
-    return math.prod(extent for name, extent in axes_of(mesh).items() if name in NAMED_AXES[:-1])
+def count_outer_parts(mesh: str) -> int:
+    """Return the number of equal parts into which the axes other than ``devices`` divide the ranks.
 
-
-def check_layout(mesh: str, hosts: int, processes: int) -> None:
-    """Raise ValueError, with both numbers, for a mesh of other `hosts` or `processes`.
-
-    On one host each process stands for a host.
+    It is 1 for a mesh such as ``2x4``, whose axes have no names.
     """
-    axes = axes_of(mesh)
+    return math.prod(
+        extent for name, extent in axis_extents(mesh).items() if name in NAMED_AXES[:-1]
+    )
+
+
+def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
+    """Raise ValueError if a named mesh does not have as many `hosts` and `processes`.
+
+    On a single host each process stands for a host. Slices must have the same number of hosts.
+    """
+    axes = axis_extents(mesh)
     counts = {"hosts": hosts if hosts > 1 else processes, "processes": processes}
     for name, count in counts.items():
         outer = NAMED_AXES[: NAMED_AXES.index(name) + 1]
@@ -141,9 +170,10 @@ def check_layout(mesh: str, hosts: int, processes: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protocol:
-    """How a time is taken: the clock, the timed program, the allocator's settings.
+    """How a time is measured: the clock, the timed program, and the settings of the allocator.
 
-    Times of different protocols are never compared. As text: ``host/chain2-two-buffers/hugepages``.
+    Times of different protocols are never compared. The text of a protocol is, for example,
+    ``host/chain2-two-buffers/hugepages``.
     """
 
     clock: Clock
@@ -152,7 +182,7 @@ class Protocol:
 
     @classmethod
     def parse(cls, text: str) -> Protocol:
-        """Parse the text of a protocol. Raises ValueError if it begins with no clock."""
+        """Parse the text of a protocol. Raises ValueError if it does not begin with a clock."""
         clock, _, settings = text.partition("/")
         if clock not in list(Clock):
             raise ValueError(
@@ -168,12 +198,14 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentKey:
-    """What a time was measured on; baselines are found by it and by nothing else.
+    """The devices on which a time was measured: the only key by which a baseline is found.
 
-    `shared`: several ranks are on one device, each in a process of its own.
+    `device_kind` is the name of the chip. `cores` is the number of cores, None on accelerators.
+    `mesh` is the shape of the ranks, or else of the slice; empty if they have no shape. `shared`
+    says that several ranks use the same device, each in a process of its own.
     """
 
-    device_kind: Annotated[str, _check_kind]
+    device_kind: Annotated[str, _check_device_kind]
     ranks: Count
     cores: Count | None = None
     mesh: Mesh = ""
@@ -183,12 +215,13 @@ class EnvironmentKey:
 
     @property
     def folder(self) -> PurePosixPath:
-        """Where its files lie, such as ``amd-epyc-2c/4r`` or ``tpu-v5-lite/16r-4x4-4h4p``.
+        """The folder of its baseline files, such as ``tpu-v5-lite/16r-4x4-4h4p``.
 
-        On a device that two processes share it is such as ``nvidia-h200/2r-1h2p-shared``.
+        It is ``amd-epyc-2c/4r`` for a CPU with two cores, and ``nvidia-h200/2r-1h2p-shared`` for a
+        GPU that two processes share.
         """
         kind = slug(self.device_kind) + (f"-{self.cores}c" if self.cores is not None else "")
-        ranks = f"{self.ranks}r" + (f"-{file_name_of(self.mesh)}" if self.mesh else "")
+        ranks = f"{self.ranks}r" + (f"-{mesh_file_name(self.mesh)}" if self.mesh else "")
         if (self.hosts, self.processes) != (1, 1):
             ranks += f"-{self.hosts}h{self.processes}p"
         ranks += "-shared" if self.shared else ""
@@ -196,54 +229,57 @@ class EnvironmentKey:
 
 
 def slug(text: str) -> str:
-    """Return `text` as a file name: in lower case, and a hyphen for other than letters and digits.
+    """Return `text` as a part of a file's name: lower-case letters, digits, dots and hyphens.
 
-    Dots stay, and several characters in a row are one hyphen.
+    A hyphen stands for each series of other characters.
     """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def _check_kind(kind: str) -> None:
-    """Raise ValueError for a kind of device that gives no name of a folder."""
+def _check_device_kind(kind: str) -> None:
+    """Raise ValueError if the name of a folder cannot be made of `kind`, or `kind` is too long."""
     if len(kind) > 100 or not re.search("[a-z0-9]", kind.lower()):
         raise ValueError(f"expected up to 100 characters, got {kind[:60]!r}")
 
 
-def _check_word(name: str) -> None:
-    """Raise ValueError for a strategy that cannot be a part of the name of a file."""
+def _check_strategy(name: str) -> None:
+    """Raise ValueError for a strategy with characters that names of files do not have."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"expected words, got {name[:60]!r}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSet(EnvironmentKey):
-    """The devices of one class that a framework reaches in one process.
+    """The devices of a class (CPU, GPU or TPU) that a framework reaches.
 
-    `ranks` is how many there are; `any_ranks`: any other number is possible, too (virtual CPU
-    devices). `program` and `allocator` are how this framework would measure on them; `clocks` are
-    those that can be read, the default first. `strategies` maps the name of a strategy in options
-    to its true name.
+    `ranks` is the number of devices; with `any_ranks` any other number is possible, too, because
+    the devices are virtual. `program` and `allocator` are the parts of the protocol with which the
+    framework measures on these devices. `clocks` are the clocks that can be read, the default
+    first. `strategies` has the strategies by their names in options, such as ``default``.
     """
 
     device: Device
     any_ranks: bool
     program: str
-    strategies: Mapping[str, Annotated[str, _check_word]]
-    clocks: Annotated[tuple[Clock, ...], check_some] = (Clock.HOST,)
+    strategies: Mapping[str, Annotated[str, _check_strategy]]
+    clocks: Annotated[tuple[Clock, ...], check_not_empty] = (Clock.HOST,)
     allocator: str = ""
 
     @property
     def key(self) -> EnvironmentKey:
+        """The environment key of a case that runs on all these devices."""
         names = [part.name for part in fields(EnvironmentKey)]
         return EnvironmentKey(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """What one framework's probe found on this machine.
+    """The devices that a framework found on this machine.
 
-    `least_memory_bytes` is the memory below which no case fits, as the process itself takes it.
-    `hosts` has the name of each process's host.
+    `missing` has the reason for each class of device that was not found. `versions` has the
+    versions of the framework's packages, and `flags` the recorded environment variables.
+    `least_memory_bytes` is the memory of the worker itself: no case fits under a limit below it;
+    None if unknown. `hosts` has the name of the host of each process.
     """
 
     framework: str
@@ -258,12 +294,15 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """Where a session measured. Only `key` is ever matched; the rest is recorded and printed.
+    """The machine and the software of a session. Baselines are matched by `key` only.
 
-    `reason` is why this device was chosen, `not_found` why each other class of device was not.
-    `flags` are environment variables, and the CPU quota if there is one. `host` is the name of the
-    host that measured. `changed` is what options changed on purpose, such
-    as ``candidate: XLA_FLAGS=--a; reference: none``; nothing in an ordinary session.
+    `reason` says why this device was chosen, and `not_found` why each other class of device was
+    not. `versions` has the versions of packages by framework, and `framework_paths` the folder of
+    each framework. `flags` has environment variables, and the CPU quota if there is a quota. `host`
+    is the name of the host that measured, and `commit` the commit of the working directory. `load`
+    is the load average of the last minute, and `clock_mhz` the clock frequency of a CPU; each is
+    None if unknown. `changed` says which flags the options changed on purpose, such as
+    ``candidate: XLA_FLAGS=--a; reference: none``; empty in an ordinary session.
     """
 
     key: EnvironmentKey

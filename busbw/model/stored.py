@@ -1,6 +1,6 @@
-"""What is kept of cases: records of launches, by session and as baselines with accepted times.
+"""Stored times: records of a case in a session, whole sessions, and baselines.
 
-Opens no file, and does not decide what may become a baseline.
+This module opens no file, and does not decide which times may become a baseline.
 """
 
 from __future__ import annotations
@@ -11,32 +11,36 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .case import Case
-from .limits import Microseconds, Moment, moment_of
+from .field_types import Microseconds, Moment, parse_moment
 
-# What surroundings call the machine's name and the hash of our own code that measured. The history
-# has them, a baseline does not.
+# The names of the machine and of the hash of busbw's worker code when setups are compared. Only the
+# history records them: a baseline is for all machines of a kind.
 HOST = "host"
 OWN_CODE = "busbw's own code"
 # A baseline keeps its newest sessions, up to this number: enough launches to know the noise, and
 # few enough that the level follows the machine and a line can still be read.
 MOST_SESSIONS = 10
-# A file keeps a year of weekly updates; more is what version control is for.
+# A file keeps a year of weekly updates. Version control has older updates.
 MOST_UPDATES = 50
-# What differs from one session to the next though nothing changed.
-PASSING = {"load", "clock MHz"}
+# Settings that vary from session to session, so that a difference explains nothing.
+VARYING_SETTINGS = {"load", "clock MHz"}
 
 
-def rounded_us(time_us: float) -> float:
-    """Round to six significant digits: no clock gives more, and a review has less to read."""
+def round_us(time_us: float) -> float:
+    """Return `time_us` with six significant digits.
+
+    No clock is more exact, and shorter numbers are easier to review.
+    """
     return float(f"{time_us:.6g}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """What all times of a session were measured with.
+    """The software and the flags with which a session measured.
 
-    `commit` is that of the working directory, empty outside of a repository. `surroundings` are
-    flags of the framework and, as far as they are known, the machine's load and clock frequency.
+    `commit` is the commit of the working directory, empty outside of a repository. `versions` has
+    the versions of packages by name. `surroundings` has the framework's flags by name and, if they
+    are known, the machine's load and clock frequency.
     """
 
     commit: str = ""
@@ -46,11 +50,12 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record(Stack):
-    """What the launches of a case took in one session, and with what.
+    """The times of a case in a session, one for each launch, and the stack that was measured.
 
-    `moment` is when the session began, UTC; without times the case was out of memory, or failed.
-    `worker` is the hash of our own code that measured. A baseline has no host.
-    `extra` has the values of extensions by name, those that all launches had in common.
+    `moment` is the time at which the session began (UTC). `times_us` is empty if the case ran out
+    of memory or failed. `host` is the name of the machine, and `worker` the hash of busbw's worker
+    code; both are empty in a baseline. `extra` has the extra values of extensions that were equal
+    in all launches, by name.
     """
 
     moment: Moment
@@ -61,35 +66,38 @@ class Record(Stack):
 
     @property
     def began(self) -> datetime.datetime:
-        return moment_of(self.moment)
+        return parse_moment(self.moment)
 
     @property
     def date(self) -> str:
-        """The day, UTC."""
+        """The day on which the session began (UTC), such as ``2026-01-31``."""
         return self.moment[: len("2026-01-31")]
 
     @property
     def times_s(self) -> tuple[float, ...]:
+        """The seconds of each launch."""
         return tuple(time_us / 1e6 for time_us in self.times_us)
 
     @property
     def time_s(self) -> float | None:
-        """The median over its launches; None without times."""
+        """The median of the launches, in seconds; None without times."""
         return statistics.median(self.times_s) if self.times_us else None
 
     @property
-    def lasting(self) -> Mapping[str, str]:
-        """Versions, surroundings, host and code, without what differs though nothing changed."""
-        lasting = {name: text for name, text in self.surroundings.items() if name not in PASSING}
+    def lasting_setup(self) -> Mapping[str, str]:
+        """The versions, flags, host and worker code by name, without settings that always vary."""
+        lasting = {
+            name: text for name, text in self.surroundings.items() if name not in VARYING_SETTINGS
+        }
         lasting |= {HOST: self.host} if self.host else {}
         return {**self.versions, **lasting, **({OWN_CODE: self.worker} if self.worker else {})}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """What one session measured: its records by case, several where sessions were merged.
+    """The records of a session by case; a case has several records if sessions were merged.
 
-    `has_change`: the session found a case, or all cases together, slower or faster.
+    `has_change` says that the session found a case, or all cases together, slower or faster.
     """
 
     began: datetime.datetime
@@ -98,37 +106,42 @@ class Session:
 
     @classmethod
     def from_records(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
-        """Make a session of one record or more, all of the same moment."""
+        """Make a session of its records, one or more, which all have the same moment."""
         began = next(iter(records.values())).began
         by_case = {case: (record,) for case, record in records.items()}
         return cls(began=began, records=by_case, has_change=has_change)
 
     @property
     def times_s(self) -> dict[Case, tuple[float, ...]]:
-        """Seconds of each launch."""
-        return {case: self.times_of(case) for case in self.records}
+        """The seconds of each launch, by case."""
+        return {case: self.case_times_s(case) for case in self.records}
 
-    def times_of(self, case: Case) -> tuple[float, ...]:
+    def case_times_s(self, case: Case) -> tuple[float, ...]:
+        """Return the seconds of each launch of `case`."""
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
     def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
-        """Return what changed in a framework's stack, such as ``jax 0.10.1 -> 0.10.2``."""
-        return changes(before._lasting(framework), self._lasting(framework))
+        """Return the changes of a framework's setup since the session `before`.
 
-    def _lasting(self, framework: str) -> Mapping[str, str]:
+        Such as ``jax 0.10.1 -> 0.10.2``.
+        """
+        return setup_changes(before._lasting_setup(framework), self._lasting_setup(framework))
+
+    def _lasting_setup(self, framework: str) -> Mapping[str, str]:
         of_framework = (
-            records[0].lasting
+            records[0].lasting_setup
             for case, records in self.records.items()
             if case.framework == framework
         )
         return next(of_framework, {})
 
 
-def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what differs, such as ``jax 0.10.1 -> 0.10.2`` and ``XLA_FLAGS none -> --x``.
+def setup_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the changes between two setups: versions, flags, host and worker code by name.
 
-    A setting that only one side has differs, too; a host or a hash of our code that only one side
-    names does not. Where nothing is known of before, nothing can differ.
+    Such as ``jax 0.10.1 -> 0.10.2`` or ``XLA_FLAGS none -> --x``. A version or flag that only one
+    setup has is a change, too. A host or a hash of worker code counts only if both setups have it.
+    There are no changes if `before` is empty, because then the earlier setup is unknown.
     """
     names = [
         name
@@ -139,16 +152,18 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
     return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if before and old != new)
 
 
-def merge_sessions(sessions: Iterable[Session], apart: datetime.timedelta) -> tuple[Session, ...]:
-    """Return the sessions in the order of time, with those near each other as one.
+def merge_sessions(
+    sessions: Iterable[Session], merge_within: datetime.timedelta
+) -> tuple[Session, ...]:
+    """Return sessions in the order of time, with sessions that began near each other merged.
 
-    Sessions that began less than `apart` after the first share the state of the machine. A session
-    that found a change is merged only with other cases of its moment, which are of the same
-    session: launches of other sessions would hide the change.
+    Sessions are merged if they began less than `merge_within` after the first of them, because they
+    share the state of the machine. A session that found a change is merged only with records of
+    other cases of the same moment: launches of other sessions would hide the change.
     """
     merged: list[Session] = []
     for session in sorted(sessions, key=lambda session: session.began):
-        if not merged or not _is_one(merged[-1], session, apart):
+        if not merged or not _may_merge(merged[-1], session, merge_within):
             merged.append(session)
             continue
         records, has_change = dict(merged[-1].records), merged[-1].has_change or session.has_change
@@ -158,20 +173,25 @@ def merge_sessions(sessions: Iterable[Session], apart: datetime.timedelta) -> tu
     return tuple(merged)
 
 
-def _is_one(first: Session, later: Session, apart: datetime.timedelta) -> bool:
+def _may_merge(first: Session, later: Session, merge_within: datetime.timedelta) -> bool:
+    """Return whether the session `later` is merged into the sessions that began with `first`."""
     if first.has_change or later.has_change:
         return first.began == later.began and first.records.keys().isdisjoint(later.records)
-    return later.began - first.began < apart
+    return later.began - first.began < merge_within
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """What is stored of a Case on one Environment key: its records, oldest first.
+    """The stored records of a case on a machine, oldest first.
 
-    A record without times, which is then the only one, says that it was out of memory, under the
-    artificial limit `memory_limit_bytes` if that is not None. `pinned_us` is the pinned level,
-    against which the sum of all accepted small losses is bounded, and `pinned_date` when it was
-    pinned; both None where it is out of memory.
+    A single record without times means that the case ran out of memory: `needed_bytes` was the
+    memory that the case needed, and `available_bytes` the memory that was free, each None if
+    unknown. `memory_limit_bytes` is the artificial limit under which it ran out of memory, None
+    without a limit.
+
+    `pinned_us` is the pinned time, which bounds the sum of all small losses that are accepted: the
+    level may exceed it by at most the budget. `pinned_date` is the date on which it was pinned.
+    Both are None if the case ran out of memory.
     """
 
     case: Case
@@ -183,26 +203,31 @@ class Baseline:
     pinned_date: str | None = None
 
     @property
-    def oom(self) -> bool:
+    def is_out_of_memory(self) -> bool:
         return not self.records[-1].times_us
 
     @property
     def sessions(self) -> tuple[Record, ...]:
-        """The records, which have times; none where the case is out of memory."""
-        return () if self.oom else self.records
+        """The records that have times; empty if the case ran out of memory."""
+        return () if self.is_out_of_memory else self.records
 
     @property
     def date(self) -> str:
+        """The day of the newest session (UTC), such as ``2026-01-31``."""
         return self.records[-1].date
 
     @property
     def times_s(self) -> tuple[float, ...]:
+        """The seconds of each launch of all records."""
         return tuple(time_s for record in self.records for time_s in record.times_s)
 
     @property
     def level_us(self) -> float | None:
-        """The median of sessions' medians: launches of a session are alike. None where `oom`."""
-        if self.oom:
+        """The median of the medians of sessions; None if the case ran out of memory.
+
+        It is not the median of all launches, because launches of the same session are alike.
+        """
+        if self.is_out_of_memory:
             return None
         return statistics.median(statistics.median(record.times_us) for record in self.records)
 
@@ -215,6 +240,6 @@ class Baseline:
         return None if self.pinned_us is None else self.pinned_us / 1e6
 
     @property
-    def line(self) -> tuple[object, ...]:
-        """What is unique in its file: its case, and the limit that it was out of memory under."""
+    def line_id(self) -> tuple[object, ...]:
+        """The key of the baseline's line in its file: the case, and the limit of memory or 0."""
         return (self.case.line_key, self.memory_limit_bytes or 0)

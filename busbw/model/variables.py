@@ -1,8 +1,8 @@
-"""Environment variables that are recorded, and what no recorded text may hold.
+"""Environment variables: which are recorded, and how secrets and home directories are removed.
 
-Anybody may read baselines, results and logs. A variable is recorded if its name has a prefix of a
-framework's, of CUDA's or of NCCL's, and does not look like that of a secret. User names and
-passwords are removed from URLs in its value, and home directories are written as ``~``.
+Anybody may read baselines, results and logs. A variable is recorded if its name begins like the
+variables of a framework, of CUDA or of NCCL, and does not look like the name of a secret. User
+names and passwords are removed from URLs in the value, and home directories are written as ``~``.
 """
 
 from __future__ import annotations
@@ -10,43 +10,46 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# In place of a value that is not recorded.
+# Shown instead of a value that may be a secret.
 HIDDEN = "(set)"
 
-# The folder in which workers leave their profiler's recordings; without it they are removed.
-RECORDINGS = "BUSBW_RECORDINGS"
+# This variable names the folder in which workers keep recordings of the profiler, so that users can
+# look at them. Without it they are removed.
+RECORDINGS_VARIABLE = "BUSBW_RECORDINGS"
 
-# The folder where a worker keeps compiled programs for those that follow it in the session.
-PROGRAMS = "BUSBW_KEPT_PROGRAMS"
+# This variable names the folder in which a worker keeps compiled programs, so that later workers of
+# the session need not compile them again.
+PROGRAMS_VARIABLE = "BUSBW_KEPT_PROGRAMS"
 
-_RECORDED = ("XLA_", "JAX_", "TF_", "NCCL_", "LIBTPU_", "TPU_", "CUDA_")
-# The addresses of one session's processes, and variables of Terraform.
-_NOT_RECORDED = ("TF_CONFIG", "TF_CLI_", "TF_VAR_")
-# What replaces functions of every library: another allocator, or another clock.
+_RECORDED_PREFIXES = ("XLA_", "JAX_", "TF_", "NCCL_", "LIBTPU_", "TPU_", "CUDA_")
+# These have the prefix of TensorFlow, but hold the addresses of a session's processes, or belong to
+# Terraform.
+_UNRECORDED_PREFIXES = ("TF_CONFIG", "TF_CLI_", "TF_VAR_")
+# It can replace functions of every library, such as the allocator or the clock.
 _PRELOAD = "LD_PRELOAD"
 
-# In the name of a variable.
+# A variable with one of these words in its name may hold a secret.
 _SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 # Shorter values would mask ordinary words of a log.
 _LEAST_CHARACTERS = 8
 
-# A home below any folder, as of several machines, and root's own.
+# A home directory of any machine, which may be below another folder, or the home of root.
 _HOMES = r"(?:/[\w.+-]+)*?/(?:home|Users)/[^/\s:;,='\"()]+|(?<![\w.~-])/root"
-_END = r"(?=$|[/\s:;,='\"()])"
+_HOME_END = r"(?=$|[/\s:;,='\"()])"
 
-_OF_URL = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
+_URL_CREDENTIALS = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
 _MASK = "***"
 
-# What glibc is told as a process starts.
+# The variable of glibc's settings, and the setting for huge pages.
 _TUNABLES = "GLIBC_TUNABLES"
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 # Variables that change what XLA compiles begin with one of these.
-_COMPILING = ("XLA_", "LIBTPU_", "JAX_", "TPU_MEGACORE")
+_COMPILER_PREFIXES = ("XLA_", "LIBTPU_", "JAX_", "TPU_MEGACORE")
 
-# Options of a stack, and not of the machine, of which devices take part, or of the process. They
-# are locked with a stack.
-_OF_STACK = """
+# Variables that are locked with a stack. Variables of the machine, of the process, or of the choice
+# of devices are left out, because a stack may be measured elsewhere.
+_STACK_NAMES = """
 XLA_FLAGS XLA_PYTHON_CLIENT_ALLOCATOR LIBTPU_INIT_ARGS TPU_MEGACORE
 JAX_ALLOW_F16_REDUCTIONS JAX_CPU_COLLECTIVES_IMPLEMENTATION
 JAX_CPU_ENABLE_ASYNC_DISPATCH JAX_DEFAULT_DTYPE_BITS JAX_DEFAULT_MATMUL_PRECISION
@@ -60,16 +63,17 @@ NCCL_NTHREADS NCCL_NVLS_ENABLE NCCL_P2P_LEVEL NCCL_PROTO
 TF_CUDNN_DETERMINISTIC TF_DETERMINISTIC_OPS TF_ENABLE_ONEDNN_OPTS TF_GPU_ALLOCATOR
 TF_GPU_THREAD_MODE TF_SET_ONEDNN_FPMATH_MODE TF_XLA_FLAGS
 """
-STACK = frozenset(_OF_STACK.split())
+STACK_VARIABLES = frozenset(_STACK_NAMES.split())
 
-# Name a library that is loaded in place of an installed one.
-REPLACES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
+# Each names a library that is loaded instead of the installed library, which a lock would not know.
+LIBRARY_VARIABLES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
 
 
 def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
-    """Add the setting of huge pages, so that an all-reduce is timed, and no page allocator.
+    """Return `environment` with glibc's setting for huge pages.
 
-    The C library reads it as a process starts.
+    Then the measured time contains hardly any allocation of pages. glibc reads the setting only
+    when a process starts.
     """
     if has_huge_pages(environment):
         return dict(environment)
@@ -78,52 +82,71 @@ def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_huge_pages(environment: Mapping[str, str]) -> bool:
+    """Return whether `environment` has glibc's setting for huge pages."""
     return _HUGE_PAGES in environment.get(_TUNABLES, "")
 
 
-def recorded(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """Return the recorded variables of `environment`; `home` is the user's home directory."""
+def recorded_variables(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return the variables of `environment` that may be recorded, with safe values.
+
+    In the values ``~`` stands for `home` (the user's home directory) and other home directories.
+    """
     names = [
         name
         for name in sorted(environment)
-        if name == _PRELOAD or (name.startswith(_RECORDED) and not name.startswith(_NOT_RECORDED))
+        if name == _PRELOAD
+        or (name.startswith(_RECORDED_PREFIXES) and not name.startswith(_UNRECORDED_PREFIXES))
     ]
     return {
-        name: without_homes(_OF_URL.sub(_MASK, environment[name]), home)
+        name: shorten_homes(_URL_CREDENTIALS.sub(_MASK, environment[name]), home)
         for name in names
         if not _SECRET.search(name)
     }
 
 
-def of_compilers(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that change what is compiled, in full: for a cache key, never shown."""
-    return {name: environment[name] for name in sorted(environment) if name.startswith(_COMPILING)}
+def compiler_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that change how programs are compiled, with their full values.
+
+    They are for the key of a cache. They are never shown, because a value may hold a secret.
+    """
+    return {
+        name: environment[name]
+        for name in sorted(environment)
+        if name.startswith(_COMPILER_PREFIXES)
+    }
 
 
-def of_stack(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """Return the variables that are part of a stack, with ``~`` for homes: anybody reads a lock."""
-    names = sorted(STACK & environment.keys())
-    return {name: without_homes(environment[name], home) for name in names}
+def stack_variables(environment: Mapping[str, str], home: str) -> dict[str, str]:
+    """Return the variables of `environment` that are locked with a stack.
+
+    Home directories are written as ``~``, because other users read the lock file.
+    """
+    names = sorted(STACK_VARIABLES & environment.keys())
+    return {name: shorten_homes(environment[name], home) for name in names}
 
 
-def public(text: str, environment: Mapping[str, str], home: str) -> str:
-    """Remove secrets of `environment`, credentials in URLs, and homes from a process's `text`."""
+def without_secrets(text: str, environment: Mapping[str, str], home: str) -> str:
+    """Return a process's `text` without secrets, such as an error message or the end of a log.
+
+    Values of secret variables in `environment`, and user names and passwords in URLs, become
+    ``***``. Home directories become ``~``.
+    """
     values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
     # If a secret contains another secret, the longer secret is replaced first.
     for secret in sorted(values, key=len, reverse=True):
         if len(secret) >= _LEAST_CHARACTERS:
             text = text.replace(secret, _MASK)
-    return without_homes(_OF_URL.sub(_MASK, text), home)
+    return shorten_homes(_URL_CREDENTIALS.sub(_MASK, text), home)
 
 
-def with_home(text: str, home: str) -> str:
-    """Replace each ``~`` that stands for a home by `home`."""
-    return re.sub(rf"(?<![\w/.~-])~{_END}", lambda _: home, text)
+def expand_homes(text: str, home: str) -> str:
+    """Return `text` with `home` for each ``~`` that stands for a home directory."""
+    return re.sub(rf"(?<![\w/.~-])~{_HOME_END}", lambda _: home, text)
 
 
-def without_homes(text: str, home: str = "") -> str:
-    """Replace `home` and every home below ``/home`` or ``/Users`` by ``~``."""
+def shorten_homes(text: str, home: str = "") -> str:
+    """Return `text` with ``~`` for `home`, for /root, and for each folder in /home or /Users."""
     # Root's home is replaced only as a whole path, not where a path ends with its name.
     folder = "" if home in ("/", "/root") else home.rstrip("/")
     pattern = f"{re.escape(folder)}|{_HOMES}" if folder.startswith("/") else _HOMES
-    return re.sub(f"(?:{pattern}){_END}", "~", text)
+    return re.sub(f"(?:{pattern}){_HOME_END}", "~", text)

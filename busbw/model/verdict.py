@@ -1,4 +1,4 @@
-"""The answers; a verdict words itself. The rules that give them are in `busbw.judge`."""
+"""The verdicts on cases and on a session, which are decided in `busbw.judge`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .case import Case, Spec
+from .field_types import NotNegative, Positive
 from .launch import Failure
-from .limits import NotNegative, Positive
 from .words import FailureKind, Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """Derived from launch times, never stored as truth. Rates come from `median_s`.
+    """The statistics of a case's launch times. They are always computed anew from the times.
 
-    `spread` is 1.4826 x the median absolute deviation over the median: a robust relative
-    standard deviation, 0 for a single launch. `dispatch_s` is what a call costs beyond its
-    collectives, a median over launches, where it was measured.
+    `times_s` has the time of each launch, of which `median_s`, `best_s` (the least) and `worst_s`
+    are taken. The bandwidths are computed from `median_s`. `spread` is 1.4826 x the median absolute
+    deviation over the median: a robust relative standard deviation, 0 for a single launch.
+    `dispatch_s` is the time that a call takes in addition to its collectives, the median of the
+    launches; None if it was not measured.
     """
 
     times_s: tuple[Positive, ...]
@@ -32,10 +34,10 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Curve:
-    """t(S) = `latency_s` + S / `bandwidth_bytes_per_s`.
+    """A curve of time t over payload S: t(S) = `latency_s` + S / `bandwidth_bytes_per_s`.
 
-    `rms_log_error` is the root mean square of log(time / fitted time) over all sizes: about the
-    relative error of the fit.
+    `rms_log_error` is the root mean square of log(time / fitted time) over all payloads, which is
+    about the relative error of the fit.
     """
 
     latency_s: float
@@ -43,16 +45,17 @@ class Curve:
     rms_log_error: float
 
     def latency_share(self, payload_bytes: int) -> float:
-        """Return the latency's share of the time for a payload, 0 to 1; the bytes have the rest."""
+        """Return the share of the latency in the time for a payload, from 0 to 1."""
         return self.latency_s / (self.latency_s + payload_bytes / self.bandwidth_bytes_per_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SizeGroup:
-    """One framework, collective and strategy over its sizes.
+class FamilyFit:
+    """A family (the cases that differ only in payload), and the curve of its times.
 
-    `now` is None where no curve can be fitted. `shifted` says what got slower though no single
-    size shows it; empty for nothing.
+    `case` is any case of the family. `now` is the curve of today's times, None if no curve can be
+    fitted. `shifted` is a text that says which part of the time grew (latency, bandwidth or all)
+    although no single payload shows it; empty if no part grew.
     """
 
     case: Case
@@ -62,7 +65,11 @@ class SizeGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A figure that somebody else published, measured by another method: shown, never judged."""
+    """A published bandwidth, which was measured by another method and is shown, never judged.
+
+    `source` says where it was published. With `oom` the case ran out of memory, and the bandwidth
+    is None. `doubt` says why the published number may be wrong; empty without a doubt.
+    """
 
     source: str
     oom: bool
@@ -72,10 +79,12 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """What links or memory allow, as busbw in bytes per second, and which of them that is.
+    """The busbw that the links or the memory of the hardware allow, in bytes per second.
 
-    `most_bytes_per_s` is what no all-reduce can exceed, by whatever algorithm, with adding up in
-    the switch where it can (`in_switch`). `sure` says that the figures are trusted.
+    `bytes_per_s` is the ceiling of the algorithm that was chosen. No algorithm can exceed
+    `most_bytes_per_s`, not even sums in the switch, where switches can add up (`in_switch`).
+    `text` names the links or the memory that set the ceiling. `sure` says that the bandwidths of
+    the hardware, from which the ceiling is computed, are trusted.
     """
 
     bytes_per_s: Positive
@@ -87,15 +96,21 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The answer for a Case. It words itself.
+    """The verdict on a requested case.
 
-    `failed` says whether the test fails, `expected` that a failure was expected; `notes` change
-    nothing. The rest is of what was timed: `ratio` is today's time over the level of the baseline
-    and its history, or the candidate's over the reference's. `ratio_interval` is the best and the
-    worst launch's ratio, or what the pairs say with 95 % confidence; `ratio_error` is the standard
-    error of log(ratio). `limit` is the ratio beyond which it is a suspicion of a regression.
-    `published` is shown and never judged. `ceiling` is what the hardware allows, where that is
-    known. `extra` has the values of extensions by name.
+    `failed` says whether the test of the case fails. `text` gives the reason. `case` is None if the
+    request was not resolved. `failure` is the failure that was judged, None without a failure.
+    `expected` says that running out of memory was expected. `notes` are texts that change nothing.
+
+    The other fields are None if they are unknown, such as for a case without a time. `now`
+    summarizes today's times, and `baseline` the times of the baseline or of the reference. `ratio`
+    is today's time over the level or, with two stacks, the candidate's time over the reference's
+    time. `ratio_interval` has the ratios of the fastest and of the slowest launch or, with two
+    stacks, the 95 % confidence interval of the ratio. `ratio_error` is the standard error of
+    log(ratio). `limit` is the ratio above which the case fails if more launches confirm it.
+    `provisional` says that the baseline has too few sessions for a narrow limit. `published` is a
+    bandwidth to show, which is not judged. `ceiling` is the busbw that the hardware allows, None if
+    unknown. `extra` has the extra values of extensions by name.
     """
 
     spec: Spec
@@ -118,30 +133,33 @@ class Verdict:
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def is_wrong(self) -> bool:
+    def has_wrong_result(self) -> bool:
+        """Whether the case failed because a value was wrong."""
         return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
 
     @property
     def name(self) -> str:
-        """The name of the case, or the id of what was requested if there is no case."""
+        """The name of the case, or the id of the request if there is no case."""
         return self.case.name if self.case is not None else self.spec.id
 
     @property
-    def group_name(self) -> str:
-        """Return what the case shares with all sizes of its kind, in words."""
-        return self.case.group_name if self.case is not None else self.spec.framework
+    def family_name(self) -> str:
+        """The name of the case's family, or the name of the framework if there is no case."""
+        return self.case.family_name if self.case is not None else self.spec.framework
 
     @property
     def ceiling_share(self) -> float | None:
-        """Today's busbw over what the hardware allows; None where either is not known."""
+        """Today's busbw over the ceiling of the hardware; None if either is unknown."""
         if self.now is None or self.ceiling is None:
             return None
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
 
     def headline(self) -> str:
+        """Return the outcome and its reason, as a line."""
         return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
+        """Return the outcome and, if a launch failed, its failure with the end of the log."""
         lines, failure = [self.headline()], self.failure
         if failure is None:
             return lines[0]
@@ -156,9 +174,9 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionVerdict:
-    """The answer for the session; it is a test item of its own, the last.
+    """The verdict on a session, which is the last test item of the session.
 
-    `outcomes` are all that hold, in their order; the first is the word.
+    `outcomes` are all outcomes of the session, the most important first.
     """
 
     outcomes: tuple[SessionOutcome, ...]
@@ -166,14 +184,16 @@ class SessionVerdict:
 
     @property
     def outcome(self) -> SessionOutcome:
+        """The most important outcome, which is the outcome that is shown."""
         return self.outcomes[0]
 
     @property
     def failed(self) -> bool:
-        """Whether the session's item fails."""
+        """Whether the test item of the session fails."""
         return self.outcome.is_failure
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
+        """Return the verdict with a further failing `outcome`, whose reason `text` comes first."""
         failures = {outcome, *(other for other in self.outcomes if other.is_failure)}
         return replace(
             self,
@@ -182,4 +202,5 @@ class SessionVerdict:
         )
 
     def headline(self) -> str:
+        """Return all outcomes and their reasons, as a line."""
         return f"{', '.join(self.outcomes)}: {self.text}"

@@ -1,4 +1,7 @@
-"""The enums, and the text of sizes and durations; values are in seconds and bytes."""
+"""Enums, and functions that write payloads, durations, bandwidths and lists as text.
+
+Values are in seconds and bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ GIB = 1024**3
 
 
 class Device(enum.StrEnum):
-    """The class of device that a collective runs on; limits and rules depend on it."""
+    """The class of device on which a collective runs. Limits and rules depend on it."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -21,9 +24,11 @@ class Device(enum.StrEnum):
 
 
 class FailureKind(enum.StrEnum):
-    """Why a request gave no Run. `OTHER_DTYPE`: the compiler takes a wider dtype instead.
+    """Why a launch measured no time for a case.
 
-    `PROGRAM_ERROR`: the user's own program raised, or gives what is none.
+    `OTHER_DTYPE`: the compiler uses a wider dtype than the requested dtype. `WRONG_WORLD`: the
+    devices are not the devices for which the case was resolved. `PROGRAM_ERROR`: the user's own
+    program raised an error, or is not a program that can be measured.
     """
 
     UNAVAILABLE = "UNAVAILABLE"
@@ -39,16 +44,17 @@ class FailureKind(enum.StrEnum):
     PROGRAM_ERROR = "PROGRAM_ERROR"
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The kind in words, such as ``out of memory``."""
         return self.value.lower().replace("_", " ")
 
 
 class Clock(enum.StrEnum):
-    """What a time was read from; times of different clocks are never compared.
+    """How the time of a collective is read. Times of different clocks are never compared.
 
-    `host`: the slope of a chain's time over its length. `dispatch`: one call of one collective,
-    as users feel it. `device`: the collective's own events in a profiler's trace.
+    `host`: the slope of a chain's time over its length. `dispatch`: the time of a call with a
+    single collective, as users experience it. `device`: the duration of the collective's events in
+    the recording of a profiler.
     """
 
     HOST = "host"
@@ -57,16 +63,17 @@ class Clock(enum.StrEnum):
 
 
 class Placement(enum.StrEnum):
-    """Where the result is written: over the input, or to another buffer."""
+    """Where a collective writes its result: over its input, or to another buffer."""
 
     IN_PLACE = "in_place"
     OUT_OF_PLACE = "out_of_place"
 
 
-class Extra(enum.StrEnum):
-    """What can be injected to test the gate.
+class InjectionKind(enum.StrEnum):
+    """The kind of loss that is caused on purpose, to test whether busbw finds it.
 
-    `delay`: a busy loop on every rank in each collective. `memory`: the worker has only so much.
+    `delay`: each collective has a busy loop on every rank. `memory`: the worker may use only a
+    limited amount of memory.
     """
 
     DELAY = "delay"
@@ -74,7 +81,11 @@ class Extra(enum.StrEnum):
 
 
 class Detection(enum.StrEnum):
-    """How running out of memory was found."""
+    """How busbw noticed that a case ran out of memory.
+
+    `predicted`: the memory that the case needs is more than there is, so it was not started.
+    `raised`: the framework raised an error. `killed`: the system killed the worker.
+    """
 
     PREDICTED = "predicted"
     RAISED = "raised"
@@ -82,7 +93,7 @@ class Detection(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """The answer for one case. Extensions have CHANGED and COMPILE_ERROR."""
+    """The outcome of a case. Only extensions give CHANGED and COMPILE_ERROR."""
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"
@@ -98,12 +109,14 @@ class Outcome(enum.StrEnum):
 
 
 class SessionOutcome(enum.StrEnum):
-    """The answer for the whole session, of which the first that holds is the word.
+    """The outcome of a session, the most important first.
 
-    `busbw.judge` decides which. FAILED: a case failed. MACHINE_SHIFT: a reference stack left its
-    own history. SLOWER: all sizes, latency or bandwidth lost more than is worth seeing, though no
-    single case need show it. DRIFT: over the sessions since it was accepted, a level became slower.
-    NOTHING_COMPARED: all went well, but no case has a baseline or a reference.
+    FAILED: a case failed. MACHINE_SHIFT: a locked reference stack is slower than in its history, so
+    the machine is slower. SLOWER: all payloads together, the latency or the bandwidth lost more
+    than the smallest loss that counts, though perhaps no single case fails. DRIFT: a level became
+    slower over the sessions since it was accepted. NO_VERDICT: too little was measured, or the
+    times are too noisy. NOTHING_COMPARED: the session was measured, but no case has a baseline or a
+    reference.
     """
 
     FAILED = "FAILED"
@@ -116,25 +129,28 @@ class SessionOutcome(enum.StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the session's test item fails."""
+        """Whether the test item of the session fails."""
         return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.PASS)
 
 
 def plural(count: int, noun: str) -> str:
-    """Return such as ``1 launch``, ``3 launches`` and ``2 epochs``."""
+    """Return the count with its noun, such as ``1 launch``, ``3 launches`` or ``2 epochs``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}" + ("es" if noun.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-def cut_short(texts: Sequence[str], most: int, noun: str) -> list[str]:
-    """Return the first `most` of `texts`, and how many more there are, such as of cases."""
+def shorten_list(texts: Sequence[str], most: int, noun: str) -> list[str]:
+    """Return the first `most` of `texts`, and a text that counts the rest if there are more.
+
+    `noun` names an item of the list, such as ``case`` for ``and 3 cases more``.
+    """
     more = len(texts) - most
     return [*texts[:most], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
 
 
 def payload_text(payload_bytes: int) -> str:
-    """Write a payload: ``1K`` for 1024 bytes, ``1024M`` for 2^30, other sizes in bytes."""
+    """Write a payload: ``1K`` for 1024 bytes, ``1024M`` for 2^30, ``1536`` without a whole unit."""
     if payload_bytes and payload_bytes % MIB == 0:
         return f"{payload_bytes // MIB}M"
     if payload_bytes and payload_bytes % KIB == 0:
@@ -142,8 +158,11 @@ def payload_text(payload_bytes: int) -> str:
     return str(payload_bytes)
 
 
-def payload_of(text: str) -> int:
-    """Return the bytes that `payload_text` writes as `text`. Raises ValueError for another text."""
+def parse_payload_text(text: str) -> int:
+    """Return the bytes that `payload_text` writes as `text`.
+
+    Raises ValueError for another form, such as ``1024`` instead of ``1K``.
+    """
     match = re.fullmatch("([0-9]{1,15})([KM]?)", text)
     payload_bytes = int(match[1]) * {"K": KIB, "M": MIB}.get(match[2], 1) if match else 0
     if not payload_bytes or payload_text(payload_bytes) != text:
@@ -152,7 +171,7 @@ def payload_of(text: str) -> int:
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:
-    """Write a number of bytes in the binary unit that reads best, such as ``11.5 GiB``."""
+    """Write a number of bytes in the unit that suits it, such as ``11.5 GiB`` or ``12 bytes``."""
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
             return f"{count / size:.{decimals}f} {unit}"
@@ -160,52 +179,56 @@ def bytes_text(count: int, decimals: int = 1) -> str:
 
 
 def seconds_text(seconds: float, digits: int = 4) -> str:
-    """Write a duration in the unit that reads best, to some digits, such as ``812.4 us``."""
+    """Write a duration in s, ms or us with `digits` significant digits, such as ``812.4 us``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            return f"{_rounded(seconds / size, digits)} {unit}"
-    return f"{_rounded(seconds / 1e-6, digits)} us"
+            return f"{_rounded_text(seconds / size, digits)} {unit}"
+    return f"{_rounded_text(seconds / 1e-6, digits)} us"
 
 
-def _rounded(value: float, digits: int) -> str:
-    """Round to `digits` significant digits, without an exponent where 999.6 becomes 1000."""
+def _rounded_text(value: float, digits: int) -> str:
+    """Write `value` with `digits` significant digits, without an exponent even for ``1000``."""
     return f"{float(f'{value:.{digits}g}'):g}"
 
 
 def change_text(change: float) -> str:
-    """Write a relative change without its sign, with three digits below 10 %: ``3.1 %``."""
+    """Write a relative change in per cent without its sign, such as ``3.12 %`` for -0.0312."""
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
 
 
-def by_text(change: float) -> str:
-    """Write by how much something grew or fell: ``by 3.1 %``, from 100 % on ``to 2.1 x``."""
+def change_phrase(change: float) -> str:
+    """Write a relative change for a sentence: ``by 3.1 %``, or from 100 % on ``to 2.1 x``."""
     return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
 
 
 def ratio_text(ratio: float) -> str:
-    """Write two digits after the point, or three below 1.1, or one from 10 on, up to 9999."""
+    """Write a ratio for a table, such as ``1.043``, ``1.28``, ``12.3`` or ``over 9999``."""
     if ratio >= 10_000:
         return "over 9999"
     return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """Write a rate in GB/s (10^9 bytes/s) with three significant digits, such as ``3.40 GB/s``."""
+    """Write a bandwidth in GB/s (10^9 bytes/s) with three significant digits: ``3.40 GB/s``."""
     rate = bytes_per_s / 1e9
     decimals = max(0, 2 - math.floor(math.log10(rate))) if rate > 0 else 0
     return f"{rate:.{decimals}f} GB/s"
 
 
-# Beyond it, a list is cut short.
+# A longer list would not fit on a line of a terminal, so it is shortened.
 _LIST_CHARACTERS = 110
 
 
-def refusal(text: str, accepted: Sequence[str]) -> str:
-    return f"expected one of {listed(accepted)}, got {text[:60]!r}"
+def wrong_choice_text(text: str, accepted: Sequence[str]) -> str:
+    """Return a message that `text` is not one of the `accepted` words."""
+    return f"expected one of {choices_text(accepted)}, got {text[:60]!r}"
 
 
-def listed(accepted: Sequence[str], where: str = "--help") -> str:
-    """Return all words, or the first ones that fit on a line, and `where` all are listed."""
+def choices_text(accepted: Sequence[str], where: str = "--help") -> str:
+    """Return the accepted words as a list; if it is too long, the first words and a reference.
+
+    The reference says that `where`, such as ``--help``, lists the other words.
+    """
     text = ", ".join(accepted)
     if len(text) <= _LIST_CHARACTERS:
         return text

@@ -1,6 +1,6 @@
-"""What a rank runs, and what the parent knows of a framework.
+"""The workload of a rank, and the descriptor of a framework, which is known without importing it.
 
-A framework's descriptor is in `busbw.frameworks`.
+The descriptors of all frameworks are in `busbw.frameworks`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# The collective of a program, which has any number of them.
-ALL = "all"
+# A user's program has any number of collectives, so this word stands for all of them.
+ALL_COLLECTIVES = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A collective by itself, or all collectives of a program of the user's.
+    """A single collective, or all collectives of a user's program.
 
-    The `reduce_op` is ``sum``, ``max``, ``min``, or ``none`` where nothing is reduced, and the
-    `placement` ``in_place`` or ``out_of_place``. `axes` are the axes of the mesh that the
-    collective runs over, such as ``y`` (empty: all). A `program` is a function that makes it, such
-    as ``perf/programs.py:train_step``, or the file of its HLO; it has the collective `ALL`.
+    `reduce_op` is ``sum``, ``max``, ``min``, or ``none`` for a collective that reduces nothing.
+    `placement` is ``in_place`` or ``out_of_place``. `axes` are the axes of the mesh along which the
+    collective runs, such as ``y``; empty, it runs over all ranks. `program` names the function that
+    makes the user's program, such as ``perf/programs.py:train_step``, or the file of the program's
+    HLO; its `collective` is `ALL_COLLECTIVES`. `program` is empty for a single collective.
     """
 
     collective: str = "all_reduce"
@@ -30,38 +31,40 @@ class Workload:
 
     @property
     def is_sized(self) -> bool:
-        """Whether it is one collective, of one payload, so that its time gives a bandwidth."""
-        return self.collective != ALL
+        """Whether the workload is a single collective, whose payload and time give a bandwidth."""
+        return self.collective != ALL_COLLECTIVES
 
     @property
-    def word(self) -> str:
-        """The word of a program in ids, tables and file names; empty for a collective."""
+    def program_word(self) -> str:
+        """``program`` for a user's program, as in ids, tables and file names; otherwise empty."""
         return "" if self.is_sized else "program"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Framework:
-    """What the parent knows of a framework without importing it; what it reaches, its probe says.
+    """The facts about a framework that are known without importing it.
 
-    `strategies` are those of its all-reduce, by the names that `--strategies` takes, the default
-    first; `only_strategy` is the one that its other collectives have. With `only_sums` it has sums
-    over all ranks and nothing else. `ring` is the strategy whose all-reduce is a ring. `extra` is
-    what installs it, such as ``tf`` in ``busbw[tf]``, and `packages` are those that it can be
-    installed as, with libraries of chips that nothing asks for. `injects`: extra work can be
-    injected into its programs. `shares_devices`: several of its processes can measure on one GPU. A
-    `scripted` one is always installed, and measured only when it is named.
-    `environment` are variables to set before it measures; a value that the user has set takes
-    precedence.
+    `strategies` are the strategies of its all-reduce, by the names that --strategies takes, the
+    default first; `only_strategy` is the strategy of its other collectives, and `ring_strategy` the
+    strategy whose all-reduce is a ring. With `has_only_sums` its only collective is an all-reduce
+    of sums over all ranks.
+
+    `pip_extra` is the word that installs it, such as ``tf`` in ``busbw[tf]``. `packages` are the
+    packages that may provide it, and libraries for chips that no package requires. `can_inject`
+    says that a delay can be injected into its programs, and `can_share_devices` that several of its
+    processes can measure on the same GPU. A framework that `is_scripted` imitates measurements for
+    tests: it is always installed, and is measured only if it is named. `environment` has variables
+    that are set in its workers unless the user has set them.
     """
 
     name: str
     strategies: tuple[str, ...]
     only_strategy: str
-    ring: str
-    extra: str
+    ring_strategy: str
+    pip_extra: str
     packages: tuple[str, ...]
-    only_sums: bool = False
-    injects: bool = True
-    shares_devices: bool = False
-    scripted: bool = False
+    has_only_sums: bool = False
+    can_inject: bool = True
+    can_share_devices: bool = False
+    is_scripted: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -15,10 +15,10 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import (
     Outcome,
     SessionOutcome,
-    cut_short,
     payload_text,
     plural,
     ratio_text,
+    shorten_list,
 )
 
 from .table import TextLine
@@ -83,11 +83,11 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[Log]:
     """Return details of failures, such as the ends of logs; cases that failed alike share them."""
     cases: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
-        _, *details = map(wire.without_commands, verdict.explain().splitlines())
+        _, *details = map(wire.without_workflow_commands, verdict.explain().splitlines())
         if verdict.failed and details:
             cases.setdefault(tuple(details), []).append(verdict.spec.id)
     return [
-        Log(title=" ".join(cut_short(names, 1, "case")), lines=lines)
+        Log(title=" ".join(shorten_list(names, 1, "case")), lines=lines)
         for lines, names in cases.items()
     ]
 
@@ -98,7 +98,7 @@ def _rank(verdict: Verdict) -> int:
 
 def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
     """Return the kind of each case: ``jax``, or ``jax all_gather int32`` among several kinds."""
-    kinds = {verdict.spec: verdict.spec.kind for verdict in verdicts}
+    kinds = {verdict.spec: verdict.spec.kind_names for verdict in verdicts}
     varies = [len(set(column)) > 1 for column in zip(*kinds.values())]
     labels = {}
     for spec, kind in kinds.items():
@@ -112,10 +112,10 @@ def _labels(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
 def _line(group: Sequence[Verdict], label: str) -> str:
     head = f"{len(group)} {group[0].outcome.value}: {label}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
-        return f"{head} {', '.join(cut_short([*map(_ratio, group)], _MOST_SIZES, 'case'))}"
+        return f"{head} {', '.join(shorten_list([*map(_ratio, group)], _MOST_SIZES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
     texts = [f"{span_of(list(alike))}: {_cut(reason)}" for reason, alike in reasons]
-    return f"{head} {'; '.join(cut_short(texts, _MOST_SIZES, 'reason'))}"
+    return f"{head} {'; '.join(shorten_list(texts, _MOST_SIZES, 'reason'))}"
 
 
 def _cut(reason: str) -> str:

@@ -11,9 +11,9 @@ from pathlib import PurePath
 
 from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
-from busbw.model.case import Case, Spec, converted
+from busbw.model.case import Case, Spec, convert_to
+from busbw.model.field_types import parse_moment
 from busbw.model.launch import Measurement, Plan, Run
-from busbw.model.limits import moment_of
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural
@@ -169,7 +169,7 @@ class Session(SessionRecord):
 def read_results(content: str | bytes, name: str) -> SessionRecord:
     """Read the session in a document; `name` is the file's, for messages. Raises DocumentError."""
     try:
-        return session_of(wire.parsed(content), name)
+        return session_of(wire.parse_json(content), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {error}") from error
 
@@ -203,14 +203,14 @@ def session_from(results: Results, name: str) -> Session:
             measurements[spec] = Measurement(case=case, runs=runs, failures=row.failures)
         if case is not None and reference:
             references[spec] = Measurement(case=case, runs=reference)
-    return converted(
+    return convert_to(
         Session,
         results,
         name=name,
-        began=moment_of(results.began),
+        began=parse_moment(results.began),
         answer=results.session,
         verdicts=tuple(
-            converted(
+            convert_to(
                 Verdict,
                 row,
                 extra=extensions.with_declared_types(row.extra, f"cases[{number}].extra"),

@@ -90,7 +90,7 @@ def render_csv(table: Table) -> list[TextLine]:
 def _csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
-    text = wire.printable(value)
+    text = wire.escape_unprintable(value)
     return f"'{text}" if _FORMULA.match(text) else text
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from busbw import extensions, wire
 from busbw.model import variables
-from busbw.model.case import converted
+from busbw.model.case import convert_to
+from busbw.model.field_types import Moment, NotNegative
 from busbw.model.launch import Failure, Measurement, Plan, Run
-from busbw.model.limits import Moment, NotNegative
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
@@ -86,7 +86,7 @@ def case_result(
         reference: The measurement of the interleaved reference, None without a reference.
 
     """
-    return converted(
+    return convert_to(
         CaseResult,
         verdict,
         id=verdict.spec.id,
@@ -107,7 +107,7 @@ def without_homes(document: object, home: str) -> object:
         return {key: without_homes(value, home) for key, value in document.items()}
     if isinstance(document, list):
         return [without_homes(value, home) for value in document]
-    return variables.without_homes(document, home) if isinstance(document, str) else document
+    return variables.shorten_homes(document, home) if isinstance(document, str) else document
 
 
 def is_results(text: str) -> bool:

@@ -12,8 +12,8 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
-from busbw.model.stored import Baseline, changes
-from busbw.model.verdict import SizeGroup, Summary, Verdict
+from busbw.model.stored import Baseline, setup_changes
+from busbw.model.verdict import FamilyFit, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
 from busbw.report.table import Column, Table, TextLine, attributes, percent_text, rows_of
 from busbw.report.verdicts import verdict_tables
@@ -90,8 +90,10 @@ def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str
     """
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
-        f"from {variables.without_homes(probe.framework_path, home)}"
-        + "".join(f", {text}" for text in changes(stack_flags(probe.flags), stack_flags(flags)))
+        f"from {variables.shorten_homes(probe.framework_path, home)}"
+        + "".join(
+            f", {text}" for text in setup_changes(stack_flags(probe.flags), stack_flags(flags))
+        )
         for probe in probes
     ]
 
@@ -104,7 +106,7 @@ def changed_lines(stacks: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[
 
 def stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a stack, with ``none`` for those that are not set."""
-    return {name: flags.get(name, "none") for name in sorted(variables.STACK)}
+    return {name: flags.get(name, "none") for name in sorted(variables.STACK_VARIABLES)}
 
 
 def versions_text(versions: Mapping[str, str]) -> str:
@@ -115,7 +117,7 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def session_tables(
     verdicts: Sequence[Verdict],
     measurements: Iterable[Measurement],
-    groups: Sequence[SizeGroup] = (),
+    groups: Sequence[FamilyFit] = (),
     *,
     verbose: bool = False,
     changed: str = "",
@@ -193,11 +195,11 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
 
 
-def curve_tables(groups: Sequence[SizeGroup]) -> list[Table]:
+def curve_tables(groups: Sequence[FamilyFit]) -> list[Table]:
     """Return a table of the fitted curves; without any, nothing."""
     rows = [
         {
-            "group": group.case.group_name,
+            "group": group.case.family_name,
             **attributes(group.now, "latency_s", "bandwidth_bytes_per_s", "rms_log_error"),
         }
         for group in groups

@@ -41,7 +41,7 @@ def summary(
         lines += ["", _plain(note)]
     facts = [f"{name}: {text}" for name, text in words.facts.items()]
     lines += _section("Where and with what", [("The session:", facts)])
-    command = wire.printable(" ".join(session.command.split()))
+    command = wire.escape_unprintable(" ".join(session.command.split()))
     lines += ["", "To see it again:", "", f"    {command}"] if command else []
     return "\n".join(lines) + "\n"
 
@@ -58,10 +58,10 @@ def _fenced(title: str, lines: Sequence[str]) -> list[str]:
 
     No line moves a terminal or is a command of the runner of a workflow.
     """
-    text = wire.printable("\n".join(line.replace("\n", " ") for line in lines))
+    text = wire.escape_unprintable("\n".join(line.replace("\n", " ") for line in lines))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
     heading = f"<details><summary>{_plain(title)}</summary>"
-    return ["", heading, "", fence, wire.without_commands(text), fence, "", "</details>"]
+    return ["", heading, "", fence, wire.without_workflow_commands(text), fence, "", "</details>"]
 
 
 # Characters that Markdown could take for markup, except between two letters; and texts that GitHub
@@ -73,7 +73,7 @@ _COMMENT = "<!-- -->"
 
 def _plain(text: str) -> str:
     """Return one line of text, in which nothing is markup."""
-    words = wire.printable(" ".join(text.split()))
+    words = wire.escape_unprintable(" ".join(text.split()))
     words = _MARKUP.sub(r"\\\g<0>", words).replace("&", "&amp;").replace("<", "&lt;")
     return _LINKED.sub(rf"\g<0>{_COMMENT}", words)
 
@@ -82,6 +82,6 @@ def workflow_commands(verdicts: Sequence[Verdict], answer: SessionVerdict | None
     """Return commands that show on a workflow run what failed; none where nothing did."""
     if answer is None or not answer.failed:
         return []
-    texts = (wire.printable(line.text) for line in answer_lines(verdicts, answer))
+    texts = (wire.escape_unprintable(line.text) for line in answer_lines(verdicts, answer))
     escaped = (text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A") for text in texts)
     return [f"::error title=busbw::{text}" for text in escaped]

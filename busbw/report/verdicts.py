@@ -146,6 +146,6 @@ def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
 def _group(verdict: Verdict) -> str:
     case = verdict.case
     if case is None:
-        return verdict.group_name
+        return verdict.family_name
     clock = f", {case.clock.value} clock" if case.clock is not Clock.HOST else ""
-    return f"{case.group_name}, {case.ranks} ranks{clock}"
+    return f"{case.family_name}, {case.ranks} ranks{clock}"

@@ -12,12 +12,18 @@ from dataclasses import replace
 
 from busbw import extensions, grid, storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import drafted, locked
-from busbw.baselines.updates import Accepted, Change, exceeds_budget, prune, save
+from busbw.baselines.files import lock_for_writing, open_draft
+from busbw.baselines.updates import (
+    AcceptedCase,
+    BaselineChange,
+    exceeds_budget,
+    prune,
+    save_accepted,
+)
 from busbw.judge.case import may_become_baseline
 from busbw.model.case import Case, GridError, Spec
+from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
-from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
@@ -81,7 +87,7 @@ def accept_baselines(judged: Judged, write: Callable[[Judged], Judged]) -> Judge
     except BaselineError as error:
         accepted = replace(judged.with_notes(f"no baseline was written: {error}"), exit_code=_USAGE)
     except OSError as error:
-        text = storage.error_text(error)
+        text = storage.os_error_text(error)
         accepted = judged.with_error(f"not all baselines were written: {text}")
     if accepted.session_verdict.failed or not (accepted.exit_code or accepted.errors):
         return accepted
@@ -102,8 +108,8 @@ def accept_times(judged: Judged) -> Judged:
     reason = options.accept_regression or ""
     session = Record(moment=moment_text(judged.collected.began), commit=measured.environment.commit)
     accepted, notes = _find_accepted_times(judged, measured)
-    with drafted(options.baselines) as draft:
-        saved, refusals = save(
+    with open_draft(options.baselines) as draft:
+        saved, refusals = save_accepted(
             draft,
             accepted,
             session=session,
@@ -111,7 +117,7 @@ def accept_times(judged: Judged) -> Judged:
             only_new=options.update_baselines == "new",
             reason=reason,
         )
-        pruned: Sequence[Change] = ()
+        pruned: Sequence[BaselineChange] = ()
         if options.prune_baselines:
             pruned = prune(draft, _cases_to_keep(measured), session=session, reason="pruned")
     for refusal in refusals:
@@ -127,13 +133,13 @@ def accept_times(judged: Judged) -> Judged:
     return _lock_stacks(judged, measured, accepted)
 
 
-def _change_row(change: Change) -> ChangeRow:
+def _change_row(change: BaselineChange) -> ChangeRow:
     before, after = (baseline_text(change.case, side) for side in (change.before, change.after))
     cause = f"{change.cause}, accepted again" if change.lost else change.cause
     return change.path, change.case, before, after, cause
 
 
-def _add_accepted_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
+def _add_accepted_losses(judged: Judged, changes: Sequence[BaselineChange]) -> Judged:
     """Add the losses that `changes` accepted, with their ratios, to the session's verdict."""
     slower = {v.case for v in judged.verdicts.values() if v.outcome in _LOST_OUTCOMES}
     texts = []
@@ -152,28 +158,34 @@ def _add_accepted_losses(judged: Judged, changes: Sequence[Change]) -> Judged:
     return replace(judged, session_verdict=replace(judged.session_verdict, text=text))
 
 
-def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[Accepted]) -> Judged:
+def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[AcceptedCase]) -> Judged:
     """Lock the stacks of the frameworks whose times were accepted.
 
     If a lock cannot be written, the accepted times stay, and the returned session has an error.
     """
     frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted))
     try:
-        with locked(measured.options.baselines):
+        with lock_for_writing(measured.options.baselines):
             for lock in extensions.load_functions("lock_references"):
                 judged = judged.with_notes(*lock(measured, frameworks))
     except (BaselineError, OSError) as error:
-        text = storage.error_text(error) if isinstance(error, OSError) else str(error)
+        text = storage.os_error_text(error) if isinstance(error, OSError) else str(error)
         return judged.with_error(f"baselines were written, but no reference stack: {text}")
     return judged
 
 
-def _find_accepted_times(judged: Judged, measured: Measured) -> tuple[list[Accepted], list[str]]:
+def _find_accepted_times(
+    judged: Judged, measured: Measured
+) -> tuple[list[AcceptedCase], list[str]]:
     """Return the times that --update-baselines accepts, and notes on the NOISY cases it leaves out.
 
     A Case that several Specs name is returned once.
     """
-    accepted, notes, update = dict[Case, Accepted](), list[str](), judged.options.update_baselines
+    accepted, notes, update = (
+        dict[Case, AcceptedCase](),
+        list[str](),
+        judged.options.update_baselines,
+    )
     for spec, job in measured.jobs.items():
         verdict = judged.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
@@ -186,7 +198,7 @@ def _find_accepted_times(judged: Judged, measured: Measured) -> tuple[list[Accep
     return list(accepted.values()), notes
 
 
-def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> Accepted:
+def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> AcceptedCase:
     """Return today's times of a case to store, the cause, and whether a loss is accepted.
 
     The reason of --accept-regression accepts the loss of a case that is worse by itself, that moved
@@ -206,7 +218,7 @@ def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) 
     replaces_stored = is_moved or _replaces_stored_sessions(
         options, verdict, job, measured.policy.budget
     )
-    return Accepted(
+    return AcceptedCase(
         key=job.key,
         measurement=measured.measurements[spec],
         record=record_of(measured, measured.measurements[spec]),
@@ -249,7 +261,7 @@ def _cases_to_keep(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
     cases = []
     for spec in measured.collected.grid:
         try:
-            case, key = grid.resolve(spec, target), target.key(spec)
+            case, key = grid.resolve_case(spec, target), target.key(spec)
         except GridError:
             # A Spec that is not possible on this device has no baseline.
             continue

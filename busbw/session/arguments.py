@@ -14,8 +14,8 @@ from typing import TypeVar
 from busbw import metrics
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
-from busbw.model.machine import extents_of, mesh_text
-from busbw.model.words import Device, Extra, refusal
+from busbw.model.machine import canonical_mesh, mesh_shape
+from busbw.model.words import Device, InjectionKind, wrong_choice_text
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
         words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
         for word in words:
             if word not in choices:
-                raise ValueError(refusal(word, choices))
+                raise ValueError(wrong_choice_text(word, choices))
         return words
 
     return parse
@@ -128,7 +128,7 @@ def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 def parse_device(text: str) -> Device | None:
     """Return the requested class of device, None for ``auto``."""
     if text not in ("auto", *Device):
-        raise ValueError(refusal(text, ("auto", *(device.value for device in Device))))
+        raise ValueError(wrong_choice_text(text, ("auto", *(device.value for device in Device))))
     return None if text == "auto" else Device(text)
 
 
@@ -141,9 +141,9 @@ def parse_frameworks(text: str) -> tuple[str, ...]:
 @argument_type
 def parse_mesh(text: str) -> str:
     """Return the canonical text of a mesh, which must have two ranks or more."""
-    if math.prod(extents_of(text)) < 2:
+    if math.prod(mesh_shape(text)) < 2:
         raise ValueError(f"expected a mesh of two ranks or more, got {text!r}")
-    return mesh_text(text)
+    return canonical_mesh(text)
 
 
 @argument_type
@@ -196,12 +196,12 @@ def parse_injection(text: str) -> Injection:
     """Return the Injection that ``delay:15%``, ``delay:20us@1M+4M`` or ``memory:1G`` requests."""
     request, _, sizes = text.partition("@")
     kind, _, amount = request.partition(":")
-    if kind not in list(Extra):
-        raise ValueError(refusal(kind, [extra.value for extra in Extra]))
+    if kind not in list(InjectionKind):
+        raise ValueError(wrong_choice_text(kind, [extra.value for extra in InjectionKind]))
     sizes_bytes = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
-    if kind == Extra.MEMORY:
+    if kind == InjectionKind.MEMORY:
         limit_bytes = metrics.parse_payload(amount)
-        return Injection(extra=Extra.MEMORY, limit_bytes=limit_bytes, payloads=sizes_bytes)
+        return Injection(extra=InjectionKind.MEMORY, limit_bytes=limit_bytes, payloads=sizes_bytes)
     match = _DELAY.fullmatch(amount)
     if match is None or float(match[1]) <= 0:
         raise ValueError(
@@ -209,7 +209,7 @@ def parse_injection(text: str) -> Injection:
         )
     number, unit = float(match[1]), match[2]
     if unit == "%":
-        return Injection(extra=Extra.DELAY, share=number / 100, payloads=sizes_bytes)
+        return Injection(extra=InjectionKind.DELAY, share=number / 100, payloads=sizes_bytes)
     return Injection(
-        extra=Extra.DELAY, seconds=number * _SECONDS_PER_UNIT[unit], payloads=sizes_bytes
+        extra=InjectionKind.DELAY, seconds=number * _SECONDS_PER_UNIT[unit], payloads=sizes_bytes
     )

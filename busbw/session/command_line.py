@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from busbw import extensions
-from busbw.baselines.store import frameworks_below
+from busbw.baselines.store import frameworks_on_any_machine
 from busbw.driver.transport import Hosts
 from busbw.frameworks import FRAMEWORKS, USUAL
-from busbw.model.machine import check_axes, extents_of, names_of
+from busbw.model.machine import axis_names, canonical_axes, mesh_shape
 
 from . import files
 from .errors import UsageError, usage_error
@@ -139,7 +139,9 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     installed = tuple(
         name
         for name in names or USUAL
-        if name in values["python"] or FRAMEWORKS[name].scripted or importlib.util.find_spec(name)
+        if name in values["python"]
+        or FRAMEWORKS[name].is_scripted
+        or importlib.util.find_spec(name)
     )
     for name in names:
         if name not in installed:
@@ -147,7 +149,7 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["uses_lock"] or values["against"]
-    stored = frozenset() if is_selected else frameworks_below(values["baselines"])
+    stored = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
     absent = tuple(name for name in USUAL if name in stored and name not in installed)
     return {
         "frameworks": installed,
@@ -158,8 +160,8 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def how_to_install(framework: str) -> str:
     return (
-        f'pip install "busbw[{FRAMEWORKS[framework].extra}]", or name an interpreter that has it: '
-        f"--python={framework}=PATH"
+        f'pip install "busbw[{FRAMEWORKS[framework].pip_extra}]", or name an interpreter that has '
+        f"it: --python={framework}=PATH"
     )
 
 
@@ -173,7 +175,7 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     each, ranks, mesh = values.get("ranks_per_process"), values.get("ranks"), values.get("mesh", "")
     if processes == 1 and each:
         raise ValueError("--ranks-per-process: expected several --processes, such as --processes=2")
-    in_mesh = math.prod(extents_of(mesh)) if mesh else None
+    in_mesh = math.prod(mesh_shape(mesh)) if mesh else None
     if processes > 1 and (each or not in_mesh or in_mesh % processes):
         needed = processes * (each or 1)
     else:
@@ -185,9 +187,9 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     axes = ""
     if "axes" in values:
         with usage_error(ValueError, where="--axes: "):
-            axes = check_axes(values["axes"], mesh)
+            axes = canonical_axes(values["axes"], mesh)
         # A collective along all axes is the same as a collective without --axes.
-        axes = axes if len(names_of(axes)) < len(extents_of(mesh)) else ""
+        axes = axes if len(axis_names(axes)) < len(mesh_shape(mesh)) else ""
     return {
         "ranks": ranks if processes == 1 else needed,
         "processes": processes,

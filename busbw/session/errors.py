@@ -15,7 +15,7 @@ class UsageError(Exception):
 
 
 # As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
-usage_error = functools.partial(storage.raised_as, UsageError)
+usage_error = functools.partial(storage.reraise_as, UsageError)
 
 _SPACE = "free some space, or set TMPDIR to a folder on another disk"
 # What the user can do about an error at a limit of the operating system, by its number.
@@ -42,4 +42,4 @@ def raise_with_remedy(error_type: type[Exception]) -> Iterator[None]:
         remedy = _REMEDIES.get(error.errno)
         if remedy is None:
             raise
-        raise error_type(f"{storage.error_text(error)}; {remedy}") from error
+        raise error_type(f"{storage.os_error_text(error)}; {remedy}") from error

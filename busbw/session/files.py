@@ -74,7 +74,7 @@ def checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | None
         path = root / expand_home(text)
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(baselines)):
             raise ValueError(f"{path} is in {baselines}, which holds baselines only")
-        storage.check_folder(path)
+        storage.check_writable_folder(path)
     return path
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from busbw import extensions
-from busbw.baselines.store import frameworks_at, other_ranks
+from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.findings import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
@@ -33,7 +33,7 @@ from busbw.judge.session import (
 from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
+from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from .accept import accepts_slower_times
@@ -237,9 +237,9 @@ def _slower_framework_texts(
             yield loss.text
 
 
-def slower_curve_texts(groups: Iterable[SizeGroup]) -> list[str]:
+def slower_curve_texts(groups: Iterable[FamilyFit]) -> list[str]:
     """Return a text for each curve whose latency or bandwidth became worse between two stacks."""
-    return [f"{group.case.group_name}: {group.shifted}" for group in groups if group.shifted]
+    return [f"{group.case.family_name}: {group.shifted}" for group in groups if group.shifted]
 
 
 def _find_losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
@@ -284,7 +284,7 @@ def _unmeasured_text(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> st
     }
     if measured.is_paired or not texts:
         return ""
-    stored = frameworks_at(measured.options.baselines, measured.environment.key)
+    stored = frameworks_on_machine(measured.options.baselines, measured.environment.key)
     text = "; ".join(text for name, text in texts.items() if name in stored)
     return text and f"cases that have a baseline were not measured: {text}"
 
@@ -300,7 +300,7 @@ def _other_ranks_text(measured: Measured) -> str:
     # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
     if (is_chosen and not key.shared) or measured.is_paired or not measured.jobs:
         return ""
-    dates = other_ranks(options.baselines, key)
+    dates = newest_dates_by_ranks(options.baselines, key)
     if not dates:
         return ""
     ranks, date = max(dates.items(), key=lambda pair: pair[1])

@@ -8,25 +8,29 @@ from dataclasses import replace
 from datetime import datetime
 
 from busbw.baselines.document import BaselineError, BaselineFile
-from busbw.baselines.files import path_of as baseline_path
-from busbw.baselines.store import all_at, frameworks_at
+from busbw.baselines.files import baseline_path
+from busbw.baselines.store import frameworks_on_machine, read_framework_files
 from busbw.driver.bundle import worker_hash
 from busbw.history import agreement
-from busbw.history.files import FILE as ACKNOWLEDGED
-from busbw.history.files import Acknowledged, HistoryError, acknowledged
-from busbw.history.files import read as read_history
-from busbw.history.lines import Line, Series, earlier
+from busbw.history.files import (
+    ACKNOWLEDGED_FILE,
+    AcknowledgedChange,
+    HistoryError,
+    read_acknowledged,
+)
+from busbw.history.files import read_machine as read_history
+from busbw.history.lines import Line, Series, comparable_sessions
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, Spec
+from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
-from busbw.model.limits import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, Record, Session, changes, rounded_us
+from busbw.model.stored import Baseline, Record, Session, round_us, setup_changes
 from busbw.model.words import Device
 from busbw.stats.launches import clock_tick_s, launch_time_s
-from busbw.storage import raised_as
+from busbw.storage import reraise_as
 
 from .state import Collected, Measured, TimedJob
 
@@ -54,8 +58,8 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
     """
     options = collected.options
     files = {
-        name: all_at(options.baselines, key, name)
-        for name in sorted(frameworks_at(options.baselines, key))
+        name: read_framework_files(options.baselines, key, name)
+        for name in sorted(frameworks_on_machine(options.baselines, key))
     }
     stored = {
         name: [baseline for file in files[name] for baseline in file.baselines] for name in files
@@ -64,14 +68,14 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
     lines: tuple[Line, ...] = ()
     if options.history is not None:
         lines = read_history(options.history, key, min([collected.began, *begins]).year)
-    known_changes = acknowledged(options.baselines)
+    known_changes = read_acknowledged(options.baselines)
     _check_agreement(
         collected, key, [file for name in files for file in files[name]], lines, known_changes
     )
     return {
         name: StoredTimes(
-            baselines=[baseline for baseline in several if not baseline.oom],
-            history=earlier(lines, Series(framework=name)),
+            baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
+            history=comparable_sessions(lines, Series(framework=name)),
             acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
         )
         for name, several in stored.items()
@@ -83,7 +87,7 @@ def _check_agreement(
     key: EnvironmentKey,
     files: Sequence[BaselineFile],
     lines: Sequence[Line],
-    known_changes: Sequence[Acknowledged],
+    known_changes: Sequence[AcknowledgedChange],
 ) -> None:
     """Check that the baselines and the history of a machine agree with each other and the clock.
 
@@ -106,25 +110,25 @@ def _check_agreement(
     for file, baseline in stored:
         newest = max(baseline.records, key=lambda record: record.began)
         path = baseline_path(options.baselines, key, baseline.case)
-        with raised_as(BaselineError, error, where=f"{path}: "):
+        with reraise_as(BaselineError, error, where=f"{path}: "):
             agreement.check_moment(baseline.case, newest, began)
             updates = [update.date for update in file.history]
             for date in updates:
                 agreement.check_date("the update", date, began)
             agreement.check_date("the accepted time", baseline.pinned_date or "", began)
             if options.history is not None:
-                agreement.check_times(baseline, accepted)
-                agreement.check_accepted_time(baseline, updates)
-    with raised_as(HistoryError, error, where=f"{options.baselines}/{ACKNOWLEDGED}: "):
+                agreement.check_stored_times(baseline, accepted)
+                agreement.check_pinned_time(baseline, updates)
+    with reraise_as(HistoryError, error, where=f"{options.baselines}/{ACKNOWLEDGED_FILE}: "):
         for change in known_changes:
             agreement.check_date("the change", change.since, began)
-    with raised_as(HistoryError, error, where=f"{options.history}/{key.folder}: "):
+    with reraise_as(HistoryError, error, where=f"{options.history}/{key.folder}: "):
         for line in lines[-1:]:
             agreement.check_moment(line.case, line, began)
 
 
 def _acknowledged_moments(
-    baselines: Sequence[Baseline], known_changes: Sequence[Acknowledged], folder: str
+    baselines: Sequence[Baseline], known_changes: Sequence[AcknowledgedChange], folder: str
 ) -> dict[Case, datetime]:
     """Return the beginning of the newest acknowledged change of each case that has a change.
 
@@ -192,7 +196,7 @@ def record_of(
     return Record(
         moment=moment_text(measured.collected.began),
         commit=environment.commit,
-        times_us=tuple(rounded_us(1e6 * launch_time_s(run)) for run in runs),
+        times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
         versions=runs[0].versions if runs else {},
         surroundings=surroundings_of(measured) if flags is None else flags,
         host=platform.node(),
@@ -248,6 +252,6 @@ def changes_since_baselines(measured: Measured) -> Iterator[tuple[str, str, tupl
     for framework, record in newest.items():
         versions = measured.environment.versions.get(framework, {})
         now = replace(record, versions=versions, surroundings=surroundings_of(measured))
-        differences = changes(record.lasting, now.lasting)
+        differences = setup_changes(record.lasting_setup, now.lasting_setup)
         if differences:
             yield framework, record.date, differences

@@ -22,7 +22,7 @@ from busbw.grid import Target
 from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, extents_of
+from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, mesh_shape
 from busbw.model.words import Device, bytes_text, payload_text
 
 from .command_line import how_to_install
@@ -50,7 +50,7 @@ def check_options_before_lock(options: Options, specs: Sequence[Spec], executor:
     with usage_error(GridError):
         for spec in specs:
             if ranks is not None and spec.is_sized:
-                grid.check_blocks(spec, ranks)
+                grid.check_equal_blocks(spec, ranks)
     with usage_error(ValueError):
         for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
@@ -87,16 +87,16 @@ def find_machine(
             shared_devices=1,
         )
         for index, alone in enumerate(probes):
-            if FRAMEWORKS[alone.framework].shares_devices:
+            if FRAMEWORKS[alone.framework].can_share_devices:
                 probes[index] = _probe_framework(options, alone.framework, Device.GPU, executor)
     with usage_error(GridError, where=f"--device={options.device}: " if options.device else ""):
         target = grid.choose_target(
             device=options.device,
             ranks=options.ranks,
             probes=probes,
-            named=frameworks if options.names_frameworks else (),
+            named_frameworks=frameworks if options.names_frameworks else (),
         )
-    reached = [probe for probe in probes if probe.framework in target.sets]
+    reached = [probe for probe in probes if probe.framework in target.device_sets]
     _check_memory_limit(options, target.device, reached)
     if options.shared_devices:
         target = replace(target, reason=_SHARING_TEXT)
@@ -116,7 +116,7 @@ def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
         return False
     # By default a TPU is used before a GPU, and several GPUs need not be shared.
     attached = [
-        (FRAMEWORKS[probe.framework].shares_devices, devices)
+        (FRAMEWORKS[probe.framework].can_share_devices, devices)
         for probe in probes
         for devices in probe.devices
         if devices.device is not Device.CPU
@@ -142,7 +142,12 @@ def add_reference_probes(
         python, other = (
             starter_of(options, name, side).python for side in (Side.CANDIDATE, Side.REFERENCE)
         )
-        changes = (options.against_env, options.try_env, options.inject, FRAMEWORKS[name].scripted)
+        changes = (
+            options.against_env,
+            options.try_env,
+            options.inject,
+            FRAMEWORKS[name].is_scripted,
+        )
         path, is_changed = ours.framework_path, any(changes)
         if name in options.against and not is_changed and reference.framework_path == path:
             raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
@@ -176,7 +181,7 @@ def requested_ranks(options: Options) -> int | None:
 
     On a CPU a worker starts with this number of virtual devices.
     """
-    return options.ranks or (math.prod(extents_of(options.mesh)) if options.mesh else None)
+    return options.ranks or (math.prod(mesh_shape(options.mesh)) if options.mesh else None)
 
 
 def python_of(options: Options, framework: str) -> str:
@@ -218,8 +223,10 @@ def starter_of(
     if stack is None:
         python = options.against.get(framework, starter.python)
         return replace(starter, python=python, environment=options.against_env)
-    flags = {name: variables.with_home(value, home) for name, value in stack.flags.items()}
-    return replace(starter, python=stack.python, environment=flags, unset=tuple(variables.STACK))
+    flags = {name: variables.expand_homes(value, home) for name, value in stack.flags.items()}
+    return replace(
+        starter, python=stack.python, environment=flags, unset=tuple(variables.STACK_VARIABLES)
+    )
 
 
 def _check_memory_limit(options: Options, device: Device, probes: Sequence[Probe]) -> None:
@@ -247,7 +254,7 @@ def make_environment(options: Options, machine: Machine, key: EnvironmentKey | N
     `key` is the key to record; None means the key of all devices.
     """
     target = machine.target
-    reached = [probe for probe in machine.probes if probe.framework in target.sets]
+    reached = [probe for probe in machine.probes if probe.framework in target.device_sets]
     return Environment(
         key=key or key_of_all_devices(target, reached[0].framework),
         device=target.device,
@@ -272,7 +279,7 @@ def _changed_text(options: Options) -> str:
     """
     sides = []
     for side in (options.try_env, options.against_env):
-        recorded = variables.recorded(side, os.path.expanduser("~"))
+        recorded = variables.recorded_variables(side, os.path.expanduser("~"))
         sides.append([f"{name}={recorded.get(name, variables.HIDDEN)}" for name in side])
     sides[0] += [f"injected {options.inject.text}"] if options.inject else []
     candidate, reference = (", ".join(side) for side in sides)

@@ -196,5 +196,5 @@ def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:
     stacks, because a disturbance of the machine slows down both, and for scripted frameworks,
     because their times do not change by themselves.
     """
-    is_scripted = all(FRAMEWORKS[spec.framework].scripted for spec in slower)
+    is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
     return 0.0 if is_scripted or measured.is_paired else measured.policy.confirmation_delay_s

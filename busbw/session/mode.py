@@ -16,7 +16,7 @@ from busbw.judge.case import summarize_times
 from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
-from busbw.model.words import Clock, Extra, payload_text, plural
+from busbw.model.words import Clock, InjectionKind, payload_text, plural
 from busbw.report import session as report
 from busbw.report.figures import document_figures
 from busbw.report.table import Table, attributes, span_text
@@ -95,7 +95,7 @@ def add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
 
     Raises GridError if the options select no case that can be measured.
     """
-    specs = grid.specs(grid_options_of(collected.options))
+    specs = grid.select_specs(grid_options_of(collected.options))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
@@ -109,7 +109,7 @@ def grid_options_of(options: Options) -> GridOptions:
         raise GridError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
     return GridOptions(
         frameworks=frameworks,
-        named=options.names_frameworks,
+        are_frameworks_named=options.names_frameworks,
         strategies=options.strategies,
         collectives=options.collectives,
         reduce_ops=options.reduce_ops,
@@ -132,13 +132,13 @@ def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
         if size not in sizes:
             expected = ", ".join(map(payload_text, sizes))
             return f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
-    if injection.extra is not Extra.DELAY:
+    if injection.extra is not InjectionKind.DELAY:
         return ""
     for spec in specs:
         framework = FRAMEWORKS[spec.framework]
-        if framework.scripted or spec.payload_bytes not in (injection.payloads or sizes):
+        if framework.is_scripted or spec.payload_bytes not in (injection.payloads or sizes):
             continue
-        if not framework.injects:
+        if not framework.can_inject:
             return f"--inject: {framework.name} cannot be delayed; expected memory:SIZE"
         if spec.clock == Clock.DISPATCH.value:
             return "--inject: a delay is for chains; expected no --clock=dispatch"

@@ -13,10 +13,10 @@ from typing import Any
 
 from busbw import __version__, storage, wire
 from busbw.history.failing import failing_texts
-from busbw.history.files import HistoryError, append, read
+from busbw.history.files import HistoryError, append_lines, read_machine
 from busbw.history.lines import Line
-from busbw.model.case import Spec, converted
-from busbw.model.limits import moment_text
+from busbw.model.case import Spec, convert_to
+from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.figures import figures_table
@@ -76,7 +76,7 @@ def _write_file(judged: Judged, name: str, path: Path, text_of: Callable[[Judged
     except UsageError as error:
         problem = str(error)
     except OSError as error:
-        problem = storage.error_text(error)
+        problem = storage.os_error_text(error)
     except Exception as error:  # A bug in a view must not hide the verdict.
         problem = repr(error)
     else:
@@ -144,7 +144,7 @@ def append_to_history(judged: Judged) -> Judged:
     try:
         for key, several in lines.items():
             if several:
-                path = append(root, key, several)
+                path = append_lines(root, key, several)
                 notes.append(f"appended to the history: {plural(len(several), 'line')} of {path}")
         failing_since = tuple(_failing_texts(judged, measured, root, lines))
     except HistoryError as error:
@@ -166,7 +166,7 @@ def _failing_texts(
             if job.key == key and judged.verdicts[spec].failed
         }
         if failed:
-            yield from failing_texts(read(root, key), failed)
+            yield from failing_texts(read_machine(root, key), failed)
 
 
 def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
@@ -189,7 +189,7 @@ def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str)
         "stack": stack.digest if stack is not None else "",
         "changed": measured.environment.changed,
     }
-    yield converted(
+    yield convert_to(
         Line,
         record_of(measured, now),
         outcome=verdict.outcome,
@@ -202,7 +202,7 @@ def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str)
         reference = measured.references[spec]
         record = record_of(measured, reference, stack.flags)
         failure = next((failure.kind for failure in reference.failures), None)
-        yield converted(
+        yield convert_to(
             Line,
             record,
             outcome=Outcome.NO_BASELINE,

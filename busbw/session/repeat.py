@@ -58,7 +58,7 @@ def _without_secret(option: str, text: str) -> str:
     name, equals, value = text.partition("=")
     if option not in _VARIABLES or not equals:
         return text
-    recorded = variables.recorded({name: value}, os.path.expanduser("~"))
+    recorded = variables.recorded_variables({name: value}, os.path.expanduser("~"))
     return f"{name}={recorded.get(name, variables.HIDDEN)}"
 
 
@@ -78,7 +78,7 @@ def command_text(options: Options, environment: Mapping[str, str], device: str =
     positions = {option.flag: position for position, option in enumerate(OPTIONS.values())}
     words = [*options.command, *_implied_words(options, device)]
     words.sort(key=lambda word: positions.get(word.partition("=")[0], len(positions)))
-    flags = variables.recorded(environment, os.path.expanduser("~"))
+    flags = variables.recorded_variables(environment, os.path.expanduser("~"))
     assignments = (f"{name}={_quote_value(text)}" for name, text in flags.items())
     return " ".join([*assignments, shlex.join(["busbw", "run", *words])])
 
@@ -97,5 +97,5 @@ def _implied_words(options: Options, device: str) -> Iterator[str]:
 def _quote_value(text: str) -> str:
     """Return the value of a variable, quoted for a shell, with ``$HOME`` in place of ``~``."""
     escaped = re.sub(r'([\\"$`])', r"\\\1", text)
-    with_home = variables.with_home(escaped, "$HOME")
+    with_home = variables.expand_homes(escaped, "$HOME")
     return shlex.quote(text) if with_home == escaped else f'"{with_home}"'

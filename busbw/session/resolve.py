@@ -13,7 +13,7 @@ from dataclasses import replace
 from busbw import extensions, grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_writable
-from busbw.baselines.store import find, find_published
+from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.driver.executor import Executor
 from busbw.grid import Target
 from busbw.history.files import HistoryError
@@ -120,7 +120,7 @@ def _resolve_specs(
             skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
         else:
             with usage_error(GridError):
-                jobs[spec] = TimedJob(case=grid.resolve(spec, target), key=target.key(spec))
+                jobs[spec] = TimedJob(case=grid.resolve_case(spec, target), key=target.key(spec))
     return skipped, jobs
 
 
@@ -147,9 +147,9 @@ def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, Ti
                 device=machine.target.device,
                 ranks=options.ranks,
                 probes=[probe],
-                named=[probe.framework],
+                named_frameworks=[probe.framework],
             )
-            cases = {spec: (grid.resolve(spec, target), target.key(spec)) for spec in specs}
+            cases = {spec: (grid.resolve_case(spec, target), target.key(spec)) for spec in specs}
         for spec, (case, key) in cases.items():
             job = jobs[spec]
             if (case, key) != (job.case, job.key):
@@ -164,9 +164,9 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
     """Return `job` with the baseline of its case and with a published figure, if there are any."""
     root, case = options.baselines, (job.key, job.case)
     roots = (root, shipped_folder("baselines"))
-    figures = (find_published(folder, *case) for folder in roots)
+    figures = (find_published_bandwidth(folder, *case) for folder in roots)
     return replace(
         job,
-        stored=find(root, *case, memory_limit_bytes=options.memory_limit),
+        stored=find_baseline(root, *case, memory_limit_bytes=options.memory_limit),
         published=next(filter(None, figures), None),
     )

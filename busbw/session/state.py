@@ -18,7 +18,7 @@ from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
-from busbw.model.verdict import Reference, SessionVerdict, SizeGroup, Verdict
+from busbw.model.verdict import FamilyFit, Reference, SessionVerdict, Verdict
 from busbw.report.table import Table
 
 from .options import Options
@@ -162,7 +162,7 @@ class Judged:
     session_verdict: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     observed: Observed | None = None
-    groups: tuple[SizeGroup, ...] = ()
+    groups: tuple[FamilyFit, ...] = ()
     replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     changes: tuple[Table, ...] = ()

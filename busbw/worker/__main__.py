@@ -65,7 +65,7 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
     options.launch = LaunchId.parse(options.launch)
     try:
         if options.member:
-            member = wire.parsed(options.member)
+            member = wire.parse_json(options.member)
             options.member = wire.from_json(ClusterMember, member, "member")
             sharing.set_gpu_variables(options.member)
         with without_garbage_collection():

@@ -83,7 +83,7 @@ def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
     The folder is removed at the end of the `with` block. If the variable BUSBW_RECORDINGS names a
     folder, the new folder is made there, named after the case, and is kept.
     """
-    parent = os.environ.get(variables.RECORDINGS)
+    parent = os.environ.get(variables.RECORDINGS_VARIABLE)
     if parent:
         return contextlib.nullcontext(tempfile.mkdtemp(prefix=f"{case.name}@", dir=parent))
     return tempfile.TemporaryDirectory()

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from busbw import wire
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Pace, Plan, Run
+from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.words import Clock, Extra
+from busbw.model.words import Clock, InjectionKind
 from busbw.worker import backends, memory
 from busbw.worker.backends.base import Backend, MeasuringError, MemoryNeed, Program
 from busbw.worker.injection import delayed_ratio
@@ -46,7 +46,7 @@ class CaseRequest:
     plan: Plan
     key: EnvironmentKey | None
     injection: Injection | None = None
-    pace: Pace | None = None
+    pace: HostPace | None = None
 
     @classmethod
     def read(cls, request: Mapping[str, Any]) -> CaseRequest:
@@ -148,7 +148,7 @@ class MeasureSession:
             )
             yield from _take_samples(sampler)
             ratio = None
-            if injection is not None and injection.extra is Extra.DELAY:
+            if injection is not None and injection.extra is InjectionKind.DELAY:
                 ratio = delayed_ratio(sampler, injection)
             run = self._make_run(case, program, sampler)
             peak_bytes = memory.peak_bytes() if is_peak_reset else program.device_peak_bytes()
@@ -171,7 +171,7 @@ class MeasureSession:
         `need` is the host memory that the case needs, None if its devices have their own memory.
         """
         limit_bytes = request.plan.memory_limit_bytes
-        if injection is not None and injection.extra is Extra.MEMORY:
+        if injection is not None and injection.extra is InjectionKind.MEMORY:
             limit_bytes = injection.limit_bytes
         if need is not None:
             self.host_memory.check_fits(need, limit_bytes, request.key)
@@ -245,8 +245,8 @@ def open_session(options: Any) -> MeasureSession:
     framework cannot measure here.
     """
     # Two stacks of the same version may differ, so each side of a pair keeps its own programs.
-    parts = "programs", options.framework, options.launch.part
-    os.environ[variables.PROGRAMS] = os.path.join(sys.path[0], *parts)
+    parts = "programs", options.framework, options.launch.side
+    os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(sys.path[0], *parts)
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
     return MeasureSession(backend=backend, launch=options.launch)
 

@@ -45,12 +45,12 @@ def allocator_setting() -> str:
 
 def recorded_variables() -> dict[str, str]:
     """Return the environment variables that busbw records with its results, without secrets."""
-    return variables.recorded(os.environ, os.path.expanduser("~"))
+    return variables.recorded_variables(os.environ, os.path.expanduser("~"))
 
 
 def remove_secrets(text: str) -> str:
     """Return `text` without secrets and home directories, so that anybody may read it."""
-    return variables.public(text, os.environ, os.path.expanduser("~"))
+    return variables.without_secrets(text, os.environ, os.path.expanduser("~"))
 
 
 def tie_to_parent(parent: int) -> None:

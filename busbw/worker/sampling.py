@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from busbw.model.launch import Pace, Plan
+from busbw.model.launch import HostPace, Plan
 from busbw.worker.backends.base import (
     AllGather,
     Program,
@@ -125,7 +125,7 @@ class Sampler:
     _spent_s: float = 0.0
 
     def warm_up_and_calibrate(
-        self, *, single_calls: bool = False, pace: Pace | None = None
+        self, *, single_calls: bool = False, pace: HostPace | None = None
     ) -> None:
         """Warm up, and choose the number of iterations of a long chain.
 
@@ -305,7 +305,7 @@ class Sampler:
         self.program.run(iterations)
         return self.slowest_process_s(self.now_s() - begun_s)
 
-    def _warm_up(self, pace: Pace | None) -> float:
+    def _warm_up(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
         A call has as many iterations as a turn of the loop. The program is warm if a call is hardly

@@ -55,7 +55,7 @@ class Channel:
         """
         try:
             for line in self.requests:
-                request = wire.parsed(line)
+                request = wire.parse_json(line)
                 if not isinstance(request, dict):
                     raise wire.WireError("request: expected an object")
                 yield request

@@ -48,7 +48,7 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
     devices, index = member.shared_devices, member.index
     visible = _visible_gpus(environment) or [str(number) for number in range(devices)]
     name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
-    processes_per_device = -(-member.count // devices)
+    processes_per_device = -(-member.process_count // devices)
     return {
         "NCCL_HOSTID": f"busbw-{index}",
         "CUDA_VISIBLE_DEVICES": visible[index % devices].strip(),
@@ -88,7 +88,7 @@ def check_gpu_count(
     if member.shared_devices or device not in (None, Device.GPU) or local_ranks is None:
         return
     count = count_visible_gpus(os.environ, root)
-    needed = local_ranks * (member.index % member.on_host + 1)
+    needed = local_ranks * (member.index % member.processes_per_host + 1)
     if 0 < count < needed:
         raise unavailable(
             f"process {member.index} needs GPU {needed - 1}, and its host has {count}: "

@@ -24,7 +24,7 @@ def observer_of(resolved, executor):
     if not resolved.options.extra.get("show_load"):
         return None
     target = resolved.machine.target
-    framework = next(iter(target.sets))
+    framework = next(iter(target.device_sets))
     starter = starter_of(resolved.options, framework, Side.CANDIDATE, device=target.device)
     group = executor.open_group(
         replace(starter, service="load", processes=1), LaunchId(name="load")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from busbw.baselines.updates import Accepted
+from busbw.baselines.updates import AcceptedCase
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
@@ -105,12 +105,12 @@ def session(*times_s: float, **changes: Any) -> Record:
     return replace(Record(moment=moment, versions=VERSIONS, times_us=times_us), **changes)
 
 
-def accepted(measurement: Measurement, at: Record | None = None, **changes: Any) -> Accepted:
+def accepted(measurement: Measurement, at: Record | None = None, **changes: Any) -> AcceptedCase:
     """What was measured, in the session that began as the record `at` says."""
     times_s = [run.samples_s[0] for run in measurement.runs]
     versions = measurement.runs[0].versions if measurement.runs else {}
     usual = session(*times_s, moment=(at or session()).moment, commit=at.commit if at else "")
-    ordinary = Accepted(
+    ordinary = AcceptedCase(
         key=key(), measurement=measurement, record=replace(usual, versions=versions)
     )
     return replace(ordinary, **changes)
@@ -124,7 +124,7 @@ def baseline(*times_s: float, **changes: Any) -> Baseline:
 def pooled(*sessions: Record, **changes: Any) -> Baseline:
     """A stored baseline of these sessions, pinned at its own level; `changes` are the case's."""
     ordinary = Baseline(case=case(**changes), records=sessions)
-    pinned = None if ordinary.oom else DATE
+    pinned = None if ordinary.is_out_of_memory else DATE
     return replace(ordinary, pinned_us=ordinary.level_us, pinned_date=pinned)
 
 

@@ -16,8 +16,8 @@ from busbw.extensions.compiled.worker_values import (
     Compiler,
     Program,
 )
-from busbw.model.case import converted
-from busbw.model.limits import moment_text
+from busbw.model.case import convert_to
+from busbw.model.field_types import moment_text
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import read_results
@@ -54,7 +54,7 @@ def baseline(stored: Compiled | None = None, **changes: Any) -> CompiledBaseline
 
 def spec(topology: str = "v5e:2x4", **changes: Any) -> CompiledSpec:
     """Return what is asked for, for eight chips."""
-    return converted(CompiledSpec, build.spec(**changes), topology=topology)
+    return convert_to(CompiledSpec, build.spec(**changes), topology=topology)
 
 
 def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:

@@ -146,9 +146,12 @@ def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
     """The cases of one framework here, each with where it is measured."""
     framework = specs[0].framework
     target = grid.choose_target(
-        device=Device.CPU, ranks=ranks, probes=[_probe(framework, ranks)], named=[framework]
+        device=Device.CPU,
+        ranks=ranks,
+        probes=[_probe(framework, ranks)],
+        named_frameworks=[framework],
     )
-    return {grid.resolve(spec, target): target.key(spec) for spec in specs}
+    return {grid.resolve_case(spec, target): target.key(spec) for spec in specs}
 
 
 @functools.cache

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.document import read
-from busbw.history.files import append
+from busbw.baselines.document import read_baselines
+from busbw.history.files import append_lines
 from busbw.history.lines import Line
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
 from busbw.model.words import Clock, Device, Outcome, SessionOutcome
@@ -56,13 +56,13 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
         key = wire.from_json(
             EnvironmentKey, json.loads(path.read_text())["environment"], "environment"
         )
-        stored = read(path).baselines
+        stored = read_baselines(path).baselines
         for number, factor in enumerate(factors):
             of_night = {k: v[number] if isinstance(v, list) else v for k, v in changes.items()}
             began = days_ago(len(factors) - 1 - number + until)
             common = {"session": os.urandom(8).hex(), "moment": began, **of_night}
             lines = [_line(baseline, factor, noise, common) for baseline in stored]
-            append(folder.path / "history", key, lines)
+            append_lines(folder.path / "history", key, lines)
 
 
 def _line(baseline: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:

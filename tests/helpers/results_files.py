@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.model.case import Spec, converted
-from busbw.model.limits import moment_text
+from busbw.model.case import Spec, convert_to
+from busbw.model.field_types import moment_text
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
 from busbw.report.reading import Session, read_results
@@ -28,7 +28,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     ours = ("framework", "strategy", "dtype", "ranks", "program", *of_workload)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
-    spec = converted(Spec, case, ranks=None, mesh="", clock="default")
+    spec = convert_to(Spec, case, ranks=None, mesh="", clock="default")
     summary = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
     ordinary = build.verdict(
         Outcome.PASS if summary else Outcome.OUT_OF_MEMORY,

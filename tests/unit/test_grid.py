@@ -17,12 +17,16 @@ from tests.helpers import build
 
 
 def _options(**changes: Any) -> GridOptions:
-    ordinary: dict[str, Any] = {"frameworks": ("jax",), "named": True, "payloads": (1024,)}
+    ordinary: dict[str, Any] = {
+        "frameworks": ("jax",),
+        "are_frameworks_named": True,
+        "payloads": (1024,),
+    }
     return GridOptions(**{**ordinary, **changes})
 
 
 def _grid(**changes: Any) -> tuple[Spec, ...]:
-    return grid.specs(_options(**changes))
+    return grid.select_specs(_options(**changes))
 
 
 _GATHER = "jax-all_gather-out_of_place-default-float32-1K"
@@ -152,7 +156,11 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
             "tensorflow has none of the strategies psum; it has default,",
         ),
         (
-            {"frameworks": ("tensorflow",), "named": False, "collectives": ("permute",)},
+            {
+                "frameworks": ("tensorflow",),
+                "are_frameworks_named": False,
+                "collectives": ("permute",),
+            },
             ".*tensorflow has no permute; it has all_reduce",
         ),
     ],
@@ -170,7 +178,7 @@ def _target(
     ranks: int | None = None,
     named: tuple[str, ...] = (),
 ) -> Target:
-    return grid.choose_target(device=device, ranks=ranks, probes=probes, named=named)
+    return grid.choose_target(device=device, ranks=ranks, probes=probes, named_frameworks=named)
 
 
 CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
@@ -250,7 +258,7 @@ def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_the_possib
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=message):
-        grid.resolve(build.spec(**changes), _target(TWO_CLOCKS, UNREACHED))
+        grid.resolve_case(build.spec(**changes), _target(TWO_CLOCKS, UNREACHED))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +275,7 @@ def test_the_default_strategy_of_each_collective_is_resolved_to_its_name(
 ) -> None:
     target = _target(build.probe(build.device_set(), framework=framework))
     spec = build.spec(framework=framework, collective=collective)
-    assert grid.resolve(spec, target).strategy == strategy
+    assert grid.resolve_case(spec, target).strategy == strategy
 
 
 @pytest.mark.parametrize(
@@ -287,12 +295,12 @@ def test_a_payload_that_cannot_be_cut_into_equal_blocks_of_whole_elements_is_ref
 ) -> None:
     spec = build.spec(collective=collective, payload_bytes=payload_bytes)
     if fits:
-        assert grid.resolve(spec, _target(CPU)).payload_bytes == payload_bytes
+        assert grid.resolve_case(spec, _target(CPU)).payload_bytes == payload_bytes
     else:
         with pytest.raises(GridError, match=f"not 4 equal blocks of float32, which {collective}"):
-            grid.resolve(spec, _target(CPU))
+            grid.resolve_case(spec, _target(CPU))
 
 
 def test_a_payload_along_an_axis_is_cut_into_blocks_for_the_ranks_of_the_group() -> None:
     spec = build.spec(collective="all_gather", payload_bytes=8, mesh="2x2", axes="y")
-    assert grid.resolve(spec, _target(CPU)).group_size == 2
+    assert grid.resolve_case(spec, _target(CPU)).group_size == 2

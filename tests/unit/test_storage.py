@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 HOLDER = """
 import os, subprocess, sys, time
 from busbw import storage
-with storage.machine_lock(0):
+with storage.lock_machine(0):
     fork = os.fork() or time.sleep(600)
     started = subprocess.Popen(["sleep", "600"], close_fds=False)
     print(fork, started.pid, flush=True)
@@ -29,7 +29,7 @@ with storage.machine_lock(0):
 @pytest.fixture
 def lock_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return the path of the lock file of a machine that no other test uses."""
-    monkeypatch.setenv(storage.MACHINE, str(tmp_path / "machine"))
+    monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path / "machine"))
     return tmp_path / "machine.lock"
 
 
@@ -44,13 +44,13 @@ def test_the_lock_of_a_machine_names_its_process_and_ends_when_the_process_is_ki
     waiting: list[str] = []
     try:
         with pytest.raises(storage.LockedError, match=rf"^pid {holder.pid}, started \d+-.*:\d\d$"):
-            storage.machine_lock(0, waiting.append)
+            storage.lock_machine(0, waiting.append)
         assert waiting[0].startswith(f"pid {holder.pid}, started ")
         assert lock_file.stat().st_mode & 0o777 == 0o666
         holder.kill()
         holder.wait()
         # The forked child closes the lock as soon as it runs.
-        storage.machine_lock(10).close()
+        storage.lock_machine(10).close()
     finally:
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -63,23 +63,23 @@ def test_a_link_in_the_place_of_a_lock_file_is_refused_and_its_target_is_not_cha
     (tmp_path / "other").write_text("other")
     lock_file.symlink_to(tmp_path / "other")
     with pytest.raises(OSError, match="link"):
-        storage.machine_lock(0)
+        storage.lock_machine(0)
     assert (tmp_path / "other").read_text() == "other"
 
 
 def test_a_removed_lock_file_does_not_keep_another_process_from_the_lock(lock_file: Path) -> None:
-    first = storage.machine_lock(0)
+    first = storage.lock_machine(0)
     lock_file.unlink()
-    with first, storage.machine_lock(0), pytest.raises(storage.LockedError):
-        storage.machine_lock(0)
+    with first, storage.lock_machine(0), pytest.raises(storage.LockedError):
+        storage.lock_machine(0)
 
 
 def test_the_lock_of_a_folder_is_held_once_at_a_time_and_leaves_no_file_in_the_folder(
     tmp_path: Path,
 ) -> None:
-    with storage.folder_lock(tmp_path, 0), pytest.raises(storage.LockedError):
-        storage.folder_lock(tmp_path, 0)
-    with storage.folder_lock(tmp_path, 0):
+    with storage.lock_folder(tmp_path, 0), pytest.raises(storage.LockedError):
+        storage.lock_folder(tmp_path, 0)
+    with storage.lock_folder(tmp_path, 0):
         assert not list(tmp_path.iterdir())
 
 

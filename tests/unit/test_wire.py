@@ -14,7 +14,7 @@ from busbw.driver.transport import Exit
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, Detection, Device, Extra
+from busbw.model.words import Clock, Detection, Device, InjectionKind
 from tests.helpers import build
 
 VALUES = (
@@ -31,8 +31,8 @@ VALUES = (
         injected="delay:5%",
         injected_ratio=1.06,
     ),
-    Injection(extra=Extra.DELAY, seconds=1e-5, share=0.05),
-    Injection(extra=Extra.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
+    Injection(extra=InjectionKind.DELAY, seconds=1e-5, share=0.05),
+    Injection(extra=InjectionKind.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
     build.out_of_memory(detected=Detection.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
@@ -155,7 +155,7 @@ def test_an_error_shows_only_a_part_of_a_long_wrong_value() -> None:
 )
 def test_a_text_that_is_no_json_is_refused_with_its_place(content: bytes, says: str) -> None:
     with pytest.raises(wire.WireError, match=says):
-        wire.parsed(content)
+        wire.parse_json(content)
 
 
 def test_a_text_with_half_a_character_is_refused_with_a_message_that_can_be_encoded() -> None:
@@ -184,7 +184,7 @@ def test_control_characters_in_a_text_from_json_are_read_as_escapes() -> None:
 def test_workflow_commands_of_github_in_a_text_are_broken_by_a_space(
     text: str, harmless: str
 ) -> None:
-    assert wire.without_commands(text) == harmless
+    assert wire.without_workflow_commands(text) == harmless
 
 
 def test_a_deeply_nested_wrong_value_is_refused_without_a_recursion_error() -> None:
@@ -210,10 +210,10 @@ def test_conflict_markers_and_lfs_pointers_of_git_in_json_are_named_with_their_l
     text: str, message: str
 ) -> None:
     with pytest.raises(wire.WireError) as refused:
-        wire.parsed(text.encode())
+        wire.parse_json(text.encode())
     assert str(refused.value).startswith(message)
     assert str(refused.value).isprintable()
 
 
 def test_a_conflict_marker_within_a_value_of_json_is_read_as_a_part_of_the_value() -> None:
-    assert wire.parsed('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}
+    assert wire.parse_json('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

@@ -65,7 +65,7 @@ class Progress:
             return
         try:
             document = wire.from_json(
-                ProgressDocument, wire.parsed(storage.read(self.path)), "progress"
+                ProgressDocument, wire.parse_json(storage.read(self.path)), "progress"
             )
         except (wire.WireError, storage.InputError) as error:
             raise UsageError(f"{self.path}: {error}") from error

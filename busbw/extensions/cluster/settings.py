@@ -17,7 +17,7 @@ from busbw.model import variables
 from busbw.model.words import Device
 from busbw.session.arguments import expand_home
 from busbw.session.options import Options
-from busbw.storage import raised_as
+from busbw.storage import reraise_as
 
 from . import tpu_slice
 
@@ -92,7 +92,7 @@ def _read_host_file(name: str) -> tuple[str, ...]:
 
 def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
     """Return the hosts of --hosts. Raises ValueError if the option is wrong."""
-    with raised_as(ValueError, ValueError, where="--hosts: "):
+    with reraise_as(ValueError, ValueError, where="--hosts: "):
         hosts = parse_hosts(values["hosts"])
     count, processes = len(hosts), values.get("processes")
     if processes is not None and processes % count:
@@ -124,7 +124,7 @@ def forwarded_variables(
     `names` are the variables of --host-env. None, without the option, stands for the variables that
     change the measured software, such as XLA_FLAGS. Variables that are not set are left out.
     """
-    names = variables.STACK if names is None else names
+    names = variables.STACK_VARIABLES if names is None else names
     return {name: environment[name] for name in sorted(names) if name in environment}
 
 
@@ -155,7 +155,7 @@ def check_can_measure_alone(options: Options, has_chips: bool) -> None:
 
     `has_chips` says whether TPU chips are attached to this host.
     """
-    is_scripted = all(FRAMEWORKS[name].scripted for name in options.frameworks)
+    is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
     may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote is not None or not may_be_tpu:
         return

@@ -36,7 +36,7 @@ from busbw.driver.transport import (
     Starter,
     Worker,
 )
-from busbw.model.cluster import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.launch import LaunchId
 
 from . import bootstrap
@@ -241,14 +241,18 @@ class ClusterTransport(HostsTransport):
             for host, channel in requested
             for port in host.receive_answer(channel)
         ]
-        return members_of(cluster, addresses, len({host.machine for host in hosts}))
+        return cluster_members(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
         """Start a worker on the host of `member`; a single process starts on the first host.
 
         Raises HostLostError if the host is lost and cannot be reached again.
         """
-        index = member.index * len(self._host_indices) // member.count if member is not None else 0
+        index = (
+            member.index * len(self._host_indices) // member.process_count
+            if member is not None
+            else 0
+        )
         if starter.python == sys.executable:
             starter = replace(starter, python="")
         order = WorkerOrder(starter=starter, launch=launch, member=member)

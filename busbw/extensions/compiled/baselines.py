@@ -11,9 +11,9 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.baselines import files
-from busbw.baselines.document import StoredFile, StoredLine, read_file, text_of
-from busbw.model.case import Case, converted
-from busbw.model.limits import Date, Natural
+from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_text
+from busbw.model.case import Case, convert_to
+from busbw.model.field_types import Date, Natural
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.words import payload_text
 from busbw.report.session import ChangeRow
@@ -49,9 +49,9 @@ Programs = Mapping[tuple[object, ...], CompiledBaseline]
 
 def read(path: Path) -> tuple[ProgramFile, Programs]:
     """Read a file, and its programs by what names a case in it. Raises BaselineError."""
-    stored, cases = read_file(path, ProgramFile, _DOCUMENT)
+    stored, cases = read_stored_file(path, ProgramFile, _DOCUMENT)
     return stored, {
-        case.line_key: converted(CompiledBaseline, line, case=case)
+        case.line_key: convert_to(CompiledBaseline, line, case=case)
         for line, case in zip(stored.entries, cases)
     }
 
@@ -60,7 +60,7 @@ def dumps(key: EnvironmentKey, programs: Programs) -> str:
     """Return the text of a file; lines are sorted, so that a review shows what changed."""
     baselines = [programs[name] for name in sorted(programs)]
     entries = (
-        converted(
+        convert_to(
             ProgramLine,
             baseline,
             baseline.case,
@@ -69,12 +69,12 @@ def dumps(key: EnvironmentKey, programs: Programs) -> str:
         for baseline in baselines
     )
     first = baselines[0].case
-    return text_of(converted(ProgramFile, first, environment=key, entries=tuple(entries)))
+    return stored_text(convert_to(ProgramFile, first, environment=key, entries=tuple(entries)))
 
 
 def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
     """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
-    return _program_of(case, _stored(files.path_of(root / FOLDER, key, case), key, case))
+    return _program_of(case, _stored(files.baseline_path(root / FOLDER, key, case), key, case))
 
 
 def _program_of(case: Case, programs: Programs) -> CompiledBaseline | None:
@@ -84,10 +84,10 @@ def _program_of(case: Case, programs: Programs) -> CompiledBaseline | None:
 
 
 def _stored(path: Path, key: EnvironmentKey, case: Case) -> Programs:
-    if not files.exists(path):
+    if not files.path_exists(path):
         return {}
     stored, programs = read(path)
-    files.check_place(path, stored, key, case)
+    files.check_matches_path(path, stored, key, case)
     return programs
 
 
@@ -117,9 +117,9 @@ def save(
     changes: list[ChangeRow] = []
     texts: dict[Path, str] = {}
     opened: dict[Path, Programs] = {}
-    with files.locked(root):
+    with files.lock_for_writing(root):
         for key, new in accepted:
-            path = files.path_of(root / FOLDER, key, new.case)
+            path = files.baseline_path(root / FOLDER, key, new.case)
             programs = opened[path] if path in opened else _stored(path, key, new.case)
             before = _program_of(new.case, programs)
             if before is not None and (only_new or replace(before, date=new.date) == new):
@@ -129,7 +129,7 @@ def save(
             was = before.text if before is not None else "none"
             changes.append((path, new.case, was, new.text, ""))
         if texts:
-            files.tidy_up(root)
+            files.remove_half_written_files(root)
         for path, text in texts.items():
             storage.write(path, text)
     return changes

@@ -132,8 +132,8 @@ def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKe
 
     How many hosts they are on the compiler knows, which checks the mesh. Raises GridError.
     """
-    target = grid.Target(device=devices.device, reason="", sets={spec.framework: devices})
-    return grid.case_on(spec, target)
+    target = grid.Target(device=devices.device, reason="", device_sets={spec.framework: devices})
+    return grid.case_and_key(spec, target)
 
 
 def _with_stored(options: Options, job: Job) -> Job:
@@ -228,7 +228,7 @@ def _starters(options: Options, compiling: CompileSettings) -> dict[str, Starter
     starters = {}
     for label, libtpu in zip(compiling.labels, compiling.libtpus, strict=True):
         environment = {RELEASE: f"libtpu {libtpu.label}"}
-        if not FRAMEWORKS[framework].scripted:
+        if not FRAMEWORKS[framework].is_scripted:
             with usage_error(ValueError):
                 environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, compiling.cache))
         starters[label] = replace(starter, environment=environment)

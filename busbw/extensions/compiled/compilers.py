@@ -99,7 +99,7 @@ def compile_settings(options: Options) -> CompileSettings | None:
 def _cache(text: str) -> Path | None:
     folder = cache_folder(text)
     if folder is not None:
-        storage.check_folder(folder)
+        storage.check_writable_folder(folder)
     return folder
 
 

@@ -75,7 +75,7 @@ def _failure(
         outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
     else:
         outcome = Outcome.FAILED
-        text = f"{failure.kind.words}: {failure.first_line}"
+        text = f"{failure.kind.text}: {failure.first_line}"
     return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
 
 

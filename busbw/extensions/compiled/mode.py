@@ -7,10 +7,10 @@ from functools import partial
 
 from busbw import grid
 from busbw.extensions.program.options import name_of
-from busbw.model.case import Spec, converted
+from busbw.model.case import Spec, convert_to
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
-from busbw.model.workload import ALL
+from busbw.model.workload import ALL_COLLECTIVES
 from busbw.report.table import attributes
 from busbw.session.accept import accept_baselines
 from busbw.session.mode import Mode, Tables, grid_options_of
@@ -54,10 +54,10 @@ def _add_specs(
     request, sources = grid_options_of(collected.options), compiling.programs
     specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
-        converted(CompiledSpec, spec, topology=topology.name, compiler=label)
+        convert_to(CompiledSpec, spec, topology=topology.name, compiler=label)
         for topology in compiling.topologies
         for label in compiling.labels
-        for spec in specs or grid.specs(request)
+        for spec in specs or grid.select_specs(request)
     )
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
 
@@ -68,7 +68,7 @@ def program_spec(framework: str, source: str) -> Spec:
     return Spec(
         framework=framework,
         payload_bytes=1,
-        collective=ALL,
+        collective=ALL_COLLECTIVES,
         program=source,
         strategy=name_of(source),
     )

@@ -59,7 +59,7 @@ def _compiled_group(verdict: CompiledVerdict) -> str:
     if verdict.case is None:
         return f"{verdict.spec.topology}{by}"
     case = verdict.case
-    return f"{verdict.spec.topology}: {case.group_name}, {case.ranks} ranks{by}"
+    return f"{verdict.spec.topology}: {case.family_name}, {case.ranks} ranks{by}"
 
 
 def _compiled_row(verdict: CompiledVerdict) -> Row:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from busbw import wire
-from busbw.model.case import Case, Spec, converted
+from busbw.model.case import Case, Spec, convert_to
+from busbw.model.field_types import NotNegative, parse_moment
 from busbw.model.launch import Failure
-from busbw.model.limits import NotNegative, moment_of
 from busbw.model.words import Outcome
 from busbw.report.reading import Outline, SessionRecord, check_case
 from busbw.report.results import SessionDocument, without_homes
@@ -69,7 +69,7 @@ def results_of(judged: Judged) -> str:
 def verdicts_of(judged: Judged) -> tuple[CompiledVerdict, ...]:
     """Return the verdicts of all cases; those of a session that was given up, too."""
     return tuple(
-        verdict if isinstance(verdict, CompiledVerdict) else converted(CompiledVerdict, verdict)
+        verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
         for verdict in judged.verdicts.values()
     )
 
@@ -77,11 +77,11 @@ def verdicts_of(judged: Judged) -> tuple[CompiledVerdict, ...]:
 def row_of(verdict: CompiledVerdict) -> CompiledCase:
     """Return what the document has of a case."""
     figures = {figure.id: figure.compute(verdict) for figure in FIGURES}
-    return converted(
+    return convert_to(
         CompiledCase,
         verdict,
         id=verdict.spec.id,
-        spec=converted(Spec, verdict.spec),
+        spec=convert_to(Spec, verdict.spec),
         topology=verdict.spec.topology,
         compiler=verdict.spec.compiler,
         figures={name: value for name, value in figures.items() if value is not None},
@@ -117,19 +117,19 @@ def session_from(document: object, name: str) -> CompiledSession:
     """Return the session in a document. Raises WireError."""
     wire.check_document(document, DOCUMENT, "record it again with --results")
     results = wire.from_json(CompiledResults, document, "document")
-    return converted(
+    return convert_to(
         CompiledSession,
         results,
         name=name,
-        began=moment_of(results.began),
+        began=parse_moment(results.began),
         answer=results.session,
         verdicts=tuple(_verdict(row, f"cases[{index}]") for index, row in enumerate(results.cases)),
     )
 
 
 def _verdict(row: CompiledCase, place: str) -> CompiledVerdict:
-    spec = converted(CompiledSpec, row.spec, topology=row.topology, compiler=row.compiler)
-    verdict = converted(CompiledVerdict, row, spec=spec)
+    spec = convert_to(CompiledSpec, row.spec, topology=row.topology, compiler=row.compiler)
+    verdict = convert_to(CompiledVerdict, row, spec=spec)
     baseline = row.program.baseline
     check_case(row.case, f"{place}.case")
     check_case(baseline.case if baseline else None, f"{place}.program.baseline.case")

@@ -13,8 +13,8 @@ import re
 from dataclasses import dataclass
 
 from busbw.hardware.chips import CHIPS, Chip, chip_of
-from busbw.model.machine import extents_of
-from busbw.model.words import KIB, MIB, Device, listed
+from busbw.model.machine import mesh_shape
+from busbw.model.words import KIB, MIB, Device, choices_text
 
 from .worker_values import Topology
 
@@ -95,7 +95,7 @@ GPUS = {
 
 
 def _ranks(chip: Chip, shape: str) -> int:
-    return chip.devices * math.prod(extents_of(shape))
+    return chip.devices * math.prod(mesh_shape(shape))
 
 
 # One of each chip: slices of 8 ranks, and a host of 8 GPUs.
@@ -114,7 +114,7 @@ def topology_of(name: str) -> Topology:
         return _slice(name, SLICES[chip], layout)
     if chip in GPUS:
         return _gpus(name, GPUS[chip], layout)
-    chips = listed((*SLICES, *GPUS))
+    chips = choices_text((*SLICES, *GPUS))
     raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; expected one of {chips}")
 
 

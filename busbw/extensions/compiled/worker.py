@@ -102,7 +102,7 @@ def _path(cache: Path | None, lowered: Lowered, topology: Topology, build: Compi
         build.release,
         sorted(build.versions.items()),
         # Never to be recorded: these are whole values.
-        sorted(variables.of_compilers(os.environ).items()),
+        sorted(variables.compiler_variables(os.environ).items()),
         topology.layout,
         topology.chip_config,
         topology.target_config,
@@ -116,7 +116,7 @@ def _kept(path: Path | None) -> Optimized | CompileError | None:
     if path is None:
         return None
     try:
-        document = wire.parsed(gzip.decompress(storage.read(path)))
+        document = wire.parse_json(gzip.decompress(storage.read(path)))
         if isinstance(document, dict) and "error" in document:
             return CompileError(wire.from_json(str, document["error"]))
         return wire.from_json(Optimized, document)
@@ -133,7 +133,7 @@ def _keep(path: Path | None, kept: Optimized | CompileError) -> None:
         storage.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
     except OSError as error:
         raise unavailable(
-            f"the compiled program cannot be kept: {storage.error_text(error)}; with "
+            f"the compiled program cannot be kept: {storage.os_error_text(error)}; with "
             "--compile-cache=none nothing is"
         ) from error
 
@@ -163,7 +163,7 @@ def _read(case: Case, topology: Topology, lowered: Lowered, optimized: Optimized
     proved = proof.prove_loop(optimized.text, expected)
     return Compiled(
         collectives=dict(Counter(line.collective for line in proved.collectives)),
-        groups=f"{len(case.groups)}x{case.group_size}",
+        groups=f"{len(case.rank_groups)}x{case.group_size}",
         algorithm=published_algorithm(proved.collectives),
         starts=proved.is_asynchronous,
         around=dict(Counter(line.op for line in proved.payload_writers)),

@@ -129,10 +129,11 @@ def _collective(case: Case) -> str:
     collective = COLLECTIVES[case.collective]
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     positions = collective.pairs(case.group_size)
-    pairs = [(group[a], group[b]) for group in case.groups for a, b in positions]
+    pairs = [(group[a], group[b]) for group in case.rank_groups for a, b in positions]
     field = "source_target_pairs" if pairs else "replica_groups"
     ranks = ",".join(
-        "{" + ",".join(map(str, ranks_of_group)) + "}" for ranks_of_group in pairs or case.groups
+        "{" + ",".join(map(str, ranks_of_group)) + "}"
+        for ranks_of_group in pairs or case.rank_groups
     )
     added = ", to_apply=%add" if collective.reduce_ops else ""
     return (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.program.worker_values import Difference, Use
 from busbw.model.case import Case, Spec
-from busbw.model.limits import Count, Date, Natural
+from busbw.model.field_types import Count, Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, plural
@@ -111,8 +111,8 @@ class CompiledSpec(Spec):
         return "-".join(filter(None, (self.topology, self.compiler, super().id)))
 
     @property
-    def kind(self) -> tuple[str, ...]:
-        return (self.topology, *super().kind)
+    def kind_names(self) -> tuple[str, ...]:
+        return (self.topology, *super().kind_names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,8 +154,8 @@ class CompiledVerdict(Verdict):
     program: Program = field(default_factory=Program)
 
     @property
-    def group_name(self) -> str:
-        return f"{self.spec.topology}: {super().group_name}"
+    def family_name(self) -> str:
+        return f"{self.spec.topology}: {super().family_name}"
 
     def explain(self) -> str:
         """Return the headline, the differences, and what the compiler says of a failure."""

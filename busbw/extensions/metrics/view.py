@@ -53,7 +53,7 @@ def metrics(judged: Judged) -> str:
     for verdict in verdicts:
         labels = [verdict.spec.id, *(_text(label(verdict)) for label in IDENTITY.values())]
         failed.labels(*labels).set(verdict.failed)
-        has_wrong_value.labels(*labels).set(verdict.is_wrong)
+        has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
         for figure, value in document_figures(verdict).items():
             if value is not None:

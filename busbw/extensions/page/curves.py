@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Any
 
 from busbw import metrics
-from busbw.baselines.store import Published
-from busbw.model.limits import moment_text
+from busbw.baselines.store import PublishedTable
+from busbw.model.field_types import moment_text
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import Session
@@ -45,7 +45,7 @@ def curves_of(session: Session) -> list[Curve]:
     for verdict in session.verdicts:
         if (case := verdict.case) is not None:
             shape = (case.ranks, case.mesh, case.placement, case.protocol.clock)
-            kinds.setdefault((case.group_name, *shape), []).append(verdict)
+            kinds.setdefault((case.family_name, *shape), []).append(verdict)
     curves = [
         Curve(
             session=session,
@@ -270,7 +270,7 @@ def session_figures(session: Session) -> dict[str, list[Figure]]:
     }
 
 
-def published(tables: Sequence[Published]) -> Curves:
+def published(tables: Sequence[PublishedTable]) -> Curves:
     """Return the figure of published tables."""
     ordered = sorted(tables, key=lambda table: (table.ranks, table.slice))
     kinds = " and ".join(dict.fromkeys(table.device_kind for table in ordered))

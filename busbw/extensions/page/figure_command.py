@@ -20,7 +20,7 @@ from busbw.extensions.page.curves import bandwidth, curves_of, published
 from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, heat_map
-from busbw.model.words import refusal
+from busbw.model.words import wrong_choice_text
 from busbw.report.reading import Session
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.errors import UsageError, usage_error
@@ -102,7 +102,7 @@ def write_figure(figure: Figure, option: str, output: Path, inputs: Sequence[Pat
     """
     draw = _FORMS.get(output.suffix.lower())
     if draw is None:
-        raise UsageError(f"{option}: {refusal(output.suffix, tuple(_FORMS))}")
+        raise UsageError(f"{option}: {wrong_choice_text(output.suffix, tuple(_FORMS))}")
     check_file(option, output, "a picture of busbw figure", is_figure, inputs)
     with command_error(DrawingError):
         content = draw(figure)
@@ -141,7 +141,7 @@ def _sessions_of_machine(options: argparse.Namespace) -> Figure:
         return heat_map(machine)
     cases = {history.case.name: history for history in reversed(machine.cases)}
     if options.case not in cases:
-        raise UsageError(f"--case: {refusal(options.case, tuple(cases))}")
+        raise UsageError(f"--case: {wrong_choice_text(options.case, tuple(cases))}")
     return case_history(machine, cases[options.case])
 
 
@@ -155,5 +155,5 @@ def _published_files(options: argparse.Namespace) -> list[Path]:
         devices = sorted({path.parents[1].name for path in folder.glob("*/*/published.*.json")})
         if not devices:
             raise UsageError(f"--published: there are no published figures in {folder}")
-        raise UsageError(f"--published: {refusal(options.published, devices)}")
+        raise UsageError(f"--published: {wrong_choice_text(options.published, devices)}")
     return tables

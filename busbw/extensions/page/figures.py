@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from busbw.model.words import cut_short, payload_text
+from busbw.model.words import payload_text, shorten_list
 from busbw.report.table import Column, Table, TextLine, rows_of
 
 # The columns of a figure; a row has those that it needs.
@@ -94,7 +94,7 @@ class Figure:
             if row.get("word"):
                 words.setdefault(row["word"], {})[self._text(row["x"])] = None
         texts += [
-            f"{word} at {', '.join(cut_short(list(places), _MOST_NAMED, 'place'))}"
+            f"{word} at {', '.join(shorten_list(list(places), _MOST_NAMED, 'place'))}"
             for word, places in words.items()
         ]
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."

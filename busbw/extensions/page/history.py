@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from busbw.history.failing import measured_outcome
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
 from busbw.history.lines import Line
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds_text
 from busbw.report.table import Column, Table, TextLine
 from busbw.report.table import Row as TableRow
@@ -65,7 +65,7 @@ def _ordered(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
 
 def _group(case: CaseHistory) -> str:
     series = f", {case.series.text}" if case.series.stack else ""
-    return f"{case.case.group_name}{series}"
+    return f"{case.case.family_name}{series}"
 
 
 def _cells(

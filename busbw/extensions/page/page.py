@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import busbw
 from busbw import wire
-from busbw.history.failing import failed_since
+from busbw.history.failing import failed_since_texts
 from busbw.history.levels import MachineHistory, change_texts
 from busbw.model.words import plural
 from busbw.report.reading import Outline, Session, SessionRecord, Text
@@ -68,7 +68,7 @@ def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] =
 
 
 def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
-    words = session.describe(failed_since(session.verdicts, machines))
+    words = session.describe(failed_since_texts(session.verdicts, machines))
     figures = curves.session_figures(session) if isinstance(session, Session) else {}
     cases = Section(
         heading="Cases", texts=[(note, ()) for note in words.notes], tables=words.tables
@@ -135,7 +135,7 @@ def html(page: Page) -> str:
         svg=lambda figure: markup(drawing.svg(figure, has_style=False)),
     )
     # Names of files may hold what moves a terminal or cannot be encoded.
-    return "\n".join(map(wire.printable, text.split("\n")))
+    return "\n".join(map(wire.escape_unprintable, text.split("\n")))
 
 
 def is_page(text: str) -> bool:

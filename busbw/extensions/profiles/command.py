@@ -23,7 +23,7 @@ from typing import Any
 from busbw import metrics
 from busbw.cli import Commands, add_command
 from busbw.collectives import COLLECTIVES
-from busbw.model.limits import LEAST_S
+from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Table, TextLine, rows_of
@@ -256,7 +256,7 @@ def _iterations(
     iterations = [
         dict(zip(whole, times))
         for number, times in enumerate(times_s)
-        if number not in warm_ups and max(times) >= LEAST_S
+        if number not in warm_ups and max(times) >= SHORTEST_S
     ]
     if not iterations:
         raise ValueError("there is no time but that of the warm-up")

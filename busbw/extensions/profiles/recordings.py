@@ -92,7 +92,7 @@ def _of_xplane(content: bytes) -> list[ProfileEvent]:
 
 
 def _of_json(content: bytes, most_bytes: int) -> list[ProfileEvent]:
-    text = storage.unpacked(content, most_bytes)
+    text = storage.gunzip(content, most_bytes)
     if text.count(b",") > MOST_VALUES:
         raise ValueError(f"it has more than {MOST_VALUES} values")
     document = json.loads(text)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
-from busbw.grid import check_blocks
+from busbw.grid import check_equal_blocks
 from busbw.model.case import GridError, Spec
-from busbw.model.machine import AXES
+from busbw.model.machine import LETTER_AXES
 
 from .worker_values import CONSECUTIVE, STRIDED, Use
 
@@ -20,7 +20,7 @@ def spec_of(use: Use, mesh: Mapping[str, int], *, framework: str, clock: str) ->
     if use.axes in (CONSECUTIVE, STRIDED):
         extents = {"": use.groups, use.axes: use.ranks}
         mesh = extents if use.axes == CONSECUTIVE else dict(reversed(extents.items()))
-    letters = dict(zip(mesh, AXES))
+    letters = dict(zip(mesh, LETTER_AXES))
     has_axes = bool(use.axes) and math.prod(mesh.values()) > use.ranks
     axes = "".join(letters[name] for name in use.axes.split(",") if has_axes)
     spec = Spec(
@@ -35,7 +35,7 @@ def spec_of(use: Use, mesh: Mapping[str, int], *, framework: str, clock: str) ->
         mesh="x".join(map(str, mesh.values())) if has_axes else "",
         clock=clock,
     )
-    check_blocks(spec, use.ranks * use.groups)
+    check_equal_blocks(spec, use.ranks * use.groups)
     return spec
 
 
@@ -56,7 +56,7 @@ def _dtype_of(use: Use, axes: int) -> str:
         f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
             collective.reduce_ops and use.reduce_op not in REDUCE_OPS
         ),
-        f"its mesh has more than {len(AXES)} axes": axes > len(AXES),
+        f"its mesh has more than {len(LETTER_AXES)} axes": axes > len(LETTER_AXES),
         "its groups are no axes of a mesh, or no rings along one": (
             not use.groups or (not use.axes and use.groups > 1)
         ),

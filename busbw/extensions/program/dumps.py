@@ -21,9 +21,9 @@ def read(path: Path, ranks: int | None = None) -> Uses:
     anything else, with what to do.
     """
     # Editors on Windows write a mark first and end lines with two characters.
-    content = storage.unpacked(storage.read(path))
+    content = storage.gunzip(storage.read(path))
     text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    conflict = wire.left_by_git(content)
+    conflict = wire.git_leftover_text(content)
     if conflict:
         raise ProgramError(f"line {conflict}")
     head = text.partition("\n")[0]

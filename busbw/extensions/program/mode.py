@@ -177,5 +177,5 @@ def _compiled(options: Options, source: str) -> ProgramCollectives:
             else group.ask(request, options.case_timeout, "compiling")
         )
     if isinstance(answer, Failure):
-        raise UsageError(f"--program={source}: {answer.kind.words}: {answer.message}")
+        raise UsageError(f"--program={source}: {answer.kind.text}: {answer.message}")
     return answer

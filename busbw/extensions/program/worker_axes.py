@@ -68,7 +68,7 @@ class Axes:
     def _extents(self) -> Mesh:
         """The mesh, empty unless its ranks are all ranks."""
         ranks, names = math.prod(self.mesh.values()), len(self.mesh)
-        is_whole = ranks == self.ranks and ranks <= MOST_RANKS and names <= len(machine.AXES)
+        is_whole = ranks == self.ranks and ranks <= MOST_RANKS and names <= len(machine.LETTER_AXES)
         return self.mesh if is_whole else {}
 
     def _named(self, groups: Groups) -> str:
@@ -91,7 +91,7 @@ class Axes:
 
 @functools.lru_cache(maxsize=64)
 def _groups_along(extents: tuple[tuple[str, int], ...], axes: tuple[str, ...]) -> Groups:
-    letters = dict(zip((name for name, _ in extents), machine.AXES))
+    letters = dict(zip((name for name, _ in extents), machine.LETTER_AXES))
     mesh = "x".join(str(extent) for _, extent in extents)
     ranks = math.prod(extent for _, extent in extents)
-    return machine.groups_of(mesh, "".join(letters[name] for name in axes), ranks)
+    return machine.split_ranks(mesh, "".join(letters[name] for name in axes), ranks)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.limits import MOST_BYTES
+from busbw.model.field_types import MOST_BYTES
 from busbw.model.words import plural
 from busbw.worker.backends.hlo.module import (
     Instruction,

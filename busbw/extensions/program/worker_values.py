@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from busbw.model.limits import MOST_BYTES, Count, Natural
+from busbw.model.field_types import MOST_BYTES, Count, Natural
 from busbw.model.words import payload_text
 
 # Groups such as 0 1, 2 3 and such as 0 2, 1 3.

@@ -20,7 +20,7 @@ from busbw.cli import Commands, add_command, check_file, json_with, write_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.model.case import GridError
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.words import Device, Outcome, plural, seconds_text
 from busbw.report.answer import answer_lines
 from busbw.report.table import percent_text
@@ -120,7 +120,8 @@ def run(options: argparse.Namespace) -> int:
         except (UsageError, GridError) as error:
             problems, results = [str(error)], None
         print(
-            wire.printable("; ".join(problems) or _outcome_counts_text(sessions[name])), flush=True
+            wire.escape_unprintable("; ".join(problems) or _outcome_counts_text(sessions[name])),
+            flush=True,
         )
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
@@ -212,7 +213,7 @@ def _clock_differences(host: Judged, device: Judged) -> Iterator[str]:
 def _low_bandwidths(session: Judged) -> Iterator[str]:
     """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
     measured = [v for v in session.verdicts.values() if v.ceiling_share is not None]
-    for name, group in itertools.groupby(measured, lambda v: v.case and v.case.group_name):
+    for name, group in itertools.groupby(measured, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
         if share < _LEAST_CEILING_SHARE:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
@@ -221,9 +222,9 @@ def _low_bandwidths(session: Judged) -> Iterator[str]:
 def _cases_beyond_memory(session: Judged) -> Iterator[str]:
     """Yield a sentence for each case of a curve if no payload of the curve fits into memory."""
     verdicts = session.verdicts.values()
-    fitting = {v.case.group_name for v in verdicts if v.case is not None and v.now}
+    fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:
-        if verdict.case is not None and verdict.case.group_name not in fitting:
+        if verdict.case is not None and verdict.case.family_name not in fitting:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 

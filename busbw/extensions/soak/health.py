@@ -17,8 +17,8 @@ from busbw.driver.transport import Request, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.findings import Finding
 from busbw.model.case import Case, Spec
+from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.limits import NotNegative
 from busbw.model.machine import CPU_QUOTA
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
@@ -103,9 +103,9 @@ class Health:
 def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     """Return what reads the counters of all hosts, None where there are none."""
     options, target = resolved.options, resolved.machine.target
-    framework, is_local = next(iter(target.sets)), options.remote is None
+    framework, is_local = next(iter(target.device_sets)), options.remote is None
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
-    if FRAMEWORKS[framework].scripted and not script.get("counts"):
+    if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
         return None
     starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
     # Several processes of a host would all read the same.

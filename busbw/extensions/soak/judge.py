@@ -9,8 +9,8 @@ from typing import Any
 
 from busbw.judge.validity import out_of_memory_verdict
 from busbw.model.case import Case, Spec
+from busbw.model.field_types import Natural, NotNegative
 from busbw.model.launch import NO_LAUNCH, Failure, LaunchId
-from busbw.model.limits import Natural, NotNegative
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 from busbw.report.figures import Figure
@@ -73,7 +73,7 @@ def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) 
     if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
         text, outcome, failure = failure.message, Outcome.SKIPPED, None
     elif failure is not None:
-        text = f"{failure.kind.words}: {failure.first_line}"
+        text = f"{failure.kind.text}: {failure.first_line}"
     elif tally.iterations:
         text, outcome = compared_text([tally]), Outcome.PASS
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from busbw.judge.findings import Finding
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
-from busbw.model.stored import changes
+from busbw.model.stored import setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, rows_of
@@ -29,7 +29,7 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
         return Finding()
     runs, before = measured.measurements[spec].runs, _before(measured, spec)
     signature, versions = before or ("", {})
-    since = changes(versions, runs[0].versions) if before is not None and runs else ()
+    since = setup_changes(versions, runs[0].versions) if before is not None and runs else ()
     text = change_text(runs, signature, since)
     if before is None or "require_signature" not in measured.options.extra:
         return Finding(notes=(text,) if text else ())
@@ -87,7 +87,7 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
         orders = {str(run.extra.get(NAME, "")).partition(" ")[2] for run in measurement.runs}
         if len(orders) == 1 and "" not in orders:
             case = measurement.case
-            group = orders_by_group.setdefault(case.group_name, [])
+            group = orders_by_group.setdefault(case.family_name, [])
             group.append((case.payload_bytes, orders.pop()))
     rows = []
     for name, payloads in orders_by_group.items():

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
+from busbw.model.field_types import AtLeast1, Natural, NotNegative
 from busbw.model.launch import LaunchId, Plan
-from busbw.model.limits import AtLeast1, Natural, NotNegative
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import AllGather, wrong_result

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from busbw.model.limits import NotNegative
+from busbw.model.field_types import NotNegative
 from busbw.model.machine import CPU_QUOTA
 from busbw.model.words import Device
 from busbw.worker import host, process

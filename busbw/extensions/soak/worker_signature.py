@@ -92,7 +92,7 @@ class SignedSum:
         """Return the blocks that are added up for a rank."""
         case, collective = self._values.case, self._values.collective
         group, position = self._values.group_and_position(rank)
-        inputs = [[*self.start(other)] for other in case.groups[group]]
+        inputs = [[*self.start(other)] for other in case.rank_groups[group]]
         summands: list[Array] = []
 
         def keep(blocks: Sequence[Array]) -> Array:

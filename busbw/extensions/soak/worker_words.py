@@ -103,7 +103,7 @@ class Words(ExactValues):
     def values_after(self, rank: int, number: int, iterations: int) -> Array:
         """Return a period of each block that `rank` holds after an iteration."""
         group, position = self.group_and_position(rank)
-        inputs = [[*self.starting_values(other, number)] for other in self.case.groups[group]]
+        inputs = [[*self.starting_values(other, number)] for other in self.case.rank_groups[group]]
         blocks: list[Any] = self.collective.result(inputs, position, self._reduce)
         return np.stack(blocks)
 

@@ -11,7 +11,7 @@ from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
 from busbw.model.stored import Session, merge_sessions
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import SessionOutcome, cut_short, plural
+from busbw.model.words import SessionOutcome, plural, shorten_list
 
 # A locked stack that was measured: its framework, its earlier sessions (None without a history),
 # and its measurements in the present session.
@@ -64,7 +64,7 @@ def stack_judgement_text(
         f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    lost = "; ".join((*cut_short(texts, _MOST_NAMED_CASES, "case"), *slower)) or "nothing slower"
+    lost = "; ".join((*shorten_list(texts, _MOST_NAMED_CASES, "case"), *slower)) or "nothing slower"
     return f"the stack ({', '.join(changes) or 'the same versions'}): {lost}"
 
 

@@ -129,5 +129,5 @@ def reason_not_lockable(distribution: Distribution) -> str:
     package can perhaps be installed again.
     """
     if origin := distribution.read_text("direct_url.json"):
-        return f"was installed from {wire.printable(str(json.loads(origin).get('url')))}"
+        return f"was installed from {wire.escape_unprintable(str(json.loads(origin).get('url')))}"
     return "" if distribution.read_text("RECORD") else "has no record of its files"

@@ -18,7 +18,7 @@ from pathlib import Path
 from busbw import storage, wire
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
-from busbw.model.limits import Date
+from busbw.model.field_types import Date
 from busbw.model.words import plural
 from busbw.session.options import LockedStack
 
@@ -68,7 +68,7 @@ def read_lock(path: Path) -> Lock:
         hashes = sorted(re.findall(r"\b[0-9a-f]{64}\b", text))
         return wire.from_json(Lock, {**table, "hashes": hashes}, "tool.busbw")
     except (ValueError, TypeError) as error:
-        raise StackError(f"{path}: {wire.printable(str(error))}; {_REMEDY}") from error
+        raise StackError(f"{path}: {wire.escape_unprintable(str(error))}; {_REMEDY}") from error
 
 
 def build_stack(
@@ -158,16 +158,18 @@ def _lock_text(framework: str, python: str, date: str) -> str:
     """
     interpreter = read_interpreter(python)
     stack = interpreter.find_stack(FRAMEWORKS[framework].packages)
-    if not stack and FRAMEWORKS[framework].scripted:
+    if not stack and FRAMEWORKS[framework].is_scripted:
         return ""
-    problems = [f"{name} replaces a library" for name in variables.REPLACES if name in os.environ]
+    problems = [
+        f"{name} replaces a library" for name in variables.LIBRARY_VARIABLES if name in os.environ
+    ]
     problems += [f"{name} {text}" for name in stack if (text := reason_not_lockable(stack[name]))]
     problems += [] if stack else [f"it is no package of {python}"]
     if problems:
         raise StackError(f"{problems[0]}; expected packages as an index has them")
     tables: dict[str, Mapping[str, str]] = {
         "tool.busbw": {"python": interpreter.version, "date": date},
-        "tool.busbw.flags": variables.of_stack(os.environ, os.path.expanduser("~")),
+        "tool.busbw.flags": variables.stack_variables(os.environ, os.path.expanduser("~")),
         "tool.busbw.records": {name: hash_of_files(stack[name]) for name in stack},
     }
     pins = [f"{name}=={stack[name].version}" for name in stack]
@@ -182,6 +184,6 @@ def _toml_lines(table: Mapping[str, str]) -> str:
     characters.
     """
     return "".join(
-        f"{name} = {json.dumps(wire.printable(text), ensure_ascii=False)}\n"
+        f"{name} = {json.dumps(wire.escape_unprintable(text), ensure_ascii=False)}\n"
         for name, text in table.items()
     )

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
-from busbw.history.files import HistoryError, read
-from busbw.history.lines import Series, earlier
+from busbw.history.files import HistoryError, read_machine
+from busbw.history.lines import Series, comparable_sessions
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Record, Session, changes
+from busbw.model.stored import Record, Session, setup_changes
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
 from busbw.report.session import stack_flags
@@ -111,9 +111,9 @@ def _earlier_sessions(
     root = measured.options.history
     if root is None:
         return None
-    lines = [line for line in read(root, key) if line.worker == worker_hash()]
+    lines = [line for line in read_machine(root, key) if line.worker == worker_hash()]
     digest = measured.options.stacks[framework].digest
-    return earlier(lines, Series(framework=framework, stack=digest, is_reference=True))
+    return comparable_sessions(lines, Series(framework=framework, stack=digest, is_reference=True))
 
 
 def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
@@ -122,8 +122,8 @@ def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
     for spec, reference in measured.references.items():
         ours, theirs = measured.measurements[spec].runs, reference.runs
         if ours and theirs:
-            texts |= dict.fromkeys(changes(theirs[0].versions, ours[0].versions))
+            texts |= dict.fromkeys(setup_changes(theirs[0].versions, ours[0].versions))
     flags = stack_flags(measured.environment.flags)
     for probe in measured.machine.references:
-        texts |= dict.fromkeys(changes(stack_flags(probe.flags), flags))
+        texts |= dict.fromkeys(setup_changes(stack_flags(probe.flags), flags))
     return tuple(texts)

@@ -53,7 +53,7 @@ def run_command(command: Sequence[str], text: str = "") -> str:
         text=True,
     )
     if done.returncode != 0:
-        words = wire.printable(" ".join(done.stderr.split()))[-_MOST_ERROR_CHARACTERS:]
+        words = wire.escape_unprintable(" ".join(done.stderr.split()))[-_MOST_ERROR_CHARACTERS:]
         raise StackError(f"{Path(command[0]).name}: {words or f'exit code {done.returncode}'}")
     return done.stdout
 
@@ -97,7 +97,7 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     """
     new = folder.with_name(f"{folder.name}.new")
     try:
-        with storage.folder_lock(folder.parent, _WAIT_S):
+        with storage.lock_folder(folder.parent, _WAIT_S):
             try:
                 # A process that was killed may have left this folder.
                 shutil.rmtree(new, ignore_errors=True)

@@ -211,7 +211,7 @@ def _device(starter: Starter, transport: HostsTransport, processes: int) -> Devi
 
 def _specs(options: argparse.Namespace) -> list[Spec]:
     """Return all-reduce of each payload and, if the framework has it, permute."""
-    only_sums = FRAMEWORKS[options.framework].only_sums
+    only_sums = FRAMEWORKS[options.framework].has_only_sums
     return [
         Spec(
             framework=options.framework,

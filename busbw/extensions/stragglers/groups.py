@@ -120,14 +120,21 @@ class Launch:
         if isinstance(probe, Failure):
             return probe
         self._target = grid.choose_target(
-            device=Device(starter.device), ranks=None, probes=[probe], named=[probe.framework]
+            device=Device(starter.device),
+            ranks=None,
+            probes=[probe],
+            named_frameworks=[probe.framework],
         )
         return None
 
     def measure(self, spec: Spec) -> Failure | None:
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
-        plan, case, key = self.groups.plan, grid.resolve(spec, self._target), self._target.key(spec)
+        plan, case, key = (
+            self.groups.plan,
+            grid.resolve_case(spec, self._target),
+            self._target.key(spec),
+        )
         values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}
         answer = self._workers.ask(
             Request("measure", Run, values), plan.timeout_s, f"measuring {quantity}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from busbw.model.limits import Natural, Seconds
+from busbw.model.field_types import Natural, Seconds
 from busbw.worker.backends.base import unavailable
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import request_value

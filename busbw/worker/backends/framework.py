@@ -58,7 +58,7 @@ class FrameworkBackend(Backend):
     def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
         self.device = device
         self._member = member
-        self._processes = member.count if member else 1
+        self._processes = member.process_count if member else 1
 
     @final
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -190,10 +190,10 @@ class ExactValues:
 
     def group_and_position(self, rank: int) -> tuple[int, int]:
         """Return the index of the group that `rank` belongs to, and its position in the group."""
-        for number, group in enumerate(self.case.groups):
+        for number, group in enumerate(self.case.rank_groups):
             if rank in group:
                 return number, group.index(rank)
-        raise ValueError(f"rank {rank} is in no group of {self.case.groups}")
+        raise ValueError(f"rank {rank} is in no group of {self.case.rank_groups}")
 
     def _make_draw(self, group: int, number: int) -> Draw:
         """Return draw `number` of a group. Groups have different values in the same draw."""

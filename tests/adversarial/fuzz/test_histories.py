@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from busbw.extensions.page.figures import Figure
 from busbw.extensions.page.history import case_history, cases_table, changed_cases, heat_map
 from busbw.history.levels import MachineHistory, change_texts, machine_history
-from busbw.history.lines import Line, parse
+from busbw.history.lines import Line, parse_line
 from busbw.model.words import Device, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.damage import bounded, fuzzed
@@ -58,7 +58,7 @@ def lines(draw: st.DrawFn) -> Line:
 
 def _read(lines: list[Line]) -> MachineHistory:
     """Return the history as it is read from a file: in the order of time."""
-    whole = sorted((parse(line.text, "line") for line in lines), key=lambda line: line.moment)
+    whole = sorted((parse_line(line.text, "line") for line in lines), key=lambda line: line.moment)
     return machine_history("tpu/4r", tuple(whole))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.extensions.page.page import Page, html, page
-from busbw.history.files import Acknowledged
+from busbw.history.files import AcknowledgedChange
 from busbw.history.levels import machine_history
 from busbw.model.words import Outcome
 from busbw.report.reading import read_results
@@ -63,7 +63,7 @@ def _hostile() -> Page:
     sessions = [
         made.session_line(number, **(after if number >= 8 else before)) for number in range(16)
     ]
-    acknowledged = Acknowledged(since="2026-01-09", reason=text)
+    acknowledged = AcknowledgedChange(since="2026-01-09", reason=text)
     return page([night], [machine_history("tpu/4r", sessions, acknowledged=[acknowledged])])
 
 

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines.document import BaselineError, BaselineFile, Update, dumps, read
+from busbw.baselines.document import (
+    BaselineError,
+    BaselineFile,
+    Update,
+    baselines_text,
+    read_baselines,
+)
 from busbw.model.stored import Baseline
 from tests.helpers import build
 
@@ -34,7 +40,7 @@ FILE = BaselineFile(
     baselines=(SMALL, LARGE),
     history=(UPDATE, replace(UPDATE, accepted_regression=True)),
 )
-TEXT = dumps(FILE)
+TEXT = baselines_text(FILE)
 
 
 def _written(folder: Path, text: str) -> Path:
@@ -51,21 +57,23 @@ def _edited(folder: Path, **entry: Any) -> Path:
 
 
 def test_a_baseline_file_is_read_back_with_the_entries_that_were_written(tmp_path: Path) -> None:
-    assert read(_written(tmp_path, TEXT)) == FILE
+    assert read_baselines(_written(tmp_path, TEXT)) == FILE
 
 
 def test_a_baseline_file_without_entries_is_read_back_without_entries(tmp_path: Path) -> None:
     empty = replace(FILE, baselines=(), history=())
-    assert empty == read(_written(tmp_path, dumps(empty)))
+    assert empty == read_baselines(_written(tmp_path, baselines_text(empty)))
 
 
 def test_a_baseline_file_has_one_line_for_each_payload_in_order_of_size() -> None:
-    assert dumps(replace(FILE, baselines=(LARGE, SMALL))) == TEXT
+    assert baselines_text(replace(FILE, baselines=(LARGE, SMALL))) == TEXT
     rows = [row for row in TEXT.splitlines() if '"payload"' in row]
     assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
     once = replace(SMALL, records=(SESSION,))
     (row,) = (
-        row for row in dumps(replace(FILE, baselines=(once,))).splitlines() if '"payload"' in row
+        row
+        for row in baselines_text(replace(FILE, baselines=(once,))).splitlines()
+        if '"payload"' in row
     )
     assert row.strip() == (
         '{"payload": "4K", "protocol": "host/chain1", "pinned_us": 790.0, '
@@ -75,7 +83,7 @@ def test_a_baseline_file_has_one_line_for_each_payload_in_order_of_size() -> Non
 
 def test_a_changed_time_changes_only_one_line_of_a_baseline_file() -> None:
     slower = replace(FILE, baselines=(replace(SMALL, pinned_us=900.0), LARGE))
-    pairs = zip(TEXT.splitlines(), dumps(slower).splitlines(), strict=True)
+    pairs = zip(TEXT.splitlines(), baselines_text(slower).splitlines(), strict=True)
     assert sum(before != after for before, after in pairs) == 1
 
 
@@ -94,7 +102,7 @@ def test_a_baseline_file_keeps_two_sessions_of_the_same_second_separate(
 ) -> None:
     other = replace(SESSION, times_us=(900.0,), commit=commit)
     both = replace(FILE, baselines=(replace(SMALL, records=(SESSION, other)),))
-    assert read(_written(tmp_path, dumps(both))) == both
+    assert read_baselines(_written(tmp_path, baselines_text(both))) == both
 
 
 @pytest.mark.parametrize(
@@ -113,7 +121,7 @@ def test_a_text_that_is_no_baseline_document_is_refused_with_its_file_and_place(
 ) -> None:
     path = _written(tmp_path, text)
     with pytest.raises(BaselineError) as caught:
-        read(path)
+        read_baselines(path)
     assert str(caught.value).startswith(f"{path}{place}")
 
 
@@ -121,12 +129,12 @@ def test_a_baseline_file_that_is_no_text_is_refused_with_its_name(tmp_path: Path
     path = tmp_path / "bad.json"
     path.write_bytes(b"\xff\xfe{")
     with pytest.raises(BaselineError, match=r"bad\.json: "):
-        read(path)
+        read_baselines(path)
 
 
 def test_a_missing_baseline_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match=r"gone\.json: "):
-        read(tmp_path / "gone.json")
+        read_baselines(tmp_path / "gone.json")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +155,7 @@ def test_a_baseline_file_of_another_format_is_refused_with_the_expected_format_a
     document = {**json.loads(TEXT), **changes, "novelty": True}
     path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
     with pytest.raises(BaselineError) as refused:
-        read(path)
+        read_baselines(path)
     assert str(refused.value) == (
         f"{path}: {what}; expected 'busbw baselines' of version 1: move the file away, and "
         "record it again with --update-baselines=all"
@@ -195,7 +203,7 @@ def test_an_invalid_entry_of_a_baseline_file_is_refused_with_its_file_and_key(
 ) -> None:
     path = _edited(tmp_path, **changes)
     with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
-        read(path)
+        read_baselines(path)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +225,7 @@ def test_an_invalid_session_of_a_baseline_file_is_refused_with_its_file_and_key(
     with pytest.raises(
         BaselineError, match=rf"psum\.json: document\.sessions\.{name}(\.|: ){words}"
     ):
-        read(path)
+        read_baselines(path)
 
 
 def test_a_baseline_file_has_one_line_for_each_update_with_its_reason() -> None:
@@ -237,4 +245,4 @@ def test_a_missing_key_of_a_baseline_file_is_refused_with_its_file_and_key(tmp_p
     document = json.loads(TEXT)
     del document["entries"][1]["protocol"]
     with pytest.raises(BaselineError, match=r"document\.entries\[1\]\.protocol: missing"):
-        read(_written(tmp_path, json.dumps(document)))
+        read_baselines(_written(tmp_path, json.dumps(document)))

@@ -38,7 +38,7 @@ def save(root: Path, *cases: Case) -> None:
         for case in cases
     ]
     accepted = [build.accepted(one, SESSION, key=KEY) for one in measured]
-    written(updates.save, root, accepted, session=SESSION, budget=BUDGET)
+    written(updates.save_accepted, root, accepted, session=SESSION, budget=BUDGET)
 
 
 def contents(root: Path) -> dict[Path, bytes]:
@@ -68,7 +68,7 @@ def appended(path: Path) -> None:
 
 
 def _path(root: Path) -> Path:
-    return files.path_of(root, KEY, SMALL)
+    return files.baseline_path(root, KEY, SMALL)
 
 
 def test_a_conflict_marker_or_an_lfs_pointer_in_a_baseline_file_is_named_with_its_line(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines.store import (
-    Published,
     PublishedEntry,
+    PublishedTable,
     read_published,
 )
 from busbw.metrics import parse_payload
@@ -27,7 +27,7 @@ def _gb_per_s(gib_per_s: float) -> float:
     return float(f"{gib_per_s * 1024**3 / 1e9:.6g}")
 
 
-def _table(name: str) -> Published:
+def _table(name: str) -> PublishedTable:
     (path,) = BASELINES.glob(f"tpu-v2/{RANKS[name]}r/published.all_reduce.*.json")
     return read_published(path)
 

@@ -15,8 +15,8 @@ import pytest
 
 from busbw import storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import find, find_published
-from busbw.baselines.updates import Change, save
+from busbw.baselines.store import find_baseline, find_published_bandwidth
+from busbw.baselines.updates import BaselineChange, save_accepted
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Reference
@@ -50,15 +50,17 @@ def _save(
     key: EnvironmentKey | None = None,
     only_new: bool = False,
     **case: Any,
-) -> tuple[Change, ...]:
+) -> tuple[BaselineChange, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [build.accepted(measured, TODAY, key=key or build.key(), takes_loss=True)]
-    changes, _ = written(save, root, accepted, session=TODAY, budget=BUDGET, only_new=only_new)
+    changes, _ = written(
+        save_accepted, root, accepted, session=TODAY, budget=BUDGET, only_new=only_new
+    )
     return changes
 
 
 def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
-    return find(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
+    return find_baseline(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
 def test_a_saved_baseline_is_found_unchanged(root: Path) -> None:
@@ -78,10 +80,15 @@ def test_a_saved_out_of_memory_keeps_its_needed_and_available_bytes(root: Path) 
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
     accepted = build.accepted(measured, TODAY)
-    written(save, root, [accepted], session=TODAY, budget=BUDGET)
+    written(save_accepted, root, [accepted], session=TODAY, budget=BUDGET)
     baseline = _found(root)
     assert baseline is not None
-    assert (baseline.oom, baseline.times_s, baseline.needed_bytes, baseline.available_bytes) == (
+    assert (
+        baseline.is_out_of_memory,
+        baseline.times_s,
+        baseline.needed_bytes,
+        baseline.available_bytes,
+    ) == (
         True,
         (),
         20,
@@ -123,7 +130,7 @@ def test_a_case_with_another_dtype_reduce_op_or_placement_has_no_baseline_in_the
     root: Path, case: dict[str, str]
 ) -> None:
     _save(root, 1e-3)
-    found = find(root, build.key(), build.case(**case))
+    found = find_baseline(root, build.key(), build.case(**case))
     assert found.baseline is None
 
 
@@ -139,7 +146,7 @@ def test_an_invalid_baseline_file_is_an_error_and_a_save_overwrites_no_file(
     measured = build.measurement(5e-3)
     accepted = [build.accepted(measured, key=key) for key in (other, build.key())]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
-        written(save, root, accepted, session=TODAY, budget=BUDGET)
+        written(save_accepted, root, accepted, session=TODAY, budget=BUDGET)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
@@ -152,8 +159,8 @@ def test_a_save_leaves_only_the_baseline_file_which_all_users_may_read(root: Pat
 def test_a_folder_of_baselines_that_another_session_keeps_locked_is_an_error_with_its_name(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = storage.folder_lock
-    monkeypatch.setattr(storage, "folder_lock", partial(lock, wait_s=0.01))
+    lock = storage.lock_folder
+    monkeypatch.setattr(storage, "lock_folder", partial(lock, wait_s=0.01))
     _save(root, 1e-3)
     before = _found(root)
     said = rf"^{root}: it cannot be locked for writing: another session has been writing for 0.01 s"
@@ -208,14 +215,14 @@ def test_a_published_figure_is_found_by_the_payload_of_a_case(tmp_path: Path) ->
     _published(tmp_path, _table())
     assert Reference(
         source="v2-8: a paper, table 3", oom=False, algbw_gb_per_s=1.5
-    ) == find_published(tmp_path, KEY, build.case(ranks=8))
+    ) == find_published_bandwidth(tmp_path, KEY, build.case(ranks=8))
 
 
 def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table())
-    found = find_published(tmp_path, KEY, build.case(payload_bytes=2**20))
+    found = find_published_bandwidth(tmp_path, KEY, build.case(payload_bytes=2**20))
     assert found is not None
     assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
 
@@ -223,12 +230,12 @@ def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(
 def test_no_published_figure_is_found_for_another_payload_collective_or_number_of_ranks(
     tmp_path: Path,
 ) -> None:
-    assert find_published(tmp_path, KEY, build.case()) is None
+    assert find_published_bandwidth(tmp_path, KEY, build.case()) is None
     _published(tmp_path, _table())
-    assert find_published(tmp_path, KEY, build.case(payload_bytes=8192)) is None
-    assert find_published(tmp_path, KEY, build.case(collective="all_gather")) is None
+    assert find_published_bandwidth(tmp_path, KEY, build.case(payload_bytes=8192)) is None
+    assert find_published_bandwidth(tmp_path, KEY, build.case(collective="all_gather")) is None
     other = EnvironmentKey(device_kind="TPU v2", ranks=4)
-    assert find_published(tmp_path, other, build.case()) is None
+    assert find_published_bandwidth(tmp_path, other, build.case()) is None
 
 
 def test_a_published_figure_comes_from_the_first_table_by_name_that_has_the_case(
@@ -236,7 +243,7 @@ def test_a_published_figure_comes_from_the_first_table_by_name_that_has_the_case
 ) -> None:
     _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
     _published(tmp_path, _table(source="second"), name="b")
-    found = find_published(tmp_path, KEY, build.case())
+    found = find_published_bandwidth(tmp_path, KEY, build.case())
     assert found is not None
     assert found.source == "v2-8: second"
 
@@ -258,7 +265,7 @@ def test_an_invalid_table_of_published_figures_is_refused_with_its_file_and_key(
 ) -> None:
     _published(tmp_path, _table({**ENTRIES[0], **entry}, **changes))
     with pytest.raises(BaselineError, match=rf"paper\.json: document\.{words}"):
-        find_published(tmp_path, KEY, build.case())
+        find_published_bandwidth(tmp_path, KEY, build.case())
 
 
 @pytest.mark.parametrize("link", [Path(), FILE.parent.parent, FILE])
@@ -269,4 +276,4 @@ def test_a_baseline_file_or_folder_that_is_a_broken_link_is_refused(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to("gone")
     with pytest.raises(BaselineError, match="is a link to nothing"):
-        find(tmp_path / "baselines", build.key(), build.case())
+        find_baseline(tmp_path / "baselines", build.key(), build.case())

@@ -12,14 +12,14 @@ import pytest
 
 from busbw.baselines import files
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import find
+from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
-    Change,
+    BaselineChange,
     merge_session,
     pinned_at_level,
     prune,
 )
-from busbw.baselines.updates import save as baselines_save
+from busbw.baselines.updates import save_accepted as baselines_save
 from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "baselines"
 
 
-Saved = tuple[tuple[Change, ...], tuple[Change, ...]]
+Saved = tuple[tuple[BaselineChange, ...], tuple[BaselineChange, ...]]
 
 
 def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
@@ -47,7 +47,7 @@ def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
 
 
 def found(root: Path) -> Baseline:
-    baseline = find(root, build.key(), build.case()).baseline
+    baseline = find_baseline(root, build.key(), build.case()).baseline
     assert baseline is not None
     return baseline
 
@@ -80,7 +80,7 @@ def test_an_out_of_memory_replaces_a_stored_time_only_if_the_loss_is_accepted(ro
     _, (refusal,) = save(root)
     assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.refusal
     assert save(root, takes_loss=True)[0]
-    assert found(root).oom
+    assert found(root).is_out_of_memory
 
 
 def test_a_refused_case_does_not_keep_another_case_from_being_saved(root: Path) -> None:
@@ -127,11 +127,11 @@ def put(filled: Path, time_s: float, **case: Any) -> None:
 
 
 def baseline_at(filled: Path, **case: Any) -> Baseline | None:
-    return find(filled, KEY, build.case(**case)).baseline
+    return find_baseline(filled, KEY, build.case(**case)).baseline
 
 
 def at(filled: Path, **case: Any) -> Path:
-    return files.path_of(filled, KEY, build.case(**case))
+    return files.baseline_path(filled, KEY, build.case(**case))
 
 
 def updates_at(filled: Path) -> list[dict[str, Any]]:
@@ -238,7 +238,7 @@ def test_an_out_of_memory_is_a_loss_only_if_a_time_was_stored() -> None:
 
 def test_a_case_that_fits_in_memory_again_gets_its_level_as_the_accepted_time() -> None:
     found, lost = merge_session(out_of_memory(), session(1000), append=False, budget=BUDGET)
-    assert (lost, found.oom, found.pinned_us) == (False, False, 1000)
+    assert (lost, found.is_out_of_memory, found.pinned_us) == (False, False, 1000)
 
 
 def test_an_appended_session_at_the_same_level_does_not_change_the_accepted_time() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.faults import PAYLOADS, Hit, draw_hits, find_damage, find_surprises
-from busbw.history.files import append
+from busbw.history.files import append_lines
 from tests.helpers import history_lines as lines
 
 ROOT = Path(__file__).parents[3]
@@ -77,7 +77,7 @@ def test_every_signal_is_sent_to_every_target_equally_often_and_reproducibly_by_
 
 
 def _appended(folder: Path, cases: int) -> Path:
-    return append(folder / "history", lines.KEY, lines.session("a" * 16, cases))
+    return append_lines(folder / "history", lines.KEY, lines.session("a" * 16, cases))
 
 
 def _tear(folder: Path) -> None:
@@ -112,7 +112,7 @@ def test_lost_and_incomplete_entries_of_history_and_baselines_are_damage(
     change: Callable[[Path], object], ended: bool, message: str, tmp_path: Path
 ) -> None:
     for name in ("before", "after"):
-        append(tmp_path / name / "history", lines.KEY, lines.session(lines.SESSION))
+        append_lines(tmp_path / name / "history", lines.KEY, lines.session(lines.SESSION))
     change(tmp_path / "after")
     problems = list(find_damage(tmp_path / "before", tmp_path / "after", 0, ended))
     assert len(problems) == bool(message) and message in "".join(problems)

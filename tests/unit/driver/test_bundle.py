@@ -165,7 +165,7 @@ def orphan(bundle: Bundle) -> Path:
 def test_an_orphaned_bundle_that_another_session_has_locked_is_removed_only_when_unlocked(
     orphan: Path,
 ) -> None:
-    with storage.folder_lock(orphan, 0):
+    with storage.lock_folder(orphan, 0):
         Bundle().remove()
         assert (orphan / "busbw" / "wire.py").exists()
     Bundle().remove()
@@ -204,7 +204,7 @@ def test_a_new_bundle_that_another_session_removes_as_an_orphan_is_made_again(
         if when == "before it is locked":
             folder.rmdir()
             return real(folder)
-        with storage.folder_lock(folder, 0):
+        with storage.lock_folder(folder, 0):
             return real(folder)
 
     monkeypatch.setattr(storage, "try_lock_folder", late)

@@ -167,7 +167,7 @@ def test_a_variable_of_the_user_overrides_the_default_variable_of_a_framework(
 def test_a_machine_that_cannot_be_locked_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(storage.MACHINE, str(tmp_path / "missing" / "machine"))
+    monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path / "missing" / "machine"))
     with pytest.raises(HostError, match=r"the machine cannot be locked: .*missing/machine\.lock"):
         lock_this_machine(0).__enter__()
 

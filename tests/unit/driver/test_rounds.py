@@ -23,7 +23,7 @@ from busbw.driver.schedules import (
 )
 from busbw.driver.transport import Request, Starter
 from busbw.model.case import Case
-from busbw.model.launch import Measurement, Pace
+from busbw.model.launch import HostPace, Measurement
 from busbw.model.machine import EnvironmentKey
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import (
@@ -111,8 +111,13 @@ def test_a_worker_gets_the_pace_of_the_last_launch_that_measured_the_case(
     _, (measurement,) = measured(bundle, [1024], script, launches=4)
     first, third, _ = measurement.runs
     # After a launch that gave none it is the one before that.
-    assert paces == [None, Pace.from_run(first), Pace.from_run(first), Pace.from_run(third)]
-    assert Pace.from_run(first) == Pace(
+    assert paces == [
+        None,
+        HostPace.from_run(first),
+        HostPace.from_run(first),
+        HostPace.from_run(third),
+    ]
+    assert HostPace.from_run(first) == HostPace(
         iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
     )
 

@@ -28,4 +28,4 @@ def test_each_framework_lists_its_default_strategy_first_and_has_its_ring_strate
     framework: Framework,
 ) -> None:
     assert framework.strategies[0] == "default"
-    assert framework.ring in framework.strategies
+    assert framework.ring_strategy in framework.strategies

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from busbw.history.files import (
-    Acknowledged,
+    AcknowledgedChange,
     HistoryError,
-    acknowledged,
-    append,
-    read,
-    read_all,
+    append_lines,
+    read_acknowledged,
+    read_all_machines,
+    read_machine,
 )
 from tests.helpers.history_lines import KEY, line, session
 
@@ -30,110 +30,110 @@ _APPENDS = """
 import os
 import sys
 from pathlib import Path
-from busbw.history.files import append
+from busbw.history.files import append_lines
 from tests.helpers.history_lines import KEY, session
 
 while True:
     name = os.urandom(8).hex()
-    append(Path(sys.argv[1]), KEY, session(name, cases=40))
+    append_lines(Path(sys.argv[1]), KEY, session(name, cases=40))
     print(name, flush=True)
 """
 
 
 def _names(root: Path) -> list[str]:
-    return [line.session for line in read(root, KEY)]
+    return [line.session for line in read_machine(root, KEY)]
 
 
 def test_a_session_is_appended_to_the_file_of_its_year_in_the_folder_of_the_machine(
     tmp_path: Path,
 ) -> None:
-    appended = append(tmp_path, KEY, session(_FIRST))
+    appended = append_lines(tmp_path, KEY, session(_FIRST))
     path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
     assert appended == path
-    assert read(tmp_path, KEY) == tuple(session(_FIRST))
-    assert read_all(tmp_path) == {"tpu-v5-lite/4r": read(tmp_path, KEY)}
+    assert read_machine(tmp_path, KEY) == tuple(session(_FIRST))
+    assert read_all_machines(tmp_path) == {"tpu-v5-lite/4r": read_machine(tmp_path, KEY)}
 
 
 def test_an_append_keeps_earlier_lines_of_a_history_unchanged_and_years_are_read_in_order(
     tmp_path: Path,
 ) -> None:
-    path = append(tmp_path, KEY, session(_FIRST))
+    path = append_lines(tmp_path, KEY, session(_FIRST))
     before = path.read_bytes()
-    append(tmp_path, KEY, session(_SECOND))
+    append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
-    append(tmp_path, KEY, [line(moment="2025-12-31T03:00:00Z")])
-    assert [line.began.year for line in read(tmp_path, KEY)] == [2025, *[2026] * 4]
+    append_lines(tmp_path, KEY, [line(moment="2025-12-31T03:00:00Z")])
+    assert [line.began.year for line in read_machine(tmp_path, KEY)] == [2025, *[2026] * 4]
 
 
 def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
     tmp_path: Path,
 ) -> None:
     for year in (2024, 2025, 2026):
-        append(tmp_path, KEY, [line(moment=f"{year}-12-31T03:00:00Z")])
+        append_lines(tmp_path, KEY, [line(moment=f"{year}-12-31T03:00:00Z")])
     (old,) = tmp_path.rglob("2024.jsonl")
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):
-        read(tmp_path, KEY)
-    assert [line.began.year for line in read(tmp_path, KEY, 2025)] == [2025, 2026]
-    assert [line.began.year for line in read(tmp_path, KEY, 2026)] == [2026]
-    assert read(tmp_path, KEY, 2027) == ()
+        read_machine(tmp_path, KEY)
+    assert [line.began.year for line in read_machine(tmp_path, KEY, 2025)] == [2025, 2026]
+    assert [line.began.year for line in read_machine(tmp_path, KEY, 2026)] == [2026]
+    assert read_machine(tmp_path, KEY, 2027) == ()
 
 
 def test_a_history_without_sessions_is_empty_and_a_missing_folder_is_an_error(
     tmp_path: Path,
 ) -> None:
-    assert read(tmp_path, KEY) == ()
+    assert read_machine(tmp_path, KEY) == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):
-        read_all(tmp_path / "missing")
+        read_all_machines(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("cut", [2, 40, 300])
 def test_an_incomplete_line_of_a_history_is_named_with_its_number_even_after_an_append(
     tmp_path: Path, cut: int
 ) -> None:
-    path = append(tmp_path, KEY, session(_FIRST))
+    path = append_lines(tmp_path, KEY, session(_FIRST))
     os.truncate(path, path.stat().st_size - cut)
     torn = path.read_bytes()
     for _ in range(2):
         with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2, column \d+: not JSON"):
-            read(tmp_path, KEY)
+            read_machine(tmp_path, KEY)
         # Nothing of a session is lost: it begins on a new line.
-        append(tmp_path, KEY, session(_SECOND))
+        append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
 
 
 def test_the_last_line_of_a_history_without_a_newline_is_kept(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST))
+    path = append_lines(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
-    assert read(tmp_path, KEY) == tuple(session(_FIRST))
-    append(tmp_path, KEY, session(_SECOND))
+    assert read_machine(tmp_path, KEY) == tuple(session(_FIRST))
+    append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(whole)
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
 def test_a_damaged_line_of_a_history_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST))
+    path = append_lines(tmp_path, KEY, session(_FIRST))
     lines = path.read_text().splitlines()
     document = json.loads(lines[1])
     document["times_us"] = []
     document["times_us"].append("fast")
     path.write_text("\n".join([lines[0], json.dumps(document), ""]))
     with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2\.times_us\[0\]: "):
-        read(tmp_path, KEY)
+        read_machine(tmp_path, KEY)
 
 
 def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path: Path) -> None:
-    path = append(tmp_path, KEY, session(_FIRST))
+    path = append_lines(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
-        read(tmp_path, KEY)
+        read_machine(tmp_path, KEY)
 
 
 def test_a_session_that_does_not_fit_on_the_disk_leaves_the_history_unchanged(
     tmp_path: Path,
 ) -> None:
-    append(tmp_path, KEY, session(_FIRST, cases=2))
+    append_lines(tmp_path, KEY, session(_FIRST, cases=2))
     (path,) = tmp_path.rglob("*.jsonl")
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -141,7 +141,7 @@ def test_a_session_that_does_not_fit_on_the_disk_leaves_the_history_unchanged(
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) * 7 // 4, limits[1]))
     try:
         with pytest.raises(HistoryError, match="No space left on device"):
-            append(tmp_path, KEY, session(_SECOND, cases=2))
+            append_lines(tmp_path, KEY, session(_SECOND, cases=2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == before
@@ -163,9 +163,12 @@ def test_a_conflict_marker_or_an_lfs_pointer_in_a_history_is_named_and_prevents_
     tmp_path: Path, text: str, message: str
 ) -> None:
     (first, *_) = session(_FIRST)
-    path = append(tmp_path, KEY, [first])
+    path = append_lines(tmp_path, KEY, [first])
     path.write_text(text.replace("{line}", first.text))
-    for action in (lambda: read(tmp_path, KEY), lambda: append(tmp_path, KEY, session(_SECOND))):
+    for action in (
+        lambda: read_machine(tmp_path, KEY),
+        lambda: append_lines(tmp_path, KEY, session(_SECOND)),
+    ):
         with pytest.raises(HistoryError) as refused:
             action()
         assert f"{path}{message}" in str(refused.value)
@@ -192,7 +195,7 @@ def test_killed_writers_of_a_history_lose_and_duplicate_no_session(tmp_path: Pat
             writer.kill()
             rest, _ = writer.communicate()
             written += rest.split()
-    append(tmp_path, KEY, session(_FIRST, cases=40))
+    append_lines(tmp_path, KEY, session(_FIRST, cases=40))
     names = _names(tmp_path)
     assert len(written) == len(set(written))
     assert {name: names.count(name) for name in written} == dict.fromkeys(written, 40)
@@ -202,14 +205,14 @@ def test_killed_writers_of_a_history_lose_and_duplicate_no_session(tmp_path: Pat
 def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "acknowledged.toml").write_text("[[change]]\n" + CONFLICT)
     with pytest.raises(HistoryError, match=r"acknowledged.toml:2:1: a Git conflict marker"):
-        acknowledged(tmp_path)
+        read_acknowledged(tmp_path)
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_history_of_another_format_is_refused_and_stays_unchanged(
     tmp_path: Path, end: bytes
 ) -> None:
-    path = append(tmp_path, KEY, session(_FIRST)[:1])
+    path = append_lines(tmp_path, KEY, session(_FIRST)[:1])
     document = json.loads(path.read_bytes())
     del document["document"], document["version"]
     earlier = json.dumps({"schema": 4, **document}).encode() + end
@@ -219,8 +222,8 @@ def test_a_history_of_another_format_is_refused_and_stays_unchanged(
         "'busbw record' of version 1: move the file away, and the next session begins a new one"
     )
     for use in (
-        lambda: read(tmp_path, KEY),
-        lambda: append(tmp_path, KEY, session(_SECOND)),
+        lambda: read_machine(tmp_path, KEY),
+        lambda: append_lines(tmp_path, KEY, session(_SECOND)),
     ):
         with pytest.raises(HistoryError, match=message):
             use()
@@ -241,9 +244,9 @@ reason = "new driver"
 """
 
 
-def _read(folder: Path, text: str) -> tuple[Acknowledged, ...]:
+def _read(folder: Path, text: str) -> tuple[AcknowledgedChange, ...]:
     (folder / "acknowledged.toml").write_text(text)
-    return acknowledged(folder)
+    return read_acknowledged(folder)
 
 
 def test_an_acknowledged_change_matches_cases_and_machines_by_patterns_or_all_by_default(
@@ -258,7 +261,7 @@ def test_an_acknowledged_change_matches_cases_and_machines_by_patterns_or_all_by
 
 
 def test_a_missing_or_empty_file_acknowledges_no_change(tmp_path: Path) -> None:
-    assert acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
+    assert read_acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
 
 
 @pytest.mark.parametrize(
@@ -294,4 +297,4 @@ def test_a_folder_in_the_place_of_the_file_of_acknowledged_changes_is_an_error(
 ) -> None:
     (tmp_path / "acknowledged.toml").mkdir()
     with pytest.raises(HistoryError, match="Is a directory"):
-        acknowledged(tmp_path)
+        read_acknowledged(tmp_path)

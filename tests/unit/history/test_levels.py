@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.history.files import Acknowledged
+from busbw.history.files import AcknowledgedChange
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line, Series
 from busbw.model.words import Outcome, SessionOutcome
@@ -114,7 +114,7 @@ def test_a_change_of_all_cases_is_a_single_shared_change_of_the_framework() -> N
 def test_an_acknowledged_change_of_a_level_has_its_reason(
     since: str, case: str, machine: str, reason: str
 ) -> None:
-    change = Acknowledged(since=since, case=case, machine=machine, reason="known")
+    change = AcknowledgedChange(since=since, case=case, machine=machine, reason="known")
     lines = _cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0)
     (level_change,) = _history(lines, acknowledged=[change]).cases[2].changes
     assert level_change.reason == reason
@@ -129,8 +129,8 @@ def test_sessions_of_the_same_hour_do_not_change_a_level() -> None:
         )
         for number, line in enumerate(again)
     ]
-    assert _history(lines, apart=timedelta(hours=1)).cases[2].changes == ()
-    assert _history(lines, apart=timedelta(0)).cases[2].changes != ()
+    assert _history(lines, merge_within=timedelta(hours=1)).cases[2].changes == ()
+    assert _history(lines, merge_within=timedelta(0)).cases[2].changes != ()
 
 
 def test_a_session_with_an_injected_delay_is_not_in_the_level() -> None:

@@ -14,8 +14,8 @@ from busbw.history.agreement import DisagreementError, check_moment
 from busbw.history.lines import (
     Line,
     Series,
-    earlier,
-    parse,
+    comparable_sessions,
+    parse_line,
 )
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
@@ -25,14 +25,14 @@ from tests.helpers.history_lines import line, session
 def test_a_record_of_a_history_is_one_line_and_is_read_back_unchanged() -> None:
     ordinary = line()
     assert "\n" not in ordinary.text
-    assert parse(ordinary.text, "line 1") == ordinary
+    assert parse_line(ordinary.text, "line 1") == ordinary
 
 
 def test_a_record_of_a_case_without_times_keeps_its_failure() -> None:
     lost = line(
         outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
     )
-    assert parse(lost.text, "line 1") == lost
+    assert parse_line(lost.text, "line 1") == lost
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_an_invalid_record_of_a_history_is_refused_with_its_location(
 ) -> None:
     document = {**json.loads(line().text), **changes}
     with pytest.raises(wire.WireError, match=f"^{text}"):
-        parse(json.dumps(document), "line 3")
+        parse_line(json.dumps(document), "line 3")
 
 
 def test_a_record_of_a_history_with_0_ranks_is_refused() -> None:
     document = json.loads(line().text)
     document["case"]["ranks"] = 0
     with pytest.raises(wire.WireError, match=r"^line 3\.case\.ranks: expected 1 to 1000000, got 0"):
-        parse(json.dumps(document), "line 3")
+        parse_line(json.dumps(document), "line 3")
 
 
 def test_the_time_at_which_a_history_record_began_is_read_from_its_text() -> None:
@@ -81,7 +81,9 @@ def _line(**changes: Any) -> Line:
 
 
 def test_an_earlier_session_has_the_times_of_all_its_cases_in_seconds_and_its_begin() -> None:
-    (session,) = earlier([_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax"))
+    (session,) = comparable_sessions(
+        [_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax")
+    )
     assert session.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
     assert session.times_s.keys() == {CASE, OTHER}
     assert session.times_s[CASE] == pytest.approx((11.25e-6, 11.5e-6, 11.375e-6))
@@ -89,9 +91,9 @@ def test_an_earlier_session_has_the_times_of_all_its_cases_in_seconds_and_its_be
 
 
 def test_an_earlier_session_has_the_versions_flags_host_and_code_of_busbw() -> None:
-    (session,) = earlier([_line()], Series(framework="jax"))
+    (session,) = comparable_sessions([_line()], Series(framework="jax"))
     ((record,), *_) = session.records.values()
-    assert record.lasting == {
+    assert record.lasting_setup == {
         "jax": "0.10.0",
         "XLA_FLAGS": "--xla_one=1",
         "host": "tpu-vm-7",
@@ -101,23 +103,27 @@ def test_an_earlier_session_has_the_versions_flags_host_and_code_of_busbw() -> N
 
 def test_records_of_a_session_are_joined_although_other_records_are_between_its_records() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
-    sessions = earlier([lines[0], lines[2], lines[1], lines[3]], Series(framework="jax"))
+    sessions = comparable_sessions(
+        [lines[0], lines[2], lines[1], lines[3]], Series(framework="jax")
+    )
     assert [len(session.times_s) for session in sessions] == [2, 2]
 
 
 def test_an_earlier_session_of_a_framework_has_no_case_of_another_framework() -> None:
     lines = [_line(), _line(case=build.case(framework="tensorflow"))]
-    assert [list(session.times_s) for session in earlier(lines, Series(framework="jax"))] == [
-        [CASE]
-    ]
-    assert earlier(lines, Series(framework="fake")) == []
+    assert [
+        list(session.times_s) for session in comparable_sessions(lines, Series(framework="jax"))
+    ] == [[CASE]]
+    assert comparable_sessions(lines, Series(framework="fake")) == []
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_an_earlier_session_has_a_change_exactly_if_a_case_regressed_or_improved(
     outcome: Outcome,
 ) -> None:
-    (session,) = earlier([_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax"))
+    (session,) = comparable_sessions(
+        [_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax")
+    )
     assert session.has_change is (outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
 
 
@@ -125,7 +131,7 @@ def test_an_earlier_session_has_a_change_exactly_if_a_case_regressed_or_improved
 def test_an_earlier_session_has_a_change_exactly_if_its_outcome_is_a_change_of_all_cases(
     outcome: SessionOutcome,
 ) -> None:
-    (session,) = earlier([_line(session_outcomes=(outcome,))], Series(framework="jax"))
+    (session,) = comparable_sessions([_line(session_outcomes=(outcome,))], Series(framework="jax"))
     shared = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
     assert session.has_change is (outcome in shared)
 
@@ -141,8 +147,8 @@ def test_an_earlier_session_has_a_change_exactly_if_its_outcome_is_a_change_of_a
 def test_injected_interleaved_and_failed_records_are_not_in_earlier_sessions(
     changes: dict[str, Any],
 ) -> None:
-    assert earlier([_line(**changes)], Series(framework="jax")) == []
-    (session,) = earlier([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
+    assert comparable_sessions([_line(**changes)], Series(framework="jax")) == []
+    (session,) = comparable_sessions([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
     assert list(session.times_s) == [OTHER]
 
 
@@ -156,11 +162,11 @@ def test_sessions_of_a_reference_and_sessions_interleaved_with_it_are_separate_s
         replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
     ]
     series = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
-    (session,) = earlier(lines, series)
+    (session,) = comparable_sessions(lines, series)
     assert session.began == lines[0].began
-    assert len(earlier(lines, replace(series, is_reference=False))) == 1
-    assert earlier(lines, replace(series, framework="tensorflow")) == []
-    assert earlier(lines, Series(framework="jax")) == []
+    assert len(comparable_sessions(lines, replace(series, is_reference=False))) == 1
+    assert comparable_sessions(lines, replace(series, framework="tensorflow")) == []
+    assert comparable_sessions(lines, Series(framework="jax")) == []
 
 
 def test_the_text_of_a_series_names_its_framework_and_its_reference() -> None:

@@ -14,7 +14,7 @@ from bench.error_rates.agreement import grid
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.words import MIB
 from tests.helpers.history_lines import line
 from tests.helpers.sweep import sweep

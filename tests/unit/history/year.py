@@ -19,10 +19,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from busbw.history.files import append
+from busbw.history.files import append_lines
 from busbw.history.lines import Line
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
 
@@ -103,7 +103,7 @@ PLANTED = (
 def write(root: Path, nights: int = NIGHTS) -> None:
     """Append the first `nights` to the history `root`."""
     for _, lines in itertools.groupby(year(nights), key=lambda line: line.began.year):
-        append(root, KEY, list(lines))
+        append_lines(root, KEY, list(lines))
 
 
 def year(nights: int = NIGHTS) -> Iterator[Line]:

@@ -59,7 +59,7 @@ def limit_of(
     baseline: Baseline | None, measurement: Measurement, policy: Policy
 ) -> CaseLimits | None:
     """Return the limit if there is no other baseline and no other measurement today."""
-    if baseline is None or baseline.oom or not measurement.runs:
+    if baseline is None or baseline.is_out_of_memory or not measurement.runs:
         return None
     levels = build_levels({baseline.case.framework: StoredTimes(baselines=[baseline])}, policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}

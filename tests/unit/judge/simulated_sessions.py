@@ -14,7 +14,7 @@ from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
 from busbw.judge.rule import CaseTimes
 from busbw.model.case import Case
-from busbw.model.limits import moment_text
+from busbw.model.field_types import moment_text
 from busbw.model.stored import Baseline, Record, Session
 from tests.helpers import build
 

@@ -139,7 +139,7 @@ def test_a_stored_session_keeps_its_versions_and_flags_but_not_the_load_of_the_m
     surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
     earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
-    assert stored.lasting == {**build.VERSIONS, "XLA_FLAGS": "--a"}
+    assert stored.lasting_setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
 def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() -> None:

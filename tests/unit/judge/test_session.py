@@ -22,7 +22,7 @@ from busbw.judge.session import (
     slower_framework_text,
 )
 from busbw.model.launch import Measurement
-from busbw.model.verdict import SessionVerdict, SizeGroup, Verdict
+from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY
@@ -214,7 +214,7 @@ def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_f
 
 def _curve(
     ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
-) -> list[SizeGroup]:
+) -> list[FamilyFit]:
     """Return the payloads of a collective with 10 us of latency and 1 GB/s, `ratio` as slow."""
     verdicts = []
     for size in SIZES:

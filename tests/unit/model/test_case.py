@@ -11,7 +11,7 @@ import pytest
 from busbw import wire
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
-from busbw.model.words import MIB, Clock, Extra
+from busbw.model.words import MIB, Clock, InjectionKind
 from tests.helpers import build
 
 
@@ -51,13 +51,13 @@ def test_the_clock_of_a_case_is_the_first_word_of_its_protocol(clock: Clock) -> 
 
 
 def test_all_ranks_of_a_case_without_axes_are_one_group_for_any_mesh() -> None:
-    assert build.case(ranks=8, mesh="2x4").groups == ((0, 1, 2, 3, 4, 5, 6, 7),)
+    assert build.case(ranks=8, mesh="2x4").rank_groups == ((0, 1, 2, 3, 4, 5, 6, 7),)
     assert build.case(ranks=8).group_size == 8
 
 
 def test_a_case_along_an_axis_of_a_mesh_has_groups_of_fewer_than_all_ranks() -> None:
     case = build.case(ranks=8, mesh="2x4", axes="y")
-    assert (case.group_size, len(case.groups)) == (4, 2)
+    assert (case.group_size, len(case.rank_groups)) == (4, 2)
 
 
 def test_a_spec_has_default_values_for_all_options_that_are_not_set() -> None:
@@ -80,18 +80,21 @@ def test_a_spec_has_default_values_for_all_options_that_are_not_set() -> None:
 def test_the_group_name_of_a_case_is_the_same_for_all_payloads(
     changes: dict[str, object], name: str
 ) -> None:
-    assert build.case(**changes).group_name == name
-    assert build.case(**changes, payload_bytes=7).group_name == name
+    assert build.case(**changes).family_name == name
+    assert build.case(**changes, payload_bytes=7).family_name == name
 
 
 @pytest.mark.parametrize(
     ("injection", "text"),
     [
-        (Injection(extra=Extra.DELAY, share=0.05), "delay:5%"),
-        (Injection(extra=Extra.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
-        (Injection(extra=Extra.DELAY, seconds=20e-6), "delay:20us"),
-        (Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, 2 * MIB)), "delay:10%@4K+2M"),
-        (Injection(extra=Extra.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
+        (Injection(extra=InjectionKind.DELAY, share=0.05), "delay:5%"),
+        (Injection(extra=InjectionKind.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
+        (Injection(extra=InjectionKind.DELAY, seconds=20e-6), "delay:20us"),
+        (
+            Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, 2 * MIB)),
+            "delay:10%@4K+2M",
+        ),
+        (Injection(extra=InjectionKind.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
     ],
 )
 def test_the_text_of_an_injection_is_the_value_of_the_option_inject(
@@ -111,13 +114,13 @@ def test_the_text_of_an_injection_is_the_value_of_the_option_inject(
 def test_an_injected_delay_is_a_fixed_time_plus_a_share_of_the_measured_time(
     amount: dict[str, Any], delay_s: float
 ) -> None:
-    injection = Injection(extra=Extra.DELAY, **amount)
+    injection = Injection(extra=InjectionKind.DELAY, **amount)
     assert injection.delay_s(2.0) == delay_s
 
 
 def test_an_injection_applies_to_its_payloads_or_without_payloads_to_every_case() -> None:
-    everywhere = Injection(extra=Extra.DELAY, share=0.1)
-    somewhere = Injection(extra=Extra.DELAY, share=0.1, payloads=(4096, MIB))
+    everywhere = Injection(extra=InjectionKind.DELAY, share=0.1)
+    somewhere = Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, MIB))
     sizes = (1024, 4096, MIB)
     found = [
         [injection.applies_to(build.case(payload_bytes=size)) for size in sizes]
@@ -141,17 +144,17 @@ LAUNCHES = {
     "compile-3": LaunchId(name="compile-3"),
     "2.jax": LaunchId(round_number=2, framework="jax"),
     "2.jax.3": LaunchId(round_number=2, framework="jax", attempt=3),
-    "1.jax.reference": LaunchId(round_number=1, framework="jax", part="reference"),
+    "1.jax.reference": LaunchId(round_number=1, framework="jax", side="reference"),
     "1.jax.candidate.2.again": LaunchId(
-        round_number=1, framework="jax", part="candidate", attempt=2, is_again=True
+        round_number=1, framework="jax", side="candidate", attempt=2, is_replacement=True
     ),
-    "1.tensorflow.mirrored": LaunchId(round_number=1, framework="tensorflow", part="mirrored"),
+    "1.tensorflow.mirrored": LaunchId(round_number=1, framework="tensorflow", side="mirrored"),
     "1.tensorflow.mirrored.worker0": LaunchId(
-        round_number=1, framework="tensorflow", part="mirrored", member="worker0"
+        round_number=1, framework="tensorflow", side="mirrored", member="worker0"
     ),
     # Of another form, such as somebody may write: it is kept as it is.
     "1.jax.01": LaunchId(name="1.jax.01"),
-    "1..x": LaunchId(round_number=1, framework="", part="x"),
+    "1..x": LaunchId(round_number=1, framework="", side="x"),
 }
 
 
@@ -175,9 +178,9 @@ def test_a_launch_id_is_parsed_from_its_text_and_written_unchanged(text: str) ->
 
 def test_a_repeated_launch_and_the_workers_of_a_group_have_ids_that_begin_with_the_launch() -> None:
     launch = LaunchId(round_number=1, framework="jax")
-    assert launch.again.text == "1.jax.again"
-    assert launch.of_member("ps0").text == "1.jax.ps0"
-    assert LaunchId(name="probe").again.text == "probe.again"
+    assert launch.replacement.text == "1.jax.again"
+    assert launch.with_member("ps0").text == "1.jax.ps0"
+    assert LaunchId(name="probe").replacement.text == "probe.again"
 
 
 def test_launch_ids_and_protocols_are_texts_in_json_and_invalid_texts_are_refused() -> None:
@@ -198,6 +201,6 @@ def test_the_fields_of_a_case_give_its_name_file_name_line_key_group_name_and_fa
     assert case.name == "jax.all_reduce.psum.float16.4K"
     assert case.file_name == "jax.all_reduce.psum.json"
     assert case.line_key == ("float16", "max", "in_place", "x", 4096)
-    assert case.group_name == "jax all_reduce (psum), max, float16, along x"
-    assert case.family == replace(case, payload_bytes=8).family
-    assert case.family != replace(case, dtype="int8").family
+    assert case.family_name == "jax all_reduce (psum), max, float16, along x"
+    assert case.family_key == replace(case, payload_bytes=8).family_key
+    assert case.family_key != replace(case, dtype="int8").family_key

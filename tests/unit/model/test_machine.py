@@ -10,14 +10,14 @@ import pytest
 
 from busbw.model.machine import (
     EnvironmentKey,
-    check_axes,
-    check_layout,
-    extents_of,
-    file_name_of,
-    groups_of,
-    mesh_text,
-    parts_of,
+    canonical_axes,
+    canonical_mesh,
+    check_mesh_hosts,
+    count_outer_parts,
+    mesh_file_name,
+    mesh_shape,
     slug,
+    split_ranks,
 )
 from tests.helpers import build
 
@@ -66,7 +66,7 @@ HOSTS = "hosts:2,devices:4"
 def test_the_extents_of_a_mesh_are_the_whole_numbers_that_its_text_joins_by_x(
     mesh: str, extents: tuple[int, ...]
 ) -> None:
-    assert extents_of(mesh) == extents
+    assert mesh_shape(mesh) == extents
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_extents_of_a_mesh_are_the_whole_numbers_that_its_text_joins_by_x(
 )
 def test_an_invalid_mesh_is_refused_with_the_accepted_form(mesh: str) -> None:
     with pytest.raises(ValueError, match=r"is not a mesh; expected up to 6 whole"):
-        extents_of(mesh)
+        mesh_shape(mesh)
 
 
 @pytest.mark.parametrize(
@@ -90,19 +90,19 @@ def test_an_invalid_mesh_is_refused_with_the_accepted_form(mesh: str) -> None:
 def test_axes_are_sorted_in_the_order_of_the_mesh_without_duplicates(
     axes: str, mesh: str, names: str
 ) -> None:
-    assert check_axes(axes, mesh) == names
+    assert canonical_axes(axes, mesh) == names
 
 
 @pytest.mark.parametrize("axes", ["z", "a", "", "xy", "x,", "x,z"])
 def test_an_axis_that_a_mesh_lacks_is_refused_with_the_axes_of_the_mesh(axes: str) -> None:
     with pytest.raises(ValueError, match=r"is no axis of the mesh 2x4; it has x, y$"):
-        check_axes(axes, "2x4")
+        canonical_axes(axes, "2x4")
 
 
 @pytest.mark.parametrize(("axes", "mesh"), [("x", "1x8"), ("x,z", "1x8x1")])
 def test_axes_along_which_a_mesh_has_a_single_rank_are_refused(axes: str, mesh: str) -> None:
     with pytest.raises(ValueError, match=rf"one rank along these axes of {mesh} is not"):
-        check_axes(axes, mesh)
+        canonical_axes(axes, mesh)
 
 
 @pytest.mark.parametrize(
@@ -122,22 +122,22 @@ def test_axes_along_which_a_mesh_has_a_single_rank_are_refused(axes: str, mesh: 
 def test_consecutive_ranks_are_neighbours_along_the_last_axis_of_a_mesh(
     mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    ranks = math.prod(extents_of(mesh))
-    assert groups_of(mesh, axes, ranks) == groups
+    ranks = math.prod(mesh_shape(mesh))
+    assert split_ranks(mesh, axes, ranks) == groups
 
 
 @pytest.mark.parametrize("mesh", ["", "2x4"])
 def test_all_ranks_of_a_mesh_are_one_group_if_no_axes_are_given(mesh: str) -> None:
-    assert groups_of(mesh, "", 8) == (tuple(range(8)),)
+    assert split_ranks(mesh, "", 8) == (tuple(range(8)),)
 
 
 @pytest.mark.parametrize("mesh", MESHES)
 def test_every_rank_of_a_mesh_is_in_exactly_one_group_along_any_axes(mesh: str) -> None:
-    extents = extents_of(mesh)
+    extents = mesh_shape(mesh)
     names = "xyzuvw"[: len(extents)]
     for count in range(1, len(names) + 1):
         for axes in itertools.combinations(names, count):
-            groups = groups_of(mesh, "".join(axes), math.prod(extents))
+            groups = split_ranks(mesh, "".join(axes), math.prod(extents))
             assert sorted(sum(groups, ())) == list(range(math.prod(extents)))
             assert {len(group) for group in groups} == {
                 math.prod(extents[names.index(axis)] for axis in axes)
@@ -155,7 +155,7 @@ def test_every_rank_of_a_mesh_is_in_exactly_one_group_along_any_axes(mesh: str) 
 def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
     mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert groups_of(mesh, axes, 8) == groups
+    assert split_ranks(mesh, axes, 8) == groups
     assert build.case(mesh=mesh, axes=axes, ranks=8).group_size == len(groups[0])
 
 
@@ -171,8 +171,8 @@ def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
 def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fastest(
     given: str, text: str, file_name: str, parts: int
 ) -> None:
-    assert mesh_text(given) == text
-    assert (file_name_of(text), parts_of(text)) == (file_name, parts)
+    assert canonical_mesh(given) == text
+    assert (mesh_file_name(text), count_outer_parts(text)) == (file_name, parts)
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,14 @@ def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fa
 )
 def test_invalid_names_of_axes_are_refused_with_the_valid_names(mesh: str) -> None:
     with pytest.raises(ValueError, match="expected slices, hosts, processes, devices, each"):
-        extents_of(mesh)
+        mesh_shape(mesh)
 
 
 @pytest.mark.parametrize(
     ("axes", "names"), [("hosts", "hosts"), ("devices, hosts", "hosts,devices")]
 )
 def test_the_text_of_several_named_axes_joins_the_names_by_commas(axes: str, names: str) -> None:
-    assert check_axes(axes, HOSTS) == names
+    assert canonical_axes(axes, HOSTS) == names
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_text_of_several_named_axes_joins_the_names_by_commas(axes: str, nam
 def test_a_mesh_that_fits_the_hosts_and_processes_is_accepted(
     mesh: str, hosts: int, processes: int
 ) -> None:
-    check_layout(mesh, hosts, processes)
+    check_mesh_hosts(mesh, hosts, processes)
 
 
 @pytest.mark.parametrize(
@@ -222,4 +222,4 @@ def test_a_mesh_that_does_not_fit_the_hosts_or_processes_is_refused_with_both_nu
     mesh: str, hosts: int, processes: int, says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
-        check_layout(mesh, hosts, processes)
+        check_mesh_hosts(mesh, hosts, processes)

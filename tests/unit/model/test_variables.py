@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import variables
-from busbw.model.variables import of_compilers, recorded, without_homes
+from busbw.model.variables import compiler_variables, recorded_variables, shorten_homes
 
 _RECORDED = """
 XLA_FLAGS XLA_PYTHON_CLIENT_PREALLOCATE XLA_NEW JAX_PLATFORMS JAX_ENABLE_X64 JAX_COORDINATOR_ADDRESS
@@ -24,7 +24,7 @@ RECORDED, NOT_RECORDED = _RECORDED.split(), _NOT_RECORDED.split()
 def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret() -> None:
     assert len(RECORDED) + len(NOT_RECORDED) == 40
     environment = dict.fromkeys([*NOT_RECORDED, *RECORDED], "1")
-    found = recorded(environment, "/home/me")
+    found = recorded_variables(environment, "/home/me")
     assert list(found) == sorted(RECORDED)
     assert set(found.values()) == {"1"}
 
@@ -40,7 +40,7 @@ def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret(
 def test_a_recorded_variable_contains_no_home_directory_and_no_account_of_a_url(
     value: str, written: str
 ) -> None:
-    assert recorded({"XLA_FLAGS": value}, "/home/me") == {"XLA_FLAGS": written}
+    assert recorded_variables({"XLA_FLAGS": value}, "/home/me") == {"XLA_FLAGS": written}
 
 
 def test_the_variables_of_compilers_keep_their_full_values() -> None:
@@ -52,12 +52,12 @@ def test_the_variables_of_compilers_keep_their_full_values() -> None:
         "PATH": "/bin",
     }
     names = ("JAX_DISABLE_MOST_OPTIMIZATIONS", "LIBTPU_INIT_ARGS", "XLA_FLAGS")
-    assert of_compilers(environment) == {name: environment[name] for name in names}
+    assert compiler_variables(environment) == {name: environment[name] for name in names}
 
 
 def test_all_variables_of_a_stack_are_recorded() -> None:
-    environment = dict.fromkeys(variables.STACK, "1")
-    assert recorded(environment, "") == environment
+    environment = dict.fromkeys(variables.STACK_VARIABLES, "1")
+    assert recorded_variables(environment, "") == environment
 
 
 @pytest.mark.parametrize(
@@ -87,17 +87,17 @@ def test_all_variables_of_a_stack_are_recorded() -> None:
 def test_a_home_directory_in_a_recorded_text_is_replaced_by_a_tilde(
     text: str, home: str, written: str
 ) -> None:
-    assert without_homes(text, home) == written
+    assert shorten_homes(text, home) == written
 
 
 def test_a_tilde_in_a_recorded_variable_is_expanded_to_the_home_directory() -> None:
-    found = variables.with_home("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
+    found = variables.expand_homes("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
     assert found == "--xla_dump_to=/home/me/dump --xla_x=a~b /home/me"
 
 
 def test_the_variables_of_a_stack_keep_their_values_except_for_home_directories() -> None:
     flags = {"XLA_FLAGS": "--xla_dump_to=/home/me/dump", "NCCL_ALGO": "Ring"}
-    assert variables.of_stack({**flags, "LD_PRELOAD": "x"}, "/home/me") == {
+    assert variables.stack_variables({**flags, "LD_PRELOAD": "x"}, "/home/me") == {
         "NCCL_ALGO": "Ring",
         "XLA_FLAGS": "--xla_dump_to=~/dump",
     }

@@ -6,12 +6,12 @@ import pytest
 
 from busbw.model.words import (
     bytes_text,
-    listed,
+    choices_text,
     payload_text,
     plural,
     rate_text,
-    refusal,
     seconds_text,
+    wrong_choice_text,
 )
 
 
@@ -120,11 +120,13 @@ MANY = tuple(f"strategy_{number}" for number in range(20))
 
 
 def test_a_refusal_names_the_expected_words_and_the_refused_word() -> None:
-    assert refusal("rign", ("ring", "star")) == "expected one of ring, star, got 'rign'"
+    assert wrong_choice_text("rign", ("ring", "star")) == "expected one of ring, star, got 'rign'"
 
 
 def test_a_refusal_lists_the_expected_words_that_fit_and_counts_the_rest() -> None:
-    said = refusal("x", MANY)
+    said = wrong_choice_text("x", MANY)
     assert said.startswith("expected one of strategy_0, strategy_1, ")
     assert said.endswith(" others, which --help lists, got 'x'")
-    assert listed(MANY, where="the page").endswith("strategy_3 and 16 others, which the page lists")
+    assert choices_text(MANY, where="the page").endswith(
+        "strategy_3 and 16 others, which the page lists"
+    )

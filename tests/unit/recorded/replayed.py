@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
-from busbw.baselines.store import find, find_published
+from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.extensions.compiled import baselines, compilation
 from busbw.extensions.compiled.parallel import Job
 from busbw.extensions.compiled.results import results_of
 from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Compiler, Topology
-from busbw.model.case import Case, Spec, converted
+from busbw.model.case import Case, Spec, convert_to
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
@@ -110,8 +110,8 @@ def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[
     return {
         spec: replace(
             job,
-            stored=find(root, job.key, job.case, memory_limit_bytes=limit),
-            published=find_published(root, job.key, job.case),
+            stored=find_baseline(root, job.key, job.case, memory_limit_bytes=limit),
+            published=find_published_bandwidth(root, job.key, job.case),
         )
         for spec, job in jobs.items()
     }
@@ -181,7 +181,7 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _compile_spec(row: Mapping[str, Any]) -> CompiledSpec:
     spec = wire.from_json(Spec, row["spec"])
-    return converted(CompiledSpec, spec, topology=row["topology"], compiler=row["compiler"])
+    return convert_to(CompiledSpec, spec, topology=row["topology"], compiler=row["compiler"])
 
 
 def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 from busbw import extensions
 from busbw.extensions.compiled.report import FIGURES as COMPILED_FIGURES
 from busbw.extensions.compiled.results import CompiledResults
-from busbw.model.limits import Range, check_some
+from busbw.model.field_types import Range, check_not_empty
 from busbw.report.figures import TIMED_FIGURES
 from busbw.report.results import Results
 
@@ -95,7 +95,7 @@ def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limits(check: object) -> dict[str, Any]:
-    if check is check_some:
+    if check is check_not_empty:
         return {"minItems": 1}
     if not isinstance(check, Range):
         return {}

@@ -55,7 +55,11 @@ def test_a_new_figure_is_in_terminal_results_junit_page_metrics_and_csv(tmp_path
         declarations.write(FIGURE)
 
     def run(*words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), storage.MACHINE: str(tmp_path)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(tmp_path),
+            storage.MACHINE_VARIABLE: str(tmp_path),
+        }
         done = subprocess.run(
             [sys.executable, *words],
             capture_output=True,

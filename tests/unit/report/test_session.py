@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.model.machine import Environment
-from busbw.model.verdict import Curve, SizeGroup
+from busbw.model.verdict import Curve, FamilyFit
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import (
@@ -106,8 +106,8 @@ def test_the_tables_of_changed_baselines_list_old_and_new_times_by_file() -> Non
     assert "out of memory -> 1 ms" in lines[-1]
 
 
-def _group(curve: Curve) -> SizeGroup:
-    return SizeGroup(case=build.case(framework="jax"), now=curve, shifted="")
+def _group(curve: Curve) -> FamilyFit:
+    return FamilyFit(case=build.case(framework="jax"), now=curve, shifted="")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from busbw import extensions, grid
-from busbw.baselines.store import find
+from busbw.baselines.store import find_baseline
 from busbw.judge.case import summarize_times
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, Outcome, SessionOutcome
@@ -43,9 +43,9 @@ def judged(
 ) -> Judged:
     """Return a judged session that measured one case."""
     spec, key = build.spec(), build.key()
-    stored = find(root, key, build.case())
+    stored = find_baseline(root, key, build.case())
     target = grid.choose_target(
-        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
     )
     measured = Measured(
         collected=Collected(options=options(root, **changes), grid=(spec,)),
@@ -143,7 +143,7 @@ def test_a_changed_baseline_has_the_reason_of_the_change_and_names_an_accepted_l
     written = write(now)
     ((row,),) = (table.rows for table in written.changes)
     assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
-    stored = find(tmp_path, build.key(), build.case()).baseline
+    stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
     said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its accepted time"
     assert written.session_verdict.text.endswith(said) == lost
@@ -151,7 +151,7 @@ def test_a_changed_baseline_has_the_reason_of_the_change_and_names_an_accepted_l
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
-    found = find(root, build.key(), build.case()).baseline
+    found = find_baseline(root, build.key(), build.case()).baseline
     assert found is not None
     return [one.times_s for one in found.sessions]
 

@@ -12,11 +12,11 @@ import pytest
 
 from busbw import grid
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import drafted
-from busbw.baselines.store import find
-from busbw.baselines.updates import Accepted, save
-from busbw.history.files import HistoryError, append, read
-from busbw.history.lines import Series, earlier
+from busbw.baselines.files import open_draft
+from busbw.baselines.store import find_baseline
+from busbw.baselines.updates import AcceptedCase, save_accepted
+from busbw.history.files import HistoryError, append_lines, read_machine
+from busbw.history.lines import Series, comparable_sessions
 from busbw.judge.levels import Levels
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
@@ -44,9 +44,9 @@ def _stored(
     """Store a baseline of a millisecond for each of `cases`."""
     session = Record(moment=at)
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
-    with drafted(root) as draft:
+    with open_draft(root) as draft:
         accepted = [build.accepted(one, session, key=key) for one in measured]
-        save(draft, accepted, session=session, budget=0.1)
+        save_accepted(draft, accepted, session=session, budget=0.1)
 
 
 def _options(root: Path, **changes: Any) -> Options:
@@ -65,14 +65,14 @@ def _levels(
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
     """Return a session with these measurements."""
     target = grid.choose_target(
-        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named=[]
+        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
     )
     options = _options(root)
     jobs = {
         build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
             case=one.case,
             key=KEY,
-            stored=find(options.baselines, KEY, one.case),
+            stored=find_baseline(options.baselines, KEY, one.case),
         )
         for one in measurements
     }
@@ -117,9 +117,9 @@ def test_all_cases_with_baselines_on_the_machine_have_levels(tmp_path: Path) -> 
 
 def test_a_case_that_was_stored_as_out_of_memory_has_no_level(tmp_path: Path) -> None:
     case, session = build.case(), Record(moment="2026-01-02T03:00:00Z")
-    with drafted(tmp_path / "baselines") as draft:
+    with open_draft(tmp_path / "baselines") as draft:
         lost = Measurement(case=case, failures=(build.out_of_memory(),))
-        save(draft, [build.accepted(lost, session)], session=session, budget=0.1)
+        save_accepted(draft, [build.accepted(lost, session)], session=session, budget=0.1)
     assert _levels(_options(tmp_path)) == {}
     _stored(tmp_path / "baselines", build.case(payload_bytes=8192))
     (levels,) = _levels(_options(tmp_path)).values()
@@ -175,7 +175,7 @@ def test_a_baseline_that_the_history_or_the_clock_contradicts_is_refused(
     options = _options(tmp_path)
     # Another machine that shares the baseline began in the same second.
     for surroundings, time_us in (({"load": "7.5"}, 4000.0), ({}, 1000.0)):
-        append(
+        append_lines(
             tmp_path / "history",
             KEY,
             [line(case=build.case(), moment=AT, times_us=(time_us,), surroundings=surroundings)],
@@ -207,7 +207,9 @@ def test_a_change_acknowledged_for_a_day_in_the_future_is_refused(tmp_path: Path
 
 def test_a_session_of_the_history_with_a_date_in_the_future_is_refused(tmp_path: Path) -> None:
     _stored(tmp_path / "baselines", build.case(), at=AT)
-    append(tmp_path / "history", KEY, [line(case=build.case(), moment="2027-01-02T03:00:00Z")])
+    append_lines(
+        tmp_path / "history", KEY, [line(case=build.case(), moment="2027-01-02T03:00:00Z")]
+    )
     with pytest.raises(HistoryError, match=r"the session of 2027-01-02T03:00:00Z is in the future"):
         _levels(_options(tmp_path))
 
@@ -225,16 +227,16 @@ def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_fla
         flags={"XLA_FLAGS": "--a"},
     )
     assert not append_to_history(_judged(measured)).errors
-    lines = read(tmp_path / "history", KEY)
-    (later,) = earlier(lines, Series(framework="jax"))
+    lines = read_machine(tmp_path / "history", KEY)
+    (later,) = comparable_sessions(lines, Series(framework="jax"))
     ((key, session),) = sessions_of_today(measured).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s
     ((before,), (now,)) = (*later.records.values(), *session.records.values())
-    assert before.lasting == now.lasting
-    assert now.lasting["jaxlib"] == "0.10.0" and now.lasting["XLA_FLAGS"] == "--a"
-    assert {HOST, OWN_CODE} <= now.lasting.keys()
+    assert before.lasting_setup == now.lasting_setup
+    assert now.lasting_setup["jaxlib"] == "0.10.0" and now.lasting_setup["XLA_FLAGS"] == "--a"
+    assert {HOST, OWN_CODE} <= now.lasting_setup.keys()
 
 
 def test_a_session_that_is_both_the_baseline_and_in_the_history_counts_once_for_the_level(
@@ -246,9 +248,9 @@ def test_a_session_that_is_both_the_baseline_and_in_the_history_counts_once_for_
     ((_, job),) = measured.jobs.items()
     (found,) = measured.measurements.values()
     record = record_of(measured, found)
-    with drafted(tmp_path / "baselines") as draft:
-        accepted = Accepted(key=KEY, measurement=found, record=record)
-        save(draft, [accepted], session=record, budget=0.1)
+    with open_draft(tmp_path / "baselines") as draft:
+        accepted = AcceptedCase(key=KEY, measurement=found, record=record)
+        save_accepted(draft, [accepted], session=record, budget=0.1)
     append_to_history(_judged(measured))
     (levels,) = _levels(_options(tmp_path)).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]

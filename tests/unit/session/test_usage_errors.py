@@ -212,7 +212,7 @@ def _refused(root: Path, *words: str) -> str:
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the session wait for no other session, and require no baselines."""
-    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     for name in ("CI", "BUSBW_FAKE"):
         monkeypatch.delenv(name, raising=False)

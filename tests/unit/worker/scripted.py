@@ -15,7 +15,7 @@ from typing import Any
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import Probe
-from busbw.model.words import Extra, FailureKind
+from busbw.model.words import FailureKind, InjectionKind
 from busbw.worker.backends.base import (
     AllGather,
     Backend,
@@ -37,7 +37,7 @@ SURE = 3
 BESIDE_S = 100.0
 
 # A delay of a quarter of the time of a collective.
-QUARTER = Injection(extra=Extra.DELAY, share=0.25)
+QUARTER = Injection(extra=InjectionKind.DELAY, share=0.25)
 
 WORLD = ReachableDevices(device_kind="AMD EPYC", ranks=4, processes=1)
 

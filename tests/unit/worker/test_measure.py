@@ -11,7 +11,7 @@ import pytest
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Detection, Extra, FailureKind
+from busbw.model.words import Detection, FailureKind, InjectionKind
 from busbw.worker import device_clock, memory
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.measure import CaseRequest, MeasureSession
@@ -238,7 +238,7 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
     assert backend.released
 
 
-DELAY = Injection(extra=Extra.DELAY, seconds=0.5)
+DELAY = Injection(extra=InjectionKind.DELAY, seconds=0.5)
 
 
 def _interleaved(session: MeasureSession, injection: Injection | None = None) -> Run:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model.cluster import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.words import Device
 from busbw.worker import sharing
 from busbw.worker.backends.base import MeasuringError
@@ -15,7 +15,7 @@ from busbw.worker.backends.base import MeasuringError
 
 def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
     cluster = Cluster(processes=processes, shared_devices=devices)
-    return members_of(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
+    return cluster_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
 
 
 @pytest.mark.parametrize(

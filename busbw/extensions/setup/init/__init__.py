@@ -196,7 +196,7 @@ def _write_if_missing(path: Path, text: str) -> bool:
     try:
         storage.write(path, text)
     except OSError as error:
-        print(f"busbw init: {storage.error_text(error)}", file=sys.stderr)
+        print(f"busbw init: {storage.os_error_text(error)}", file=sys.stderr)
         return False
     print(f"wrote {path}")
     return True

@@ -48,7 +48,7 @@ from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
-from busbw.model.words import Clock, Device, Extra, FailureKind
+from busbw.model.words import Clock, Device, FailureKind, InjectionKind
 from busbw.worker import host, process
 
 from ..base import (
@@ -94,11 +94,13 @@ class FakeBackend(Backend):
     def __init__(
         self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
     ) -> None:
-        self._processes, self._hosts = (member.count, member.hosts) if member else (1, 1)
+        self._processes, self._hosts = (member.process_count, member.hosts) if member else (1, 1)
         self.index = member.index if member else 0
         self._is_shared = member is not None and member.shared_devices > 0
         self.script = _read_script(self.index)
-        self._gather_from_all = FakeAllGather(member) if member and member.count > 1 else None
+        self._gather_from_all = (
+            FakeAllGather(member) if member and member.process_count > 1 else None
+        )
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
@@ -173,7 +175,7 @@ class FakeBackend(Backend):
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
         collective_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
-        if injection is not None and injection.extra is Extra.DELAY:
+        if injection is not None and injection.extra is InjectionKind.DELAY:
             injected_s = injection.delay_s(collective_s)
         # A real delay is not exactly the requested delay, either.
         injected_s *= float(self.script.get("injected_more", 1.0))

@@ -39,7 +39,9 @@ class FakeAllGather:
         # The first process has a connection to each other process, in the order of their indices.
         # Any other process has a single connection, to the first process.
         self._connections = (
-            [_connect_to_first(group, index)] if index else _accept_connections(group, member.count)
+            [_connect_to_first(group, index)]
+            if index
+            else _accept_connections(group, member.process_count)
         )
         self._is_first = index == 0
 

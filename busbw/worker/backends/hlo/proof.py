@@ -82,7 +82,7 @@ class ExpectedLoop:
         Empty for other collectives.
         """
         positions = self.collective.pairs(self.case.group_size)
-        return {(group[a], group[b]) for group in self.case.groups for a, b in positions}
+        return {(group[a], group[b]) for group in self.case.rank_groups for a, b in positions}
 
     @property
     def description(self) -> str:
@@ -154,7 +154,7 @@ def prove(text: str, expected: ExpectedLoop) -> Proof:
         algorithm=expected.case.strategy,
         chosen=published_algorithm(loop.collectives),
         array_bytes=expected.result_bytes,
-        groups=expected.case.groups,
+        groups=expected.case.rank_groups,
     )
 
 
@@ -257,9 +257,9 @@ def _check_collective(
         is_right = set(pairs_of(instruction.text) or ()) == expected.pairs
     else:
         groups = groups_of(instruction.text, case.ranks)
-        is_right = groups is not None and set(groups) == set(case.groups)
+        is_right = groups is not None and set(groups) == set(case.rank_groups)
     if not is_right:
-        braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.groups)
+        braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.rank_groups)
         raise not_a_collective(
             f"expected {expected.description} in groups {braced[:_PART_CHARACTERS]}, "
             f"XLA compiled {_excerpt(instruction)}"

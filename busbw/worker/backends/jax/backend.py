@@ -22,7 +22,7 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axes_of, parts_of
+from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axis_extents, count_outer_parts
 from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
@@ -58,8 +58,8 @@ class JaxBackend(FrameworkBackend):
         if member is not None:
             sharing.check_gpu_count(member, device, local_ranks if ranks else None)
             versions.join_group(member, local_ranks if ranks else None)
-        elif variables.PROGRAMS in os.environ:
-            versions.use_compilation_cache(os.environ[variables.PROGRAMS])
+        elif variables.PROGRAMS_VARIABLE in os.environ:
+            versions.use_compilation_cache(os.environ[variables.PROGRAMS_VARIABLE])
         self._gather_from_all: JaxAllGather | None = None
         self.program_errors = (jax.errors.JaxRuntimeError, MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
@@ -155,7 +155,7 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
     used = list(devices[: case.ranks])
     if not case.axes:
         return Mesh(np.array(used), ("ranks",))
-    axes, parts = axes_of(case.mesh), parts_of(case.mesh)
+    axes, parts = axis_extents(case.mesh), count_outer_parts(case.mesh)
     shape = tuple(axes.values())
     if parts == 1:
         return Mesh(mesh_utils.create_device_mesh(shape, used), tuple(axes))

@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.machine import names_of
+from busbw.model.machine import axis_names
 from busbw.model.words import MIB, Clock, Device, Placement
 
 from ..values import ExactValues
@@ -225,7 +225,7 @@ def put_on_devices(values: Any, sharding: Any) -> jax.Array:
 
 def case_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
     """Return the axes of the mesh along which the collective of a case runs."""
-    return names_of(case.axes) if case.axes else tuple(mesh.axis_names)
+    return axis_names(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
 def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.words import Clock, Extra
+from busbw.model.words import Clock, InjectionKind
 
 from ..base import unavailable
 
@@ -53,7 +53,7 @@ def requested_delay(case: Case, injection: Injection | None) -> Injection | None
     Raises MeasuringError UNAVAILABLE if the case cannot be delayed: its program has no loop, or its
     clock does not time the delay.
     """
-    if injection is None or injection.extra is not Extra.DELAY:
+    if injection is None or injection.extra is not InjectionKind.DELAY:
         return None
     if case.clock is Clock.DISPATCH:
         # The program of a single call has no loop.

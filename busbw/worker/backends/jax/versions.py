@@ -77,7 +77,7 @@ def join_group(member: ClusterMember, local_ranks: int | None) -> None:
     # JAX 0.5.0 has no collectives between processes on CPUs by default.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _bind_gloo(member.addresses[index])
-    position = 0 if member.shared_devices else index % member.on_host
+    position = 0 if member.shared_devices else index % member.processes_per_host
     gpus = (
         list(range(local_ranks * position, local_ranks * (position + 1))) if local_ranks else None
     )
@@ -85,7 +85,7 @@ def join_group(member: ClusterMember, local_ranks: int | None) -> None:
     try:
         jax.distributed.initialize(
             coordinator_address=first,
-            num_processes=member.count,
+            num_processes=member.process_count,
             process_id=index,
             local_device_ids=gpus,
             cluster_detection_method="deactivate",

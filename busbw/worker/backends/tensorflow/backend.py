@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
-from busbw.model.words import Device, Extra
+from busbw.model.words import Device, InjectionKind
 from busbw.worker import host, process
 
 from ..base import MeasuringError, Reader, first_line, unavailable
@@ -61,7 +61,7 @@ class TensorflowBackend(FrameworkBackend):
         self._group_strategy: Any = None
         self._refusal = ""
         if member is not None:
-            self._join(member, (ranks or member.count) // member.count)
+            self._join(member, (ranks or member.process_count) // member.process_count)
         else:
             _split_cpu(ranks or VIRTUAL_RANKS)
 
@@ -109,7 +109,7 @@ class TensorflowBackend(FrameworkBackend):
     def _make_program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
         if self.device is None:
             raise unavailable("the worker was opened for no device")
-        if injection is not None and injection.extra is Extra.DELAY:
+        if injection is not None and injection.extra is InjectionKind.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
         return TensorflowProgram(case, self.strategy_of(case))
 
@@ -169,7 +169,7 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
     """
     is_on_gpus = _is_on_gpus(device)
     if is_on_gpus:
-        first = local_ranks * (member.index % member.on_host)
+        first = local_ranks * (member.index % member.processes_per_host)
         end = first + local_ranks
         gpus = tf.config.list_physical_devices("GPU")
         if end > len(gpus):

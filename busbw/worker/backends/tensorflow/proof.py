@@ -104,7 +104,7 @@ def prove(
         payload_copies=0,
         algorithm=case.strategy,
         array_bytes=case.payload_bytes,
-        groups=case.groups,
+        groups=case.rank_groups,
         read_from="traced graph" if is_traced_only else "executed graph",
     )
 

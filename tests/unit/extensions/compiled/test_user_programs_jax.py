@@ -14,7 +14,7 @@ from busbw.extensions.compiled.parallel import Job
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec
 from busbw.extensions.program.worker_values import Difference
-from busbw.model.case import converted
+from busbw.model.case import convert_to
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
@@ -119,7 +119,7 @@ def _answers(
     assert devices is not None
     jobs = {}
     for name, source in sources.items():
-        spec = converted(CompiledSpec, program_spec("jax", source), topology=topology)
+        spec = convert_to(CompiledSpec, program_spec("jax", source), topology=topology)
         case, key = case_on(spec, devices)
         jobs[name] = Job(case=case, key=key, topology=topology_of(topology))
     with real.compiling() as parallel:

@@ -12,8 +12,8 @@ from busbw.extensions.page.page import Page, page
 from busbw.extensions.program.worker_values import Difference
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
+from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
-from busbw.model.limits import moment_text
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.report.reading import Session

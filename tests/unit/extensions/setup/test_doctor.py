@@ -33,7 +33,7 @@ Examine = Callable[..., Answer]
 @pytest.fixture
 def examine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examine:
     # It waits for no session of another folder. In CI a case without a baseline would fail.
-    monkeypatch.setenv(storage.MACHINE, str(tmp_path))
+    monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path))
     monkeypatch.setenv("CI", "true")
 
     def examined(script: dict[str, Any], *names: str) -> Answer:

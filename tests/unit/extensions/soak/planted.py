@@ -70,7 +70,9 @@ def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[Chain
 def main(fault: str, name: str, *numbers: str) -> None:
     backend = JaxBackend(Device.CPU, RANKS)
     probes = [backend.probe()]
-    target = grid.choose_target(device=Device.CPU, ranks=None, probes=probes, named=["jax"])
+    target = grid.choose_target(
+        device=Device.CPU, ranks=None, probes=probes, named_frameworks=["jax"]
+    )
     collective = COLLECTIVES[name]
     spec = Spec(
         framework="jax",
@@ -79,7 +81,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
         reduce_op="sum" if collective.reduce_ops else "none",
         placement=collective.placements[0],
     )
-    case, key = grid.resolve(spec, target), target.key(spec)
+    case, key = grid.resolve_case(spec, target), target.key(spec)
     session, run = MeasureSession(backend, LaunchId(name="x")), ChainProgram.run
     for number in map(int, numbers):
         planted: list[Planted] = []

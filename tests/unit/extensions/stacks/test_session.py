@@ -9,7 +9,7 @@ from typing import Any
 
 from busbw.driver.bundle import worker_hash
 from busbw.extensions.stacks.session import session_finding
-from busbw.history.files import append
+from busbw.history.files import append_lines
 from busbw.model.launch import Plan
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
@@ -24,9 +24,9 @@ def test_reference_sessions_that_another_version_of_busbw_measured_do_not_judge_
 ) -> None:
     stack = LockedStack(python="python", digest="a" * 16, flags={})
     old = line(is_reference=True, stack=stack.digest, paired=True)
-    append(tmp_path, build.key(), [old])
+    append_lines(tmp_path, build.key(), [old])
     assert "no earlier session" in _text(tmp_path, stack)
-    append(tmp_path, build.key(), [replace(old, session="f" * 16, worker=worker_hash())])
+    append_lines(tmp_path, build.key(), [replace(old, session="f" * 16, worker=worker_hash())])
     assert "no earlier session" not in _text(tmp_path, stack)
 
 

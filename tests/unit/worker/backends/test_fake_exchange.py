@@ -7,7 +7,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from busbw.driver.local import free_ports
-from busbw.model.cluster import Cluster, ClusterMember, members_of
+from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.worker.backends.fake.exchange import FakeAllGather
 
 HOST = "127.0.0.1"
@@ -16,7 +16,7 @@ _LISTENS_S = 0.1
 
 
 def _members(port: int, name: str) -> tuple[ClusterMember, ...]:
-    return members_of(Cluster(processes=2), (f"{HOST}:{port}", name))
+    return cluster_members(Cluster(processes=2), (f"{HOST}:{port}", name))
 
 
 def _exchange(member: ClusterMember, value: float) -> list[list[float]]:

@@ -51,7 +51,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             **{name: value for name, value in os.environ.items() if name not in _OF_OUTSIDE},
             "PYTHONPATH": str(folder),
             "PYTHONDONTWRITEBYTECODE": "1",
-            storage.MACHINE: str(folder),
+            storage.MACHINE_VARIABLE: str(folder),
         },
         capture_output=True,
         text=True,

@@ -183,7 +183,7 @@ say([len(loaded), run.values_checked > 0, run.proof.collectives])
 def test_a_jax_worker_loads_the_program_that_an_earlier_worker_compiled_and_proves_it_again(
     tmp_path: Path,
 ) -> None:
-    script = f"os.environ[{variables.PROGRAMS!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
+    script = f"os.environ[{variables.PROGRAMS_VARIABLE!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER
     (first,), (second,) = (real.run_script(script) for _ in range(2))
     assert first == [0, True, {"all-reduce": 4}]
     assert second == [1, True, {"all-reduce": 4}]

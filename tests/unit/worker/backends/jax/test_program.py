@@ -11,7 +11,7 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.launch import Injection
-from busbw.model.words import Extra, FailureKind
+from busbw.model.words import FailureKind, InjectionKind
 from tests.helpers import frameworks as real
 from tests.helpers.frameworks import Results, Sabotage, run_of
 
@@ -110,8 +110,8 @@ def run(self, iterations):
 put(door.JaxProgram, "run", run)
 """
 
-DELAY = Injection(extra=Extra.DELAY, share=3.0)
-SECONDS = Injection(extra=Extra.DELAY, seconds=5e-3)
+DELAY = Injection(extra=InjectionKind.DELAY, share=3.0)
+SECONDS = Injection(extra=InjectionKind.DELAY, seconds=5e-3)
 
 DISPATCH = {"protocol": "dispatch/chain2"}
 BY_DEVICE = {"protocol": "device/chain2"}

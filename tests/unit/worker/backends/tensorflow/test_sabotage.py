@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.launch import Injection, Run
-from busbw.model.words import Extra, FailureKind
+from busbw.model.words import FailureKind, InjectionKind
 from tests.helpers import frameworks as real
 from tests.helpers.frameworks import Results, Sabotage, refused
 
@@ -135,7 +135,7 @@ SABOTAGES = {
     "twice": Sabotage(code=TWICE),
     "nothing again": NOTHING,
     "half the ranks": Sabotage(code=HALF_THE_RANKS),
-    "delay": Sabotage(code="", injection=Injection(extra=Extra.DELAY, share=0.1)),
+    "delay": Sabotage(code="", injection=Injection(extra=InjectionKind.DELAY, share=0.1)),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.limits import Date, Moment, Seconds, moment_of, moment_text
+from busbw.model.field_types import Date, Moment, Seconds, moment_text, parse_moment
 from busbw.model.machine import EnvironmentKey
 from tests.helpers import build
 
@@ -81,8 +81,8 @@ def test_a_text_that_is_no_moment_in_utc_is_refused_where_json_expects_a_moment(
 def test_the_text_of_a_moment_in_another_time_zone_is_in_utc() -> None:
     moment = datetime(2026, 2, 1, 1, 30, tzinfo=timezone(timedelta(hours=2)))
     assert moment_text(moment) == "2026-01-31T23:30:00Z"
-    assert moment_of(moment_text(moment)) == moment
-    assert moment_of(moment_text(moment)).utcoffset() == timedelta(0)
+    assert parse_moment(moment_text(moment)) == moment
+    assert parse_moment(moment_text(moment)).utcoffset() == timedelta(0)
 
 
 # Of other scripts, or with a digit less: Python reads them all as the same day.

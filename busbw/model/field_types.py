@@ -1,0 +1,90 @@
+"""Types of fields with the values that they accept, such as `Count`, which `wire.from_json` checks.
+
+A check is called with the value of a field, and raises ValueError, which says which values are
+accepted. Larger numbers would overflow in formulas, or fill the memory with lists of ranks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import Annotated
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A check that a number is from `least` to `most`; its message has the `unit`.
+
+    The message has `text` instead of the two numbers if `text` is not empty.
+    """
+
+    least: float
+    most: float
+    unit: str = ""
+    text: str = ""
+
+    def __call__(self, value: float) -> None:
+        if not self.least <= value <= self.most:
+            span = f"{_number_text(self.least)} to {_number_text(self.most)} {self.unit}".rstrip()
+            raise ValueError(f"expected {self.text or span}, got {_number_text(value)}")
+
+
+def _number_text(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+_MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def moment_text(moment: datetime.datetime) -> str:
+    """Return `moment` in the form that files have, such as ``2026-01-31T03:00:00Z``."""
+    return moment.astimezone(datetime.UTC).strftime(_MOMENT)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_moment(text: str) -> datetime.datetime:
+    """Parse a moment in the form that files have. Raises ValueError for another form."""
+    with contextlib.suppress(ValueError):
+        moment = datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
+        # Python also reads digits of other scripts, but a moment has only one text.
+        if moment_text(moment) == text:
+            return moment
+    raise ValueError(f"expected a moment such as 2026-01-31T03:00:00Z, got {text[:60]!r}")
+
+
+def check_not_empty(values: Sized) -> None:
+    """Raise ValueError if `values` is empty."""
+    if not values:
+        raise ValueError("expected one or more")
+
+
+def check_date(text: str) -> None:
+    """Raise ValueError unless `text` is a date such as ``2026-01-31``."""
+    try:
+        parse_moment(f"{text}T00:00:00Z")
+    except ValueError as error:
+        raise ValueError(f"expected a date such as 2026-01-31, got {text[:60]!r}") from error
+
+
+# The shortest and the longest time that is accepted: no clock is finer, and the longest is eleven
+# days.
+SHORTEST_S, LONGEST_S = 1e-12, 1e6
+
+MOST_BYTES = 10**15
+
+# No memory moves more bytes in a second, and no session takes as many seconds.
+_LARGEST = 10**18
+
+Count = Annotated[int, Range(1, 1_000_000)]
+Payload = Annotated[int, Range(1, MOST_BYTES)]
+Natural = Annotated[int, Range(0, _LARGEST, text="0 or more")]
+AtLeast1 = Annotated[int, Range(1, _LARGEST, text="1 or more")]
+Positive = Annotated[float, Range(1 / _LARGEST, _LARGEST, text="a number above 0")]
+NotNegative = Annotated[float, Range(0, _LARGEST, text="a number of 0 or more")]
+Seconds = Annotated[float, Range(SHORTEST_S, LONGEST_S, "seconds")]
+Microseconds = Annotated[float, Range(1e6 * SHORTEST_S, 1e6 * LONGEST_S, "microseconds")]
+Moment = Annotated[str, parse_moment]
+Date = Annotated[str, check_date]
