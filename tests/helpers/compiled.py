@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.extensions.compiled.results import CompiledResults, CompiledSession, row_of
+from busbw.extensions.compiled.results import CompiledResults, CompiledSession, compiled_case_of
 from busbw.extensions.compiled.worker_values import (
-    Compiled,
     CompiledBaseline,
-    CompiledSpec,
+    CompiledComparison,
+    CompiledProgram,
     CompiledVerdict,
     Compiler,
-    Program,
+    CompileSpec,
 )
 from busbw.model.case import convert_to
 from busbw.model.field_types import moment_text
@@ -26,7 +26,7 @@ from tests.helpers import build
 RELEASE = "libtpu 0.0.42"
 
 
-def compiled(**changes: Any) -> Compiled:
+def compiled(**changes: Any) -> CompiledProgram:
     """Return one all-reduce in each turn, by a ring of two colors."""
     usual: dict[str, Any] = {
         "collectives": {"all-reduce": 1},
@@ -38,10 +38,10 @@ def compiled(**changes: Any) -> Compiled:
         "temporary_bytes": 0,
         "peak_bytes": 4096,
     }
-    return Compiled(**usual | changes)
+    return CompiledProgram(**usual | changes)
 
 
-def baseline(stored: Compiled | None = None, **changes: Any) -> CompiledBaseline:
+def baseline(stored: CompiledProgram | None = None, **changes: Any) -> CompiledBaseline:
     """Return what was stored of a case; None: it was out of memory."""
     usual: dict[str, Any] = {
         "case": build.case(),
@@ -52,16 +52,16 @@ def baseline(stored: Compiled | None = None, **changes: Any) -> CompiledBaseline
     return CompiledBaseline(**usual | changes)
 
 
-def spec(topology: str = "v5e:2x4", **changes: Any) -> CompiledSpec:
+def spec(topology: str = "v5e:2x4", **changes: Any) -> CompileSpec:
     """Return what is asked for, for eight chips."""
-    return convert_to(CompiledSpec, build.spec(**changes), topology=topology)
+    return convert_to(CompileSpec, build.spec(**changes), topology=topology)
 
 
 def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:
     """Return a case compiled for v5e:2x4 that passed; without a peak it is out of memory."""
     case = build.case(payload_bytes=payload_bytes, ranks=8)
     now = None if peak_bytes is None else compiled(peak_bytes=peak_bytes)
-    compared = Program(release=RELEASE, now=now, baseline=baseline(now, case=case))
+    compared = CompiledComparison(release=RELEASE, now=now, baseline=baseline(now, case=case))
     of_program = {
         field.name: changes.pop(field.name) for field in fields(compared) if field.name in changes
     }
@@ -88,7 +88,7 @@ def text(
         host="laptop",
         session=SessionVerdict(outcomes=(outcome,), text="because"),
         compilers=tuple(compilers),
-        cases=tuple(map(row_of, verdicts)),
+        cases=tuple(map(compiled_case_of, verdicts)),
     )
     return json.dumps(wire.to_json(document))
 

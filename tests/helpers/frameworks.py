@@ -27,9 +27,9 @@ from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.extensions.compiled import compilation
-from busbw.extensions.compiled.parallel import Job, Parallel
+from busbw.extensions.compiled.parallel import Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import Compiled, Compiler
+from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
@@ -277,28 +277,28 @@ def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
 
 
 @contextlib.contextmanager
-def compiling() -> Iterator[Parallel]:
+def compiling() -> Iterator[ParallelCompiler]:
     """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
     starter = Starter(
         python=sys.executable,
         framework="jax",
         service="compile",
-        defaults=compilation.VARIABLES["jax"],
+        defaults=compilation.COMPILER_ENVIRONMENT["jax"],
     )
     with _executor() as executor:
-        yield Parallel(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
+        yield ParallelCompiler(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
 
 
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
     """What the compiler is for each of the topologies."""
     with compiling() as parallel:
-        described = parallel.describe("", [topology_of(name) for name in topologies])
+        described = parallel.describe_compilers("", [topology_of(name) for name in topologies])
     return {compiler.topology: compiler for compiler in described}
 
 
 def compiled(
     wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
-) -> dict[str, Compiled | Failure]:
+) -> dict[str, CompiledProgram | Failure]:
     """What becomes of each that is wanted, by its name."""
 
     def job(topology: str, changes: Mapping[str, object]) -> Job:
@@ -310,7 +310,7 @@ def compiled(
 
     jobs = {name: job(*one) for name, one in wanted.items()}
     with compiling() as parallel:
-        parallel.run(list(jobs.values()))
+        parallel.compile_jobs(list(jobs.values()))
         return {name: parallel.results[job] for name, job in jobs.items()}
 
 
@@ -318,7 +318,7 @@ def compiled(
 _SABOTAGED_PROGRAM = """
 from busbw.extensions.compiled import topologies, worker, worker_jax
 _, topology, mesh, collective = sys.argv
-real.prepare("jax", None, real.compilation.VARIABLES["jax"])
+real.prepare("jax", None, real.compilation.COMPILER_ENVIRONMENT["jax"])
 import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms
@@ -326,7 +326,7 @@ from tests.helpers import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
-    say(str(worker.compiled(worker_jax, case, topologies.topology_of(topology))))
+    say(str(worker.compile_and_prove(worker_jax, case, topologies.topology_of(topology))))
 except MeasuringError as error:
     say(f"{error.kind}: {error}")
 """

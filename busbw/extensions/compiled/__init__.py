@@ -1,9 +1,9 @@
-"""Compile-only checks: the same programs, compiled for chips that are not attached (`--topology`).
+"""Compile-only checks (`--topology`): compile programs of cases for chips that are not attached.
 
-A mode of sessions, whose tests are in `perf/test_compiled.py`: `mode` chooses and runs it,
-`compilers` reads its options, `parallel` compiles in several workers, `judge` compares programs
-with those of `baselines`, `results` writes and reads its results. Workers have `worker`, and what
-`worker_jax` and `worker_fake` have for their framework.
+The tests of this session mode are in `perf/test_compiled.py`. `compilers` reads its options, and
+`mode` runs it. `parallel` compiles in several workers, whose half of the extension is `worker` with
+a module for each framework. `judge` compares the compiled programs with those in `baselines`, and
+`results` writes and reads the results.
 """
 
 MODES = {"busbw_compiled": "mode:mode_of"}

@@ -1,6 +1,7 @@
-"""Stored programs: in a folder of their own below that of baselines, with the same layout of files.
+"""Store compiled programs in a folder of their own, below the folder of baselines.
 
-A file has a line for each payload and no sessions: a compiler gives the same program every time.
+The files have the same layout as files of baselines with times. A file has a line for each payload,
+and no sessions, because a compiler makes the same program every time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.words import payload_text
 from busbw.report.session import ChangeRow
 
-from .worker_values import Compiled, CompiledBaseline, Topology
+from .worker_values import CompiledBaseline, CompiledProgram, Topology
 
 FOLDER = "compiled"
 
@@ -27,28 +28,37 @@ _DOCUMENT = "busbw compiled baselines"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramLine(StoredLine):
-    """What `release` made of a payload on `date`; without a program it was out of memory."""
+    """The program that the compiler `release` made for a payload on `date`.
+
+    `compiled` is None if the case was out of memory. `needed_bytes` and `available_bytes` are then
+    the memory that the program needed and the memory of the chip; None if the compiler does not say
+    them.
+    """
 
     release: str
     date: Date
-    compiled: Compiled | None = None
+    compiled: CompiledProgram | None = None
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramFile(StoredFile):
-    """One file of programs."""
+    """A file of stored programs, with a line for each payload."""
 
     document: str = _DOCUMENT
     entries: tuple[ProgramLine, ...]
 
 
-Programs = Mapping[tuple[object, ...], CompiledBaseline]
+# The stored programs of a file by `Case.line_key`, which names a case within the file.
+StoredPrograms = Mapping[tuple[object, ...], CompiledBaseline]
 
 
-def read(path: Path) -> tuple[ProgramFile, Programs]:
-    """Read a file, and its programs by what names a case in it. Raises BaselineError."""
+def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
+    """Return the file at `path`, and its programs.
+
+    Raises BaselineError if the file cannot be read or is not a file of programs.
+    """
     stored, cases = read_stored_file(path, ProgramFile, _DOCUMENT)
     return stored, {
         case.line_key: convert_to(CompiledBaseline, line, case=case)
@@ -56,8 +66,12 @@ def read(path: Path) -> tuple[ProgramFile, Programs]:
     }
 
 
-def dumps(key: EnvironmentKey, programs: Programs) -> str:
-    """Return the text of a file; lines are sorted, so that a review shows what changed."""
+def file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
+    """Return the text of a file of `programs`, in the order of their cases.
+
+    The order is fixed so that a review shows only the lines that changed. `key` is the environment
+    of the file.
+    """
     baselines = [programs[name] for name in sorted(programs)]
     entries = (
         convert_to(
@@ -72,29 +86,43 @@ def dumps(key: EnvironmentKey, programs: Programs) -> str:
     return stored_text(convert_to(ProgramFile, first, environment=key, entries=tuple(entries)))
 
 
-def find(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
-    """Find the program that is stored below `root`. Raises BaselineError for a bad file."""
-    return _program_of(case, _stored(files.baseline_path(root / FOLDER, key, case), key, case))
+def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
+    """Return the program of a case that is stored below `root`; None if there is no such program.
+
+    `key` is the environment of the case. Raises BaselineError if the file cannot be read or is
+    damaged.
+    """
+    return _program_of_case(
+        case, _read_stored(files.baseline_path(root / FOLDER, key, case), key, case)
+    )
 
 
-def _program_of(case: Case, programs: Programs) -> CompiledBaseline | None:
-    """Return the program of `case`, with the protocol that it was stored with."""
+def _program_of_case(case: Case, programs: StoredPrograms) -> CompiledBaseline | None:
+    """Return the program of a case, with the protocol with which it was stored.
+
+    Return None if `programs` does not have the case.
+    """
     program = programs.get(case.line_key)
     return program and replace(program, case=replace(case, protocol=program.case.protocol))
 
 
-def _stored(path: Path, key: EnvironmentKey, case: Case) -> Programs:
+def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
+    """Return the programs of the file at `path`; empty if there is no such file.
+
+    Raises BaselineError if the file is damaged or does not belong to the case and its environment.
+    """
     if not files.path_exists(path):
         return {}
-    stored, programs = read(path)
+    stored, programs = read_programs(path)
     files.check_matches_path(path, stored, key, case)
     return programs
 
 
-def has_any(root: Path, topology: Topology, framework: str) -> bool:
-    """Tell whether anything of `framework` is stored for the ranks of `topology`.
+def has_programs_for(root: Path, topology: Topology, framework: str) -> bool:
+    """Return whether a program of `framework` is stored for the device and the ranks of `topology`.
 
-    Decided by the name of the folder: the full key is known only where there is a compiler.
+    Only names of folders and files are compared, because the full environment is known only to a
+    compiler.
     """
     kind = root / FOLDER / slug(topology.device_kind)
     ranks = f"{topology.ranks}r"
@@ -102,30 +130,31 @@ def has_any(root: Path, topology: Topology, framework: str) -> bool:
     return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
 
 
-def save(
+def save_programs(
     root: Path,
     accepted: Sequence[tuple[EnvironmentKey, CompiledBaseline]],
     *,
     only_new: bool = False,
 ) -> list[ChangeRow]:
-    """Write what was accepted below `root`; what did not change is not written again.
+    """Write the `accepted` programs below `root`, and return the changes.
 
-    Files are read again under a lock, and only the given programs are replaced. With `only_new`
-    what is stored stays. Raises BaselineError if a file cannot be read and OSError if one cannot be
-    written.
+    A program that did not change is not written again. While a lock keeps other sessions out, files
+    are read again, and only the accepted programs in them are replaced. With `only_new` stored
+    programs are kept. Raises BaselineError if a file cannot be read, and OSError if a file cannot
+    be written.
     """
     changes: list[ChangeRow] = []
     texts: dict[Path, str] = {}
-    opened: dict[Path, Programs] = {}
+    opened: dict[Path, StoredPrograms] = {}
     with files.lock_for_writing(root):
         for key, new in accepted:
             path = files.baseline_path(root / FOLDER, key, new.case)
-            programs = opened[path] if path in opened else _stored(path, key, new.case)
-            before = _program_of(new.case, programs)
+            programs = opened[path] if path in opened else _read_stored(path, key, new.case)
+            before = _program_of_case(new.case, programs)
             if before is not None and (only_new or replace(before, date=new.date) == new):
                 continue
             opened[path] = {**programs, new.case.line_key: new}
-            texts[path] = dumps(key, opened[path])
+            texts[path] = file_text(key, opened[path])
             was = before.text if before is not None else "none"
             changes.append((path, new.case, was, new.text, ""))
         if texts:

@@ -1,4 +1,4 @@
-"""What compilers make of the cases, and the verdicts. Nothing is measured."""
+"""Compile the cases of a session, and judge the compiled programs. Nothing is measured."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError
 
 from . import baselines
-from .compilers import CompileSettings, library_of
-from .judge import CompileTerms, judge_compiled, judge_compiled_session
-from .parallel import Job, Parallel
+from .compilers import CompileSettings, find_or_download_library
+from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
+from .parallel import Job, ParallelCompiler
 from .worker_values import (
-    RELEASE,
-    Compiled,
+    RELEASE_VARIABLE,
     CompiledBaseline,
-    CompiledSpec,
+    CompiledProgram,
     CompiledVerdict,
     Compiler,
+    CompileSpec,
 )
 
-# Variables of a framework that compiles, where the user has not set them.
-VARIABLES = {
+# Environment variables of workers that compile, by framework; a value that the user set wins.
+COMPILER_ENVIRONMENT = {
     "jax": {
-        # Compilers only: no search for hardware, here or in a cloud's metadata.
+        # A compiler needs no hardware: do not search for it, here or in a cloud's metadata.
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
         "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-        # Several may compile at once: there is no chip to lock.
+        # Several processes may load libtpu at once, because they do not use a chip.
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
         "CUDA_VISIBLE_DEVICES": "-1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -54,38 +54,49 @@ VARIABLES = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Programs(Observed):
-    """What compilers have made of the cases; each is by its label and its topology's name."""
+class Compilation(Observed):
+    """The cases to compile, and the results so far.
+
+    `compilers` has each compiler by its label and the name of its topology. `jobs` has the specs
+    for which there is a compiler.
+    """
 
     compiling: CompileSettings
-    specs: tuple[CompiledSpec, ...]
-    jobs: Mapping[CompiledSpec, Job]
+    specs: tuple[CompileSpec, ...]
+    jobs: Mapping[CompileSpec, Job]
     compilers: Mapping[tuple[str, str], Compiler]
-    results: Mapping[CompiledSpec, Compiled | Failure] = field(default_factory=dict)
+    results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
 
 
-def parallel_of(
+def make_parallel_compiler(
     options: Options, compiling: CompileSettings, executor: Executor, display: Display
-) -> Parallel:
-    """Return what compiles with all processors. Raises UsageError for a release that is missing."""
-    return Parallel(
+) -> ParallelCompiler:
+    """Return a ParallelCompiler that uses all processors.
+
+    Raises UsageError if a release of libtpu is missing and cannot be downloaded.
+    """
+    return ParallelCompiler(
         executor=executor,
-        starters=_starters(options, compiling),
+        starters=_compiler_starters(options, compiling),
         workers=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compiling.cache,
-        say=display.show_status,
+        report_progress=display.show_status,
     )
 
 
-def resolved(
+def find_compilers_and_jobs(
     collected: Collected,
     compiling: CompileSettings,
-    specs: tuple[CompiledSpec, ...],
-    parallel: Parallel,
-) -> Programs:
-    """Return the compilers that there are, and their jobs. Raises UsageError."""
-    compilers = _described(parallel, specs, compiling)
+    specs: tuple[CompileSpec, ...],
+    parallel: ParallelCompiler,
+) -> Compilation:
+    """Return a Compilation with the compilers and jobs of the `specs`, and without results.
+
+    Raises UsageError if a topology has no compiler or cannot run a case, if a baseline cannot be
+    read, or if accepted programs could not be written.
+    """
+    compilers = _find_compilers(parallel, specs, compiling)
     jobs = {}
     topologies = {topology.name: topology for topology in compiling.topologies}
     for spec in specs:
@@ -97,13 +108,13 @@ def resolved(
         jobs[spec] = Job(
             case=case, topology=topologies[spec.topology], compiler=spec.compiler, key=key
         )
-    # Before anything is compiled: a damaged file is found early.
+    # Compiling may take long: files are checked first, so that a damaged file is found early.
     with usage_error(document.BaselineError, OutputError, OSError):
         if collected.options.writes_baselines:
             keyed = [(job.key, job.case) for job in jobs.values()]
             files.check_writable(collected.options.baselines / baselines.FOLDER, keyed)
-        jobs = {spec: _with_stored(collected.options, job) for spec, job in jobs.items()}
-    return Programs(
+        jobs = {spec: _with_baseline(collected.options, job) for spec, job in jobs.items()}
+    return Compilation(
         collected=collected,
         compiling=compiling,
         specs=specs,
@@ -113,135 +124,152 @@ def resolved(
     )
 
 
-def left_out(programs: Programs) -> dict[CompiledSpec, CompiledVerdict]:
-    """Return the verdicts of the cases for which there is no compiler."""
+def skipped_verdicts(compilation: Compilation) -> dict[CompileSpec, CompiledVerdict]:
+    """Return the verdicts of the cases for which there is no compiler, by spec."""
     return {
         spec: CompiledVerdict(
             spec=spec,
             outcome=Outcome.SKIPPED,
             failed=False,
-            text=programs.compilers[spec.compiler, spec.topology].missing,
+            text=compilation.compilers[spec.compiler, spec.topology].missing,
         )
-        for spec in programs.specs
-        if spec not in programs.jobs
+        for spec in compilation.specs
+        if spec not in compilation.jobs
     }
 
 
-def case_on(spec: CompiledSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on devices that need not be attached, and its Environment key.
+def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on `devices`, which need not be attached, and its environment.
 
-    How many hosts they are on the compiler knows, which checks the mesh. Raises GridError.
+    Raises GridError if the devices cannot run the case, such as a mesh that does not fit their
+    hosts.
     """
     target = grid.Target(device=devices.device, reason="", device_sets={spec.framework: devices})
     return grid.case_and_key(spec, target)
 
 
-def _with_stored(options: Options, job: Job) -> Job:
-    """Add what is stored, or else what busbw ships."""
+def _with_baseline(options: Options, job: Job) -> Job:
+    """Return `job` with the stored program of its case, or else the program that busbw ships."""
     roots = (options.baselines, shipped_folder("baselines"))
-    programs = (baselines.find(root, job.key, job.case) for root in roots)
-    return replace(job, stored=next(filter(None, programs), None))
+    stored = (baselines.find_program(root, job.key, job.case) for root in roots)
+    return replace(job, baseline=next(filter(None, stored), None))
 
 
-def compiled(
-    resolved: Programs,
-    parallel: Parallel,
+def compile_jobs(
+    planned: Compilation,
+    parallel: ParallelCompiler,
     display: Display,
-    keep: Callable[[Programs], None],
-) -> Programs:
-    """Compile everything. The programs so far go to `keep`, also after an interrupt."""
+    keep: Callable[[Compilation], None],
+) -> Compilation:
+    """Compile all jobs of `planned`, and return a Compilation with the results.
+
+    Also after an interrupt, `keep` is called with the results so far.
+    """
     begun_s = time.monotonic()
     try:
-        parallel.run(list(resolved.jobs.values()))
+        parallel.compile_jobs(list(planned.jobs.values()))
     finally:
         display.write_duration("compiled in", time.monotonic() - begun_s)
         done = parallel.results
-        results = {spec: done[job] for spec, job in resolved.jobs.items() if job in done}
-        programs = replace(resolved, results=results)
-        keep(programs)
-    return programs
+        results = {spec: done[job] for spec, job in planned.jobs.items() if job in done}
+        compilation = replace(planned, results=results)
+        keep(compilation)
+    return compilation
 
 
-def judged(programs: Programs, skip: str) -> Judged:
-    """Compare the first compiler with the baselines, each next compiler with the one before."""
-    verdicts_by_spec, options = left_out(programs), programs.options
-    terms = CompileTerms(
-        accept_changes=programs.compiling.accept_changes,
+def judge_programs(compilation: Compilation, skip: str) -> Judged:
+    """Return the verdicts on all cases.
+
+    The programs of the first compiler are compared with the baselines. The programs of each further
+    compiler are compared with the programs of the compiler before it. `skip` is the option with
+    which the user skips benchmarks; empty without it.
+    """
+    verdicts_by_spec, options = skipped_verdicts(compilation), compilation.options
+    settings = CompileJudgingSettings(
+        accept_changes=compilation.compiling.accept_changes,
         accept_all=options.update_baselines == "all",
         accept_new=options.update_baselines in ("all", "new"),
     )
-    previous: dict[CompiledSpec, CompiledBaseline | None] = {}
-    labels = list(dict.fromkeys(label for label, _ in programs.compilers))
-    for spec in sorted(programs.jobs, key=lambda spec: labels.index(spec.compiler)):
-        job, now = programs.jobs[spec], programs.results[spec]
-        release = programs.compilers[spec.compiler, spec.topology].release
+    previous: dict[CompileSpec, CompiledBaseline | None] = {}
+    labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
+    for spec in sorted(compilation.jobs, key=lambda spec: labels.index(spec.compiler)):
+        job, now = compilation.jobs[spec], compilation.results[spec]
+        release = compilation.compilers[spec.compiler, spec.topology].release
         case_key = replace(spec, compiler="")
         first = case_key not in previous
-        before = job.stored if first else previous[case_key]
+        before = job.baseline if first else previous[case_key]
         other = "" if first or before is None else before.release
-        # Only the first compiler is compared with baselines, which can be required only there.
-        case_terms = replace(
-            terms,
+        # Baselines are required only for the first compiler, because only its programs are compared
+        # with baselines.
+        case_settings = replace(
+            settings,
             require_baselines=options.require_baselines and first,
-            before=other or "the baseline",
+            reference_name=other or "the baseline",
         )
-        verdicts_by_spec[spec] = judge_compiled(
-            spec, job.case, now, before, case_terms, release=release
+        verdicts_by_spec[spec] = judge_compiled_case(
+            spec, job.case, now, before, case_settings, release=release
         )
-        previous[case_key] = as_baseline(job.case, now, release, programs.collected.date)
-    verdicts = [verdicts_by_spec[spec] for spec in programs.specs]
+        previous[case_key] = baseline_from(job.case, now, release, compilation.collected.date)
+    verdicts = [verdicts_by_spec[spec] for spec in compilation.specs]
     return Judged(
-        collected=programs.collected,
+        collected=compilation.collected,
         session_verdict=judge_compiled_session(
-            verdicts, asked_to_skip=skip, missing=_promised(programs)
+            verdicts, asked_to_skip=skip, missing=_topologies_without_compiler(compilation)
         ),
         verdicts={verdict.spec: verdict for verdict in verdicts},
-        observed=programs,
+        observed=compilation,
     )
 
 
-def _promised(programs: Programs) -> tuple[str, ...]:
-    """Return topologies that have baselines but no compiler at all, with the reason, each once."""
-    framework, root = programs.specs[0].framework, programs.options.baselines
-    compilers = programs.compilers.values()
+def _topologies_without_compiler(compilation: Compilation) -> tuple[str, ...]:
+    """Return a text for the topologies that have baselines, but no compiler in this session.
+
+    There is a text for each reason, with the topologies that lack a compiler for this reason.
+    """
+    framework, root = compilation.specs[0].framework, compilation.options.baselines
+    compilers = compilation.compilers.values()
     compiled_names = {compiler.topology for compiler in compilers if not compiler.missing}
     reasons = {compiler.topology: compiler.missing for compiler in compilers}
     names: dict[str, list[str]] = {}
-    for topology in programs.compiling.topologies:
+    for topology in compilation.compiling.topologies:
         reason = "" if topology.name in compiled_names else reasons.get(topology.name, "")
-        if reason and baselines.has_any(root, topology, framework):
+        if reason and baselines.has_programs_for(root, topology, framework):
             names.setdefault(reason, []).append(topology.name)
     return tuple(f"{', '.join(topologies)}: {reason}" for reason, topologies in names.items())
 
 
-def _starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
-    # The only framework of a session that compiles.
+def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
+    """Return how workers are started, by the label of their compiler."""
+    # A session that compiles has a single framework.
     framework = options.frameworks[0]
     starter = Starter(
         python=python_of(options, framework),
         framework=framework,
         service="compile",
-        defaults=VARIABLES.get(framework, {}),
+        defaults=COMPILER_ENVIRONMENT.get(framework, {}),
     )
     if not compiling.libtpus:
-        return dict.fromkeys(compiling.labels, starter)
+        return dict.fromkeys(compiling.compiler_labels, starter)
     starters = {}
-    for label, libtpu in zip(compiling.labels, compiling.libtpus, strict=True):
-        environment = {RELEASE: f"libtpu {libtpu.label}"}
+    for label, libtpu in zip(compiling.compiler_labels, compiling.libtpus, strict=True):
+        environment = {RELEASE_VARIABLE: f"libtpu {libtpu.label}"}
         if not FRAMEWORKS[framework].is_scripted:
             with usage_error(ValueError):
-                environment["TPU_LIBRARY_PATH"] = str(library_of(libtpu, compiling.cache))
+                environment["TPU_LIBRARY_PATH"] = str(
+                    find_or_download_library(libtpu, compiling.cache)
+                )
         starters[label] = replace(starter, environment=environment)
     return starters
 
 
-def _described(
-    parallel: Parallel, specs: Sequence[CompiledSpec], compiling: CompileSettings
+def _find_compilers(
+    parallel: ParallelCompiler, specs: Sequence[CompileSpec], compiling: CompileSettings
 ) -> dict[tuple[str, str], Compiler]:
-    """Return every compiler for every topology that is selected.
+    """Return each compiler for each selected topology, by its label and the name of the topology.
 
-    A named topology that no compiler supports is an error, and so is having no compiler at all. If
-    only one of several releases does not know a chip yet, that is a result and not an error.
+    Raises UsageError if there is no compiler at all. If the user named each topology, a topology
+    that no compiler supports is an error, too. With a word for several topologies, such as ``all``,
+    and if another release supports the topology, its cases are skipped instead.
     """
     topologies = [
         topology
@@ -251,7 +279,7 @@ def _described(
     compilers = {
         (label, compiler.topology): compiler
         for label in dict.fromkeys(spec.compiler for spec in specs)
-        for compiler in parallel.describe(label, topologies)
+        for compiler in parallel.describe_compilers(label, topologies)
     }
     compiled_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
     absent = [c for c in compilers.values() if c.topology not in compiled_names]
@@ -260,40 +288,47 @@ def _described(
     return compilers
 
 
-def as_baseline(
-    case: Case, now: Compiled | Failure, release: str, date: str
+def baseline_from(
+    case: Case, result: CompiledProgram | Failure, release: str, date: str
 ) -> CompiledBaseline | None:
-    """Return what can be stored; None for a failure, except out of memory."""
-    if isinstance(now, Compiled):
-        return CompiledBaseline(case=case, compiled=now, date=date, release=release)
-    if now.kind is not FailureKind.OUT_OF_MEMORY:
+    """Return the baseline that stores a result; None if the result is a failure.
+
+    OUT_OF_MEMORY is the only failure that can be stored. `release` is the release of the compiler,
+    and `date` the day of the session.
+    """
+    if isinstance(result, CompiledProgram):
+        return CompiledBaseline(case=case, compiled=result, date=date, release=release)
+    if result.kind is not FailureKind.OUT_OF_MEMORY:
         return None
     return CompiledBaseline(
         case=case,
         compiled=None,
         date=date,
         release=release,
-        needed_bytes=now.needed_bytes,
-        available_bytes=now.available_bytes,
+        needed_bytes=result.needed_bytes,
+        available_bytes=result.available_bytes,
     )
 
 
-def accepted(judged: Judged) -> Judged:
-    """Store programs, and cases that are out of memory; an error is no baseline."""
-    programs = judged.observed
-    if not isinstance(programs, Programs):
+def accept_programs(judged: Judged) -> Judged:
+    """Store the programs as --update-baselines requests, and return `judged` with the changes.
+
+    Cases that are out of memory are stored, too. Failed cases are not stored.
+    """
+    compilation = judged.observed
+    if not isinstance(compilation, Compilation):
         return judged
     update, date = judged.options.update_baselines, judged.collected.date
     saved: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for spec, now in programs.results.items():
-        job, verdict = programs.jobs[spec], judged.verdicts[spec]
-        release = programs.compilers[spec.compiler, spec.topology].release
-        new = as_baseline(job.case, now, release, date)
+    for spec, now in compilation.results.items():
+        job, verdict = compilation.jobs[spec], judged.verdicts[spec]
+        release = compilation.compilers[spec.compiler, spec.topology].release
+        new = baseline_from(job.case, now, release, date)
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
         if update == "new":
-            # Also one that busbw ships is there already.
-            is_requested = job.stored is None
+            # A program that busbw ships is not new, although it is not in the user's folder.
+            is_requested = job.baseline is None
         if new is not None and is_requested and not verdict.failed:
             saved.append((job.key, new))
-    rows = baselines.save(judged.options.baselines, saved, only_new=update == "new")
+    rows = baselines.save_programs(judged.options.baselines, saved, only_new=update == "new")
     return replace(judged, changes=change_tables(rows))

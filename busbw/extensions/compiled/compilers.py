@@ -1,7 +1,7 @@
-"""With --topology: the topologies and compilers to use, and releases of libtpu.
+"""The topologies to compile for, and the compilers to use, as the options say.
 
-Options to values; a wrong one raises ValueError with what is accepted. Nothing is downloaded before
-it is needed.
+A wrong value raises ValueError with the values that are expected. No release of libtpu is
+downloaded before it is needed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import storage
-from busbw.extensions.program.options import sources_of
+from busbw.extensions.program.options import program_sources
 from busbw.model.words import Device
 from busbw.session.arguments import cache_folder, expand_home
 from busbw.session.errors import UsageError, usage_error
@@ -23,14 +23,14 @@ from busbw.session.options import Options
 from .topologies import USUAL_TOPOLOGIES, topology_of
 from .worker_values import Topology
 
-# The frameworks whose programs can be compiled for a topology, the usual one first.
-COMPILED = ("jax", "fake")
+# The frameworks whose programs can be compiled for a topology; the first is the default.
+COMPILING_FRAMEWORKS = ("jax", "fake")
 
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")
 _LIBRARY = "libtpu.so"
 
-# Words for one topology of every chip, and the devices that they mean.
-FAMILIES: Mapping[str, tuple[Device, ...]] = {
+# Words that stand for a topology of each chip, and the kinds of devices that they include.
+TOPOLOGY_FAMILIES: Mapping[str, tuple[Device, ...]] = {
     "all": (Device.TPU, Device.GPU),
     "tpu": (Device.TPU,),
     "gpu": (Device.GPU,),
@@ -39,7 +39,10 @@ FAMILIES: Mapping[str, tuple[Device, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libtpu:
-    """One libtpu: the path of a library, or without one a release that uv can download."""
+    """A release of libtpu, named by its `label`.
+
+    `library` is the path of the installed library; None if uv has to download the release.
+    """
 
     label: str
     library: Path | None = None
@@ -47,11 +50,14 @@ class Libtpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileSettings:
-    """What to compile for, and with what; `libtpus` is empty for the installed one.
+    """The topologies to compile for, and the compilers to use.
 
-    `programs` are compiled in place of the collectives, if there are any. A topology of one of the
-    `families` (``all``) whose compiler is missing is skipped with a
-    reason; a missing compiler for one that was named is an error.
+    `libtpus` is empty for the installed libtpu. `families` are the words for several topologies,
+    such as ``all``, that the user gave. With such a word a topology without a compiler is skipped;
+    without it a missing compiler is an error. `cache` is the folder in which compiled programs are
+    kept; None to keep nothing. With `accept_changes` a changed algorithm is not a failure.
+    `programs` are the user's programs, which are compiled instead of the collectives; empty if
+    there are no such programs.
     """
 
     topologies: tuple[Topology, ...]
@@ -62,54 +68,67 @@ class CompileSettings:
     programs: tuple[str, ...] = ()
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of several compilers; a single compiler has none."""
+    def compiler_labels(self) -> tuple[str, ...]:
+        """The labels of the compilers; a single compiler has the empty label."""
         several = len(self.libtpus) > 1
         return tuple(f"libtpu{libtpu.label}" for libtpu in self.libtpus) if several else ("",)
 
 
 def compile_settings(options: Options) -> CompileSettings | None:
-    """Return what to compile for, and with what; None without --topology. Raises UsageError."""
+    """Return the topologies to compile for and the compilers to use; None without --topology.
+
+    Raises UsageError if an option is wrong or does not go with --topology.
+    """
     text, extra = options.extra.get("topology", ""), options.extra
     if not text:
         return None
-    if options.names_frameworks and not set(options.frameworks) <= set(COMPILED):
+    if options.names_frameworks and not set(options.frameworks) <= set(COMPILING_FRAMEWORKS):
         names = ",".join(options.frameworks)
         raise UsageError(f"--frameworks: expected jax with --topology, got {names!r}")
     if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
         raise UsageError("--results: expected a JSON file with --topology: a table has times")
     with usage_error(ValueError, where="--libtpu: "):
-        libtpus = libtpus_of(extra.get("libtpu", ""))
+        libtpus = parse_libtpus(extra.get("libtpu", ""))
     if len(libtpus) > 1 and options.update_baselines:
         raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
     with usage_error(ValueError, where="--topology: "):
-        topologies = topologies_of(text)
+        topologies = parse_topologies(text)
     with usage_error(ValueError, where="--compile-cache: "):
-        cache = _cache(extra.get("compile_cache", ""))
+        cache = _checked_cache_folder(extra.get("compile_cache", ""))
     return CompileSettings(
         topologies=topologies,
         libtpus=libtpus,
-        families=frozenset(FAMILIES).intersection(word.strip() for word in text.split(",")),
+        families=frozenset(TOPOLOGY_FAMILIES).intersection(
+            word.strip() for word in text.split(",")
+        ),
         cache=cache,
         accept_changes="accept_compiled_changes" in extra,
-        programs=sources_of(options),
+        programs=program_sources(options),
     )
 
 
-def _cache(text: str) -> Path | None:
+def _checked_cache_folder(text: str) -> Path | None:
+    """Return the folder that --compile-cache names; None for ``none``.
+
+    Raises ValueError if the path cannot be used as a folder.
+    """
     folder = cache_folder(text)
     if folder is not None:
         storage.check_writable_folder(folder)
     return folder
 
 
-def libtpus_of(text: str) -> tuple[Libtpu, ...]:
-    """Return versions, and paths of libraries or folders, each once. Raises ValueError."""
+def parse_libtpus(text: str) -> tuple[Libtpu, ...]:
+    """Return the releases of --libtpu, each once.
+
+    `text` is a list of versions, and of paths of libraries or their folders. Raises ValueError if a
+    word is neither a version nor such a path.
+    """
     words = filter(None, map(str.strip, text.split(",")))
-    return tuple({libtpu.label: libtpu for libtpu in map(_libtpu, words)}.values())
+    return tuple({libtpu.label: libtpu for libtpu in map(_parse_libtpu, words)}.values())
 
 
-def _libtpu(word: str) -> Libtpu:
+def _parse_libtpu(word: str) -> Libtpu:
     if _VERSION.fullmatch(word) and not Path(word).exists():
         return Libtpu(label=word)
     path = expand_home(word).absolute()
@@ -119,33 +138,39 @@ def _libtpu(word: str) -> Libtpu:
             f"{word!r}; accepted is a version such as 0.0.42.1, or the path of a {_LIBRARY} or of "
             "a folder with one"
         )
-    return Libtpu(label=_installed_version(libraries[0]) or path.name, library=libraries[0])
+    return Libtpu(label=_installed_libtpu_version(libraries[0]) or path.name, library=libraries[0])
 
 
-def _installed_version(library: Path) -> str:
-    """Return the version in the metadata that pip installed with the library, or ""."""
+def _installed_libtpu_version(library: Path) -> str:
+    """Return the version that pip noted beside a library; empty without such a note."""
     records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     return records[0].name.removeprefix("libtpu-").removesuffix(".dist-info") if records else ""
 
 
-def topologies_of(text: str) -> tuple[Topology, ...]:
-    """Return the topologies of ``--topology``; of ``all``, ``tpu`` and ``gpu`` one of each chip."""
+def parse_topologies(text: str) -> tuple[Topology, ...]:
+    """Return the topologies of --topology, each once.
+
+    The words ``all``, ``tpu`` and ``gpu`` stand for a topology of each chip. Raises ValueError if a
+    topology is unknown.
+    """
     topologies: list[Topology] = []
     for word in filter(None, map(str.strip, text.split(","))):
-        usual = map(topology_of, USUAL_TOPOLOGIES if word in FAMILIES else (word,))
-        topologies += [t for t in usual if word not in FAMILIES or t.device in FAMILIES[word]]
+        usual = map(topology_of, USUAL_TOPOLOGIES if word in TOPOLOGY_FAMILIES else (word,))
+        topologies += [
+            t for t in usual if word not in TOPOLOGY_FAMILIES or t.device in TOPOLOGY_FAMILIES[word]
+        ]
     return tuple(dict.fromkeys(topologies))
 
 
-def library_of(libtpu: Libtpu, cache: Path | None) -> Path:
-    """Return the library, which uv downloads into the cache if it is not there.
+def find_or_download_library(libtpu: Libtpu, cache: Path | None) -> Path:
+    """Return the path of a libtpu, which uv first downloads into `cache` if necessary.
 
-    Raises UsageError with uv's own words.
+    Raises UsageError, with the message of uv, if the release cannot be downloaded.
     """
     if libtpu.library is not None:
         return libtpu.library
     with usage_error(ImportError, ValueError, where=f"--libtpu={libtpu.label}: "):
-        # Only a download needs the extension that builds stacks.
+        # The extension that builds stacks may be deleted: only a download needs it.
         from busbw.extensions.stacks import uv
 
         if cache is None:

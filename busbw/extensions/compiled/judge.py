@@ -1,6 +1,7 @@
-"""What a compiler made of a case, compared with what it made of it before. Nothing is timed.
+"""Compare the program that a compiler made for a case with an earlier program. Nothing is timed.
 
-A compiler gives the same program every time: one answer is enough, and every difference counts.
+A compiler makes the same program every time, so that a single result is enough, and every
+difference is real.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.extensions.program.changes import collectives_changed
+from busbw.extensions.program.changes import collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case
@@ -17,60 +18,74 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
 
 from .worker_values import (
-    Compiled,
     CompiledBaseline,
-    CompiledSpec,
+    CompiledComparison,
+    CompiledProgram,
     CompiledVerdict,
-    Program,
+    CompileSpec,
 )
 
-# Memory of one rank that was compiled may grow by this fraction, or by this number of bytes, the
-# larger of both: a compiler's scratch space changes by some KiB from release to release, and a
-# hundredth of a chip's memory decides about no payload in steps of two.
+# The memory of a compiled program may grow by this fraction, or by this number of bytes if that is
+# more. A compiler's scratch space changes by some KiB from release to release. And if each payload
+# is twice the payload before it, a hundredth of a chip's memory hardly changes which payloads fit.
 MEMORY_GROWTH = 0.01
 LEAST_MEMORY_GROWTH_BYTES = MIB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompileTerms:
-    """What the user asked for.
+class CompileJudgingSettings:
+    """How the user wants compiled programs to be judged.
 
-    With `accept_changes` another algorithm is no failure; with `accept_all` nothing that can be
-    stored is one, because it will be stored; with `accept_new` a missing baseline is none. `before`
-    names the other side.
+    With `require_baselines` a case without a comparable baseline fails. With `accept_changes` a
+    changed algorithm is not a failure. With `accept_all` no program that can be stored is a
+    failure, because it is going to be stored; with `accept_new` this holds for programs without a
+    baseline. `reference_name` names the earlier program in messages.
     """
 
     require_baselines: bool = False
     accept_changes: bool = False
     accept_all: bool = False
     accept_new: bool = False
-    before: str = "the baseline"
+    reference_name: str = "the baseline"
 
 
-def judge_compiled(
-    spec: CompiledSpec,
+def judge_compiled_case(
+    spec: CompileSpec,
     case: Case,
-    now: Compiled | Failure,
+    now: CompiledProgram | Failure,
     baseline: CompiledBaseline | None,
-    terms: CompileTerms,
+    settings: CompileJudgingSettings,
     *,
     release: str = "",
 ) -> CompiledVerdict:
-    """Judge one case; `release` is the release of the compiler that produced `now`."""
+    """Return the verdict on a case.
+
+    Args:
+        spec: The case as it was selected.
+        case: The case on the devices of the topology.
+        now: The compiled program, or the failure of the compiler.
+        baseline: The earlier program; None if there is no such program.
+        settings: How the user wants the program to be judged.
+        release: The release of the compiler that produced `now`.
+
+    """
     verdict = (
-        _failure(spec, now, baseline, terms)
+        _judge_failure(spec, now, baseline, settings)
         if isinstance(now, Failure)
-        else _program(spec, now, baseline, terms, case)
+        else _judge_program(spec, now, baseline, settings, case)
     )
     program = replace(verdict.program, release=release, baseline=baseline)
     return replace(verdict, case=case, program=program)
 
 
-def _failure(
-    spec: CompiledSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+def _judge_failure(
+    spec: CompileSpec,
+    failure: Failure,
+    baseline: CompiledBaseline | None,
+    settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
     if failure.kind is FailureKind.OUT_OF_MEMORY:
-        return _out_of_memory(spec, failure, baseline, terms)
+        return _judge_out_of_memory(spec, failure, baseline, settings)
     if failure.kind is FailureKind.COMPILE_ERROR:
         outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
     else:
@@ -79,8 +94,11 @@ def _failure(
     return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
 
 
-def _out_of_memory(
-    spec: CompiledSpec, failure: Failure, baseline: CompiledBaseline | None, terms: CompileTerms
+def _judge_out_of_memory(
+    spec: CompileSpec,
+    failure: Failure,
+    baseline: CompiledBaseline | None,
+    settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
     needed, available = failure.needed_bytes, failure.available_bytes
     if needed is None or available is None:
@@ -88,14 +106,17 @@ def _out_of_memory(
     else:
         text = f"needs {bytes_text(needed, 2)}, {bytes_text(available, 2)} available"
     if baseline is None:
-        failed, expected = terms.require_baselines and not terms.accept_new, terms.accept_new
+        failed, expected = (
+            settings.require_baselines and not settings.accept_new,
+            settings.accept_new,
+        )
         text += "; no baseline"
     elif baseline.compiled is None:
         failed, expected = False, True
-        text += f"; expected, as in {terms.before}"
+        text += f"; expected, as in {settings.reference_name}"
     else:
-        failed, expected = not terms.accept_all, terms.accept_all
-        text += f"; it compiled in {terms.before} ({baseline.release})"
+        failed, expected = not settings.accept_all, settings.accept_all
+        text += f"; it compiled in {settings.reference_name} ({baseline.release})"
     return CompiledVerdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
@@ -106,39 +127,47 @@ def _out_of_memory(
     )
 
 
-def _program(
-    spec: CompiledSpec,
-    now: Compiled,
+def _judge_program(
+    spec: CompileSpec,
+    now: CompiledProgram,
     baseline: CompiledBaseline | None,
-    terms: CompileTerms,
+    settings: CompileJudgingSettings,
     case: Case,
 ) -> CompiledVerdict:
-    def verdict(
+    def make_verdict(
         outcome: Outcome, text: str, *, failed: bool = False, differences: Sequence[Difference] = ()
     ) -> CompiledVerdict:
-        program = Program(now=now, differences=tuple(differences))
+        program = CompiledComparison(now=now, differences=tuple(differences))
         return CompiledVerdict(
             spec=spec, outcome=outcome, failed=failed, text=text, program=program
         )
 
     if baseline is None:
-        return verdict(
+        return make_verdict(
             Outcome.NO_BASELINE,
             f"{now.algorithm_text}; nothing to compare with",
-            failed=terms.require_baselines and not terms.accept_new,
+            failed=settings.require_baselines and not settings.accept_new,
         )
     if baseline.case.protocol != case.protocol:
-        return verdict(
+        return make_verdict(
             Outcome.INCOMPARABLE,
-            f"another program: {baseline.case.protocol} in {terms.before}, {case.protocol} now",
-            failed=terms.require_baselines and not terms.accept_all,
+            f"another program: {baseline.case.protocol} in {settings.reference_name}, "
+            f"{case.protocol} now",
+            failed=settings.require_baselines and not settings.accept_all,
         )
     if baseline.compiled is None:
-        return verdict(Outcome.IMPROVED, f"it fits now; out of memory in {terms.before}")
-    changes = [_accepted(change, terms) for change in differences(baseline.compiled, now)]
+        return make_verdict(
+            Outcome.IMPROVED, f"it fits now; out of memory in {settings.reference_name}"
+        )
+    changes = [
+        _apply_acceptance(change, settings)
+        for change in program_differences(baseline.compiled, now)
+    ]
     if not changes:
-        return verdict(Outcome.PASS, f"compiles as in {terms.before}: {now.algorithm_text}")
-    return verdict(
+        return make_verdict(
+            Outcome.PASS, f"compiles as in {settings.reference_name}: {now.algorithm_text}"
+        )
+    return make_verdict(
         Outcome.CHANGED,
         "; ".join(change.text for change in changes),
         failed=any(change.fails for change in changes),
@@ -146,28 +175,34 @@ def _program(
     )
 
 
-def _accepted(change: Difference, terms: CompileTerms) -> Difference:
-    is_accepted = terms.accept_all or (terms.accept_changes and change.name not in _MEMORY)
+def _apply_acceptance(change: Difference, settings: CompileJudgingSettings) -> Difference:
+    """Return `change`, which no longer fails the case if the user accepts such changes."""
+    is_accepted = settings.accept_all or (
+        settings.accept_changes and change.name not in _MEMORY_NAMES
+    )
     return replace(change, fails=change.fails and not is_accepted)
 
 
-_MEMORY = ("temporary memory", "peak memory")
+_MEMORY_NAMES = ("temporary memory", "peak memory")
 
 
-# The properties of a program in words; another word is a difference.
-_PROPERTIES: Mapping[str, Callable[[Compiled], str]] = {
-    "collectives": lambda program: _counted(program.collectives),
+# The properties of a program that are compared as texts, by their names in messages.
+_PROPERTIES: Mapping[str, Callable[[CompiledProgram], str]] = {
+    "collectives": lambda program: _counts_text(program.collectives),
     "groups": lambda program: program.groups,
     "started apart": lambda program: "yes" if program.starts else "no",
-    "in each turn of the loop beside it": lambda program: _counted(program.around),
-    "once in a call": lambda program: _counted(program.around_loop),
+    "in each turn of the loop beside it": lambda program: _counts_text(program.around),
+    "once in a call": lambda program: _counts_text(program.around_loop),
 }
 
 
-def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
-    """Return all changes, the algorithm first. Memory that shrank is no failure."""
+def program_differences(before: CompiledProgram, now: CompiledProgram) -> tuple[Difference, ...]:
+    """Return all differences between two programs of a case: first the algorithm, last the memory.
+
+    Less memory is a difference that does not fail the case.
+    """
     if before.uses or now.uses:
-        return (*collectives_changed(before.uses, now.uses), *_memory(before, now))
+        return (*collective_differences(before.uses, now.uses), *_memory_differences(before, now))
     if bool(before.algorithm) is bool(now.algorithm):
         names = sorted({*before.algorithm, *now.algorithm})
         texts = [
@@ -179,20 +214,21 @@ def differences(before: Compiled, now: Compiled) -> tuple[Difference, ...]:
     texts += [(name, text(before), text(now)) for name, text in _PROPERTIES.items()]
     return (
         *(Difference(name=w, before=a, now=b, fails=True) for w, a, b in texts if a != b),
-        *_memory(before, now),
+        *_memory_differences(before, now),
     )
 
 
-def _memory(before: Compiled, now: Compiled) -> Iterator[Difference]:
-    yield from _bytes(_MEMORY[0], before.temporary_bytes, now.temporary_bytes)
-    yield from _bytes(_MEMORY[1], before.peak_bytes, now.peak_bytes)
+def _memory_differences(before: CompiledProgram, now: CompiledProgram) -> Iterator[Difference]:
+    yield from _bytes_difference(_MEMORY_NAMES[0], before.temporary_bytes, now.temporary_bytes)
+    yield from _bytes_difference(_MEMORY_NAMES[1], before.peak_bytes, now.peak_bytes)
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _bytes(name: str, before: int, now: int) -> Iterator[Difference]:
+def _bytes_difference(name: str, before: int, now: int) -> Iterator[Difference]:
+    """Yield the difference between two sizes of memory; nothing if they are equal."""
     if before == now:
         return
     most = before + max(MEMORY_GROWTH * before, LEAST_MEMORY_GROWTH_BYTES)
@@ -205,11 +241,16 @@ def _bytes(name: str, before: int, now: int) -> Iterator[Difference]:
 def judge_compiled_session(
     verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
 ) -> SessionVerdict:
-    """Return PASS, or NOTHING_COMPARED, if everything that was requested was compiled.
+    """Return the verdict on a session that compiled, from the verdicts on its cases.
 
-    The results are the verdicts of the cases. There is no verdict if nothing was compiled, or if a
-    baseline was compared with nothing: `missing` are the topologies that have baselines and no
-    compiler, each with the reason.
+    The outcome is NO_VERDICT if the user skipped benchmarks, if nothing was compiled, or if
+    baselines were not compared.
+
+    Args:
+        verdicts: The verdicts on all cases.
+        asked_to_skip: The option with which the user skips benchmarks; empty without it.
+        missing: The topologies that have baselines but no compiler, each with the reason.
+
     """
     reasons = []
     if asked_to_skip:
@@ -225,13 +266,13 @@ def judge_compiled_session(
     sentences = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
     # Each compiler but the first is compared with the compiler before it.
     is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
-    otherwise = _compiled(verdicts)
+    otherwise = _compiled_text(verdicts)
     return build_session_verdict(
         sentences, verdicts, otherwise_text=otherwise, is_compared=is_compared
     )
 
 
-def _compiled(verdicts: Sequence[CompiledVerdict]) -> str:
+def _compiled_text(verdicts: Sequence[CompiledVerdict]) -> str:
     tried = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
     topologies = len({verdict.spec.topology for verdict in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"

@@ -20,7 +20,7 @@ TOPOLOGY = Option(
         "chip, each TPU or each GPU. With --program all collectives of the program are listed and "
         "compared",
     },
-    # Options that say how or on what to measure, and options of measured baselines.
+    # Options that say how to measure and on which devices, and options of measured baselines.
     excludes=(
         *("device", "ranks", "processes", "ranks_per_process", "hosts", "cluster", "launches"),
         *("time_budget", "fail_above", "against", "against_env", "try_env", "inject", "history"),

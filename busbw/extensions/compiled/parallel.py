@@ -1,7 +1,7 @@
-"""Cases compiled for topologies: several workers at once, each with one case at a time.
+"""Compile cases in several workers at once; each worker compiles a single case at a time.
 
-Compiling is not timed, so it may use all cores. A compiler that crashes or hangs costs one process
-and one case; a new worker takes the rest.
+Compiling is not timed, so it may use all processors. A compiler that crashes or hangs costs a
+process and a case, and a new worker compiles the other cases.
 """
 
 from __future__ import annotations
@@ -20,26 +20,32 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import EnvironmentKey
 
-from .worker_values import Compiled, CompiledBaseline, Compiler, Topology
+from .worker_values import CompiledBaseline, CompiledProgram, Compiler, Topology
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A case to be compiled for one topology by `compiler`, and what is stored of it."""
+    """A case that `compiler`, which is the label of a compiler, compiles for a topology.
+
+    `key` is the environment of the case, and `baseline` its stored program; None without a
+    baseline.
+    """
 
     case: Case
     topology: Topology
     key: EnvironmentKey
     compiler: str = ""
-    stored: CompiledBaseline | None = field(default=None, compare=False)
+    baseline: CompiledBaseline | None = field(default=None, compare=False)
 
 
 @dataclass
-class Parallel:
-    """Compiles with up to `workers` processes at once; `starters` has one Starter per compiler.
+class ParallelCompiler:
+    """Compiles jobs with up to `workers` processes at once.
 
-    `cache` is the folder where programs are cached between sessions, None for none. However it
-    ends, no worker is left.
+    `starters` says how workers are started, by the label of their compiler. A worker that does not
+    answer within `timeout_s` is killed. `cache` is the folder that keeps compiled programs between
+    sessions; None to keep nothing. `report_progress` is called with a line after each job.
+    `results` has the finished jobs. No worker is left at the end, also after an error.
     """
 
     executor: Executor
@@ -47,46 +53,59 @@ class Parallel:
     workers: int
     timeout_s: float
     cache: Path | None = None
-    say: Callable[[str], None] = lambda text: None
-    results: dict[Job, Compiled | Failure] = field(default_factory=dict)
-    # By thread and compiler.
+    report_progress: Callable[[str], None] = lambda text: None
+    results: dict[Job, CompiledProgram | Failure] = field(default_factory=dict)
+    # The workers, by the number of the thread that uses them and the label of the compiler.
     _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def describe(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """Return the compiler for each topology; where a worker ended, `missing` says how."""
+    def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
+        """Return the compiler with the label `compiler` as it is for each of the topologies.
+
+        If a worker does not start or ends, `missing` in the result has the reason.
+        """
         compilers = []
         with self.executor:
             for topology in topologies:
                 request = Request("describe", Compiler, {"topology": topology})
-                answer = self._answer(compiler, request, "starting the compiler")
+                answer = self._ask_worker(compiler, request, "starting the compiler")
                 if isinstance(answer, Failure):
                     answer = Compiler(topology=topology.name, missing=answer.message)
                 compilers.append(answer)
         return compilers
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        """Compile all jobs; `results` has each as soon as it exists, also after an interrupt."""
+    def compile_jobs(self, jobs: Sequence[Job]) -> None:
+        """Compile all jobs, and add each result to `results` in order of the jobs.
+
+        After an error or interrupt, the workers are stopped, and `results` has the results so far.
+        """
         with self.executor, ThreadPoolExecutor(max(1, min(self.workers, len(jobs)))) as threads:
             try:
-                for job, answer in zip(jobs, threads.map(self._compiled, jobs)):
+                for job, answer in zip(jobs, threads.map(self._compile_job, jobs)):
                     self.results[job] = answer
                     names = f"{job.case.name} for {job.topology.name}"
-                    self.say(f"busbw: compiled {len(self.results)}/{len(jobs)}: {names}")
+                    self.report_progress(
+                        f"busbw: compiled {len(self.results)}/{len(jobs)}: {names}"
+                    )
             except BaseException:
                 self.executor.stop()
                 raise
 
-    def _compiled(self, job: Job) -> Compiled | Failure:
+    def _compile_job(self, job: Job) -> CompiledProgram | Failure:
         cache = str(self.cache) if self.cache else ""
         values = {"topology": job.topology, "case": job.case, "cache": cache}
-        return self._answer(job.compiler, Request("compile", Compiled, values), "compiling")
+        return self._ask_worker(
+            job.compiler, Request("compile", CompiledProgram, values), "compiling"
+        )
 
-    def _answer(self, compiler: str, request: Request[T], doing: str) -> T | Failure:
-        """Return what this thread's worker answers; another one is started if it has ended."""
+    def _ask_worker(self, compiler: str, request: Request[T], doing: str) -> T | Failure:
+        """Return the reply of this thread's worker to a request, or why there is no reply.
+
+        If the worker has ended, a new worker is started. `doing` describes the request in messages.
+        """
         place = threading.get_ident(), compiler
         if place not in self._groups or self._groups[place].is_over:
-            launch = LaunchId(name=f"compile-{next(self._numbers)}")
+            launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
             group = self.executor.open_group(self.starters[compiler], launch)
             if isinstance(group, Failure):
                 return group

@@ -1,7 +1,4 @@
-"""Compiled cases as tables: a row for each case, and below it what differs.
-
-Takes what the judge decided, decides nothing.
-"""
+"""Tables of compiled cases: a row for each case, with its differences below it."""
 
 from __future__ import annotations
 
@@ -18,14 +15,15 @@ from busbw.report.verdicts import BOLD, QUIET, markup_of
 from .worker_values import CompiledVerdict, Compiler
 
 
-def _program(name: str) -> Callable[[Any], Any]:
+def _program_value(name: str) -> Callable[[Any], Any]:
+    """Return a function that reads the field `name` of the program in a verdict."""
     return lambda verdict: getattr(verdict.program.now, name, None)
 
 
 _BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}
 FIGURES = (
-    Figure("temporary_bytes", "temporary", **_BYTES, compute=_program("temporary_bytes")),
-    Figure("peak_bytes", "peak", **_BYTES, compute=_program("peak_bytes")),
+    Figure("temporary_bytes", "temporary", **_BYTES, compute=_program_value("temporary_bytes")),
+    Figure("peak_bytes", "peak", **_BYTES, compute=_program_value("peak_bytes")),
 )
 
 _COLUMNS = (
@@ -37,9 +35,9 @@ _COLUMNS = (
 
 
 def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
-    """Return a table for each topology and release, and one for the collectives of a program."""
+    """Return a table for each topology and release, with the collectives of programs below it."""
     tables = []
-    for name, group in itertools.groupby(verdicts, key=_compiled_group):
+    for name, group in itertools.groupby(verdicts, key=_table_title):
         alike = list(group)
         tables.append(
             Table(
@@ -53,7 +51,7 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
     return tables
 
 
-def _compiled_group(verdict: CompiledVerdict) -> str:
+def _table_title(verdict: CompiledVerdict) -> str:
     by = verdict.program.release or verdict.spec.compiler
     by = f" by {by}" if by else ""
     if verdict.case is None:
@@ -77,7 +75,7 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
-    """Return which release compiles for which topologies, and for which there is none."""
+    """Return lines that say which release compiles for each topology, or why no release does."""
     topologies: dict[str, dict[str, None]] = {}
     for compiler in compilers:
         if not compiler.missing:

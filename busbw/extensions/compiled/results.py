@@ -1,4 +1,4 @@
-"""A session that compiled, as one JSON document, and read back."""
+"""Write the results of a session that compiled as a JSON document, and read the document back."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from busbw.report.results import SessionDocument, without_homes
 from busbw.session.record import document_head
 from busbw.session.state import Judged
 
-from .compilation import Programs
+from .compilation import Compilation
 from .report import FIGURES, compiled_tables
-from .worker_values import CompiledSpec, CompiledVerdict, Compiler, Program
+from .worker_values import CompiledComparison, CompiledVerdict, Compiler, CompileSpec
 
 DOCUMENT = "busbw compiled results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledCase:
-    """One case: its `id`, the verdict, and the `figures` of the tables."""
+    """A case in the document: its pytest `id`, its verdict, and the `figures` of the tables."""
 
     id: str
     topology: str
@@ -40,42 +40,44 @@ class CompiledCase:
     failure: Failure | None
     expected: bool
     notes: tuple[str, ...]
-    program: Program
+    program: CompiledComparison
     figures: Mapping[str, NotNegative]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledResults(SessionDocument):
-    """What `--results` writes with `--topology`: bytes, by case."""
+    """The document that `--results` writes with `--topology`. All sizes are in bytes."""
 
     document: str = DOCUMENT
     compilers: tuple[Compiler, ...]
     cases: tuple[CompiledCase, ...]
 
 
-def results_of(judged: Judged) -> str:
-    """Return the session as a JSON document, without the names of homes."""
+def results_json(judged: Judged) -> str:
+    """Return the session as a JSON document, in which ``~`` replaces home directories."""
     programs = judged.observed
     document = wire.to_json(
         CompiledResults(
             **document_head(judged),
-            compilers=tuple(programs.compilers.values()) if isinstance(programs, Programs) else (),
-            cases=tuple(map(row_of, verdicts_of(judged))),
+            compilers=tuple(programs.compilers.values())
+            if isinstance(programs, Compilation)
+            else (),
+            cases=tuple(map(compiled_case_of, compiled_verdicts(judged))),
         )
     )
     return json.dumps(without_homes(document, os.path.expanduser("~")), indent=1) + "\n"
 
 
-def verdicts_of(judged: Judged) -> tuple[CompiledVerdict, ...]:
-    """Return the verdicts of all cases; those of a session that was given up, too."""
+def compiled_verdicts(judged: Judged) -> tuple[CompiledVerdict, ...]:
+    """Return the verdicts on all cases as CompiledVerdicts, even if the session ended early."""
     return tuple(
         verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
         for verdict in judged.verdicts.values()
     )
 
 
-def row_of(verdict: CompiledVerdict) -> CompiledCase:
-    """Return what the document has of a case."""
+def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
+    """Return the entry of the document for a verdict."""
     figures = {figure.id: figure.compute(verdict) for figure in FIGURES}
     return convert_to(
         CompiledCase,
@@ -90,7 +92,7 @@ def row_of(verdict: CompiledVerdict) -> CompiledCase:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledSession(SessionRecord):
-    """A session that compiled and measured nothing."""
+    """A session that compiled and measured nothing, as it was read from a document."""
 
     host: str
     compilers: tuple[Compiler, ...]
@@ -114,7 +116,10 @@ class CompiledSession(SessionRecord):
 
 
 def session_from(document: object, name: str) -> CompiledSession:
-    """Return the session in a document. Raises WireError."""
+    """Return the session in a JSON document; `name` is the path of the file.
+
+    Raises WireError if the document does not hold valid results of this kind.
+    """
     wire.check_document(document, DOCUMENT, "record it again with --results")
     results = wire.from_json(CompiledResults, document, "document")
     return convert_to(
@@ -123,14 +128,26 @@ def session_from(document: object, name: str) -> CompiledSession:
         name=name,
         began=parse_moment(results.began),
         answer=results.session,
-        verdicts=tuple(_verdict(row, f"cases[{index}]") for index, row in enumerate(results.cases)),
+        verdicts=tuple(
+            _verdict_from(compiled_case, f"cases[{index}]")
+            for index, compiled_case in enumerate(results.cases)
+        ),
     )
 
 
-def _verdict(row: CompiledCase, place: str) -> CompiledVerdict:
-    spec = convert_to(CompiledSpec, row.spec, topology=row.topology, compiler=row.compiler)
-    verdict = convert_to(CompiledVerdict, row, spec=spec)
-    baseline = row.program.baseline
-    check_case(row.case, f"{place}.case")
-    check_case(baseline.case if baseline else None, f"{place}.program.baseline.case")
+def _verdict_from(compiled_case: CompiledCase, location: str) -> CompiledVerdict:
+    """Return the verdict in a case of a document.
+
+    Raises WireError, with the `location` in the document, if the case is not valid.
+    """
+    spec = convert_to(
+        CompileSpec,
+        compiled_case.spec,
+        topology=compiled_case.topology,
+        compiler=compiled_case.compiler,
+    )
+    verdict = convert_to(CompiledVerdict, compiled_case, spec=spec)
+    baseline = compiled_case.program.baseline
+    check_case(compiled_case.case, f"{location}.case")
+    check_case(baseline.case if baseline else None, f"{location}.program.baseline.case")
     return verdict

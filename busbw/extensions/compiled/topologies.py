@@ -1,8 +1,8 @@
-"""Topologies by name, such as ``v5e:2x4`` and ``h100:8``, to compile for without the chips.
+"""Find topologies by names such as ``v5e:2x4`` and ``h100:8``, to compile without the chips.
 
-Slices are those of https://cloud.google.com/tpu/docs (system architecture, "TPU configurations"); a
-shape counts chips along its axes. Figures of GPUs are those of the CUDA programming guide (appendix
-"Compute Capabilities"), of data sheets and of the driver, in the fields of XLA's
+The slices of TPUs are listed at https://cloud.google.com/tpu/docs (system architecture, "TPU
+configurations"); a shape counts chips along its axes. Figures of GPUs are from the CUDA programming
+guide (appendix "Compute Capabilities"), data sheets and the driver. Their names are fields of XLA's
 ``GpuTargetConfigProto`` and ``device_description.proto``.
 """
 
@@ -18,18 +18,22 @@ from busbw.model.words import KIB, MIB, Device, choices_text
 
 from .worker_values import Topology
 
-SLICES = {chip.name: chip for chip in CHIPS if chip.shapes}
+# The chips that are sold as slices, by name.
+SLICED_CHIPS = {chip.name: chip for chip in CHIPS if chip.shapes}
 
-# What libtpu calls the use of a chip's cores that JAX has on such a TPU, both as one device, where
-# libtpu takes another one for a chip that is not there.
+# The configuration of libtpu in which both cores of a chip are a single device, as JAX sees them on
+# a real chip. Without it libtpu would choose another configuration for a chip that is not there.
 _CHIP_CONFIGS = {"v4": "megacore"}
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU: `name` in front of a topology, JAX's name of it, and the figures of the chip.
+    """A GPU chip for which programs can be compiled.
 
-    `memory_bytes` is what the driver reports.
+    The names of its topologies begin with `name`, and `device_kind` is JAX's name for the chip.
+    `capability` is the compute capability, `multiprocessors` the number of streaming
+    multiprocessors, `cache_bytes` the size of the L2 cache, and `memory_bytes` the memory that the
+    driver reports. `most_ranks` is the largest number of GPUs in a host.
     """
 
     name: str
@@ -43,10 +47,11 @@ class Gpu:
     most_ranks: int = 8
 
     def target_config(self) -> str:
-        """Describe the chip; a block may have all shared memory of a multiprocessor but 1 KiB."""
+        """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
         major, minor = self.capability
         is_ampere, chip = major == 8, chip_of(self.device_kind)
         feature = "NONE" if is_ampere else "ACCELERATED_FEATURES"
+        # CUDA reserves 1 KiB of a multiprocessor's shared memory for each block.
         shared_bytes = (164 if is_ampere else 228) * KIB
         return f"""gpu_device_info {{
   name: "{self.device_kind}"
@@ -94,13 +99,18 @@ GPUS = {
 }
 
 
-def _ranks(chip: Chip, shape: str) -> int:
+def _ranks_of_slice(chip: Chip, shape: str) -> int:
     return chip.devices * math.prod(mesh_shape(shape))
 
 
-# One of each chip: slices of 8 ranks, and a host of 8 GPUs.
+# A topology of each chip, for ``all``: slices with 8 ranks, and a host with 8 GPUs.
 USUAL_TOPOLOGIES = (
-    *(f"{name}:{x}" for name, chip in SLICES.items() for x in chip.shapes if _ranks(chip, x) == 8),
+    *(
+        f"{name}:{x}"
+        for name, chip in SLICED_CHIPS.items()
+        for x in chip.shapes
+        if _ranks_of_slice(chip, x) == 8
+    ),
     *(f"{name}:8" for name in GPUS),
 )
 
@@ -108,17 +118,20 @@ _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
 def topology_of(name: str) -> Topology:
-    """Return the topology of a name. Raises ValueError with the shapes, or with all chips."""
+    """Return the topology with this name.
+
+    Raises ValueError if the chip or its layout is unknown; the message has the known names.
+    """
     chip, _, layout = name.partition(":")
-    if chip in SLICES:
-        return _slice(name, SLICES[chip], layout)
+    if chip in SLICED_CHIPS:
+        return _slice_topology(name, SLICED_CHIPS[chip], layout)
     if chip in GPUS:
-        return _gpus(name, GPUS[chip], layout)
-    chips = choices_text((*SLICES, *GPUS))
+        return _gpu_topology(name, GPUS[chip], layout)
+    chips = choices_text((*SLICED_CHIPS, *GPUS))
     raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; expected one of {chips}")
 
 
-def _slice(name: str, chip: Chip, layout: str) -> Topology:
+def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
     if layout not in chip.shapes:
         names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
         raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
@@ -127,12 +140,12 @@ def _slice(name: str, chip: Chip, layout: str) -> Topology:
         device=Device.TPU,
         device_kind=chip.device_kind,
         layout=name,
-        ranks=_ranks(chip, layout),
+        ranks=_ranks_of_slice(chip, layout),
         chip_config=_CHIP_CONFIGS.get(chip.name, ""),
     )
 
 
-def _gpus(name: str, gpu: Gpu, layout: str) -> Topology:
+def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     match = _GPU_COUNT.fullmatch(layout)
     each = int(match["each"]) if match else 0
     hosts = int(match["hosts"] or 1) if match else 0

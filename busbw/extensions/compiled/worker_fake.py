@@ -1,17 +1,18 @@
-"""A compiler without a framework, scripted by the environment variable BUSBW_FAKE_COMPILER.
+"""A simulated compiler, scripted by the environment variable BUSBW_FAKE_COMPILER.
 
-Shipped for tests and demonstrations: its text is read and proved like any other, only the
-compiling is simulated. The variable holds JSON::
+It is shipped for tests and demonstrations. Only compiling is simulated: the text of the program is
+read and proved as usual. The variable holds JSON::
 
     {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
-A line holds for the topologies and payloads that it names, and for all where it names none. Later
-lines win. `then` is what happens to it: kill, exit, hang, error, out_of_memory, or
-``lose_collective``, a program without one. A `program` of the user's is what the file `hlo` holds,
-its axes those of `mesh`.
+An entry of `cases` holds for the topology and the payload that it names; without them, it holds for
+all topologies and payloads. If several entries hold for a case, the last entry wins. `then` is what
+happens to the case: kill, exit, hang, error, out_of_memory, or ``lose_collective``, which leaves
+out the collective. A user's `program` is the text in the file `hlo`, and its mesh has the axes
+`mesh`.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import cause_event
 
-from .worker_programs import CompileError, Lowered, Optimized
-from .worker_values import RELEASE, Compiler, Topology
+from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LOST = "lose_collective"
@@ -41,10 +42,10 @@ _REFUSED = {
 }
 
 
-def describe(topology: Topology) -> Compiler:
-    """Return the compiler of the script, which is one for every topology."""
-    script = _script()
-    release = os.environ.get(RELEASE) or script.get("release", "fake 1")
+def describe_compiler(topology: Topology) -> Compiler:
+    """Return the scripted compiler, which is the same for every topology."""
+    script = _read_script()
+    release = os.environ.get(RELEASE_VARIABLE) or script.get("release", "fake 1")
     absent = script.get("missing", {})
     missing = absent.get(topology.device.value) or absent.get(release)
     if missing:
@@ -70,43 +71,55 @@ def describe(topology: Topology) -> Compiler:
     )
 
 
-def lowered(case: Case, topology: Topology) -> Lowered:
-    """Return the program that the script says."""
+def lower_case(case: Case, topology: Topology) -> LoweredProgram:
+    """Return the program of a case, whose compiled form the script decides."""
     program = case.program
-    line = _line(0 if program else case.payload_bytes, topology, program)
-    text, mesh = json.dumps([repr(case), line]), dict(line.get("mesh", {})) if program else None
-    return Lowered(text, 1, partial(_optimized, case, line), mesh)
+    scripted_case = _scripted_case(0 if program else case.payload_bytes, topology, program)
+    text, mesh = (
+        json.dumps([repr(case), scripted_case]),
+        dict(scripted_case.get("mesh", {})) if program else None,
+    )
+    return LoweredProgram(text, 1, partial(_compile, case, scripted_case), mesh)
 
 
-def _script() -> dict[str, Any]:
+def _read_script() -> dict[str, Any]:
     script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
     return script
 
 
-def _line(payload_bytes: int, topology: Topology, program: str) -> dict[str, Any]:
+def _scripted_case(payload_bytes: int, topology: Topology, program: str) -> dict[str, Any]:
+    """Return the merged script entries of a case or of a user's program; later entries win.
+
+    `program` names the user's program; empty for a case.
+    """
     request = {
         "topology": topology.name,
         "payload_bytes": payload_bytes,
-        "release": describe(topology).release,
+        "release": describe_compiler(topology).release,
         "program": program,
     }
-    line: dict[str, Any] = {}
-    for case in _script().get("cases", ()):
+    scripted_case: dict[str, Any] = {}
+    for case in _read_script().get("cases", ()):
         if all(case.get(name, value) == value for name, value in request.items()):
-            line |= case
-    return line
+            scripted_case |= case
+    return scripted_case
 
 
-def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
-    """Make what a compiler would: a chain of one collective a turn."""
-    event = line.get("then", "")
+def _compile(case: Case, scripted_case: dict[str, Any]) -> OptimizedProgram:
+    """Return the output of a compiler: a loop with a single collective in each turn.
+
+    Raises CompileError if the script says that the compiler refuses the program.
+    """
+    event = scripted_case.get("then", "")
     if event in _REFUSED:
         raise CompileError(_REFUSED[event])
     if event != _LOST:
         cause_event(event)
-    payload, temporary = case.payload_bytes, int(line.get("temporary_bytes", 0))
-    return Optimized(
-        text=Path(line["hlo"]).read_text() if "hlo" in line else _text(case, line),
+    payload, temporary = case.payload_bytes, int(scripted_case.get("temporary_bytes", 0))
+    return OptimizedProgram(
+        text=Path(scripted_case["hlo"]).read_text()
+        if "hlo" in scripted_case
+        else _hlo_text(case, scripted_case),
         argument_bytes=payload,
         output_bytes=payload,
         alias_bytes=payload,
@@ -115,17 +128,17 @@ def _optimized(case: Case, line: dict[str, Any]) -> Optimized:
     )
 
 
-def _text(case: Case, line: dict[str, Any]) -> str:
+def _hlo_text(case: Case, scripted_case: dict[str, Any]) -> str:
     shape = f"f32[{case.payload_bytes // 4}]{{0}}"
-    chosen = {"strategy": line.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
+    chosen = {"strategy": scripted_case.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})
-    collective = f"{_collective(case)}, backend_config={config}"
-    kept = [] if line.get("then") == _LOST else ["  " + collective]
-    program = _unlooped if case.clock is Clock.DISPATCH else _looped
+    collective = f"{_collective_text(case)}, backend_config={config}"
+    kept = [] if scripted_case.get("then") == _LOST else ["  " + collective]
+    program = _unlooped_program_lines if case.clock is Clock.DISPATCH else _looped_program_lines
     return "\n".join(["HloModule fake", "", *program(shape, kept)])
 
 
-def _collective(case: Case) -> str:
+def _collective_text(case: Case) -> str:
     collective = COLLECTIVES[case.collective]
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     positions = collective.pairs(case.group_size)
@@ -142,7 +155,7 @@ def _collective(case: Case) -> str:
     )
 
 
-def _looped(shape: str, collective: list[str]) -> list[str]:
+def _looped_program_lines(shape: str, collective: list[str]) -> list[str]:
     return [
         f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
         f"  %held = (s32[], {shape}) parameter(0)",
@@ -157,7 +170,7 @@ def _looped(shape: str, collective: list[str]) -> list[str]:
     ]
 
 
-def _unlooped(shape: str, collective: list[str]) -> list[str]:
+def _unlooped_program_lines(shape: str, collective: list[str]) -> list[str]:
     return [
         f"ENTRY %main (own: {shape}) -> {shape} {{",
         f"  %own = {shape} parameter(0)",

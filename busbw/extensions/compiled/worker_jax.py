@@ -1,7 +1,7 @@
-"""JAX: XLA's compilers for TPUs and GPUs, without the chips, for the programs that measure.
+"""Compile programs with XLA's compilers for TPUs and GPUs, without the chips.
 
-libtpu compiles for TPUs, JAX's package with XLA for CUDA for GPUs. Neither needs hardware, the
-latter neither a driver nor anything of CUDA.
+libtpu compiles for TPUs, and JAX's package with XLA for CUDA compiles for GPUs. Neither compiler
+needs hardware, and the compiler for GPUs needs no driver and no other part of CUDA.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax
 from jax.experimental import topologies
 
 from busbw.extensions.program import worker_jax as program_jax
-from busbw.extensions.program.worker_inventory import mesh_of as mesh_in
+from busbw.extensions.program.worker_inventory import mesh_in_stablehlo
 from busbw.model.case import Case
 from busbw.model.words import Device, FailureKind
 from busbw.worker import process
@@ -27,27 +27,27 @@ from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
-from .worker_programs import CompileError, Lowered, Optimized
-from .worker_values import RELEASE, Compiler, Topology
+from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
-# Where JAX looks first for the compiler for TPUs.
+# The variable with the path of the libtpu that JAX uses.
 _LIBRARY = "TPU_LIBRARY_PATH"
 _FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
 _SHOWN = 300
 
 
-def describe(topology: Topology) -> Compiler:
-    """Return the compiler for `topology`; where there is none, why."""
-    missing = _missing(topology.device)
+def describe_compiler(topology: Topology) -> Compiler:
+    """Return the compiler for `topology`; if it is missing, the result has the reason."""
+    missing = _missing_compiler_text(topology.device)
     if missing:
         return Compiler(topology=topology.name, missing=missing)
     try:
-        devices = _devices(topology)
+        devices = _devices_of_topology(topology)
     except MeasuringError as error:
         return Compiler(topology=topology.name, missing=str(error))
     return Compiler(
         topology=topology.name,
-        release=_release(topology.device),
+        release=_compiler_release(topology.device),
         build=devices[0].client.platform_version,
         versions=jax_package_versions(),
         flags=process.recorded_variables(),
@@ -55,23 +55,29 @@ def describe(topology: Topology) -> Compiler:
     )
 
 
-def lowered(case: Case, topology: Topology) -> Lowered:
-    """Return the program that measuring `case` on `topology` would run. Raises MeasuringError."""
-    devices = _devices(topology)
+def lower_case(case: Case, topology: Topology) -> LoweredProgram:
+    """Return the program that measuring `case` on `topology` would run.
+
+    Raises MeasuringError if the topology is unknown to the compiler, or if a user's program fails.
+    """
+    devices = _devices_of_topology(topology)
     if case.program:
-        user_program = program_jax.lowered(case.program, devices)
-        # Lines that moved make another program for the cache: compiled programs name lines.
+        user_program = program_jax.lower_program(case.program, devices)
+        # The key of the cache must include line numbers, because compiled programs contain them.
         text = user_program.as_text(debug_info=True)
-        return Lowered(text, 1, partial(_optimized, user_program, devices), mesh_in(text))
+        return LoweredProgram(
+            text, 1, partial(_compile, user_program, devices), mesh_in_stablehlo(text)
+        )
     mesh = make_mesh(case, devices)
     program, step = collective.lower_case_program(case, mesh, topology.device)
-    return Lowered(program.as_text(), step, partial(_optimized, program))
+    return LoweredProgram(program.as_text(), step, partial(_compile, program))
 
 
-def _optimized(lowered: Any, devices: Sequence[Any] | None = None) -> Optimized:
-    """Compile a program, a user's for `devices`.
+def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedProgram:
+    """Compile a lowered program; `devices` are the devices of a user's program, None for a case.
 
-    Raises CompileError, also where this jaxlib cannot read a newer compiler's output.
+    Raises CompileError if the compiler refuses the program, or if this jaxlib is too old to read
+    the output of the compiler. Raises MeasuringError if a user's program uses other devices.
     """
     try:
         compiled = lowered.compile()
@@ -80,7 +86,7 @@ def _optimized(lowered: Any, devices: Sequence[Any] | None = None) -> Optimized:
         stats, text = compiled.memory_analysis(), compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise CompileError(str(error).strip()) from error
-    return Optimized(
+    return OptimizedProgram(
         text=text,
         argument_bytes=int(stats.argument_size_in_bytes),
         output_bytes=int(stats.output_size_in_bytes),
@@ -91,7 +97,7 @@ def _optimized(lowered: Any, devices: Sequence[Any] | None = None) -> Optimized:
 
 
 def _check_devices(compiled: Any, devices: Sequence[Any]) -> None:
-    """Raise MeasuringError where a user's program uses devices that it was not given."""
+    """Raise MeasuringError if a user's program uses devices other than `devices`."""
     shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
     used = {device for sharding in shardings for device in getattr(sharding, "device_set", ())}
     if not used <= set(devices):
@@ -101,10 +107,11 @@ def _check_devices(compiled: Any, devices: Sequence[Any]) -> None:
 
 
 @functools.cache
-def _devices(topology: Topology) -> list[Any]:
+def _devices_of_topology(topology: Topology) -> list[Any]:
     """Return the devices of a topology.
 
-    Raises MeasuringError UNAVAILABLE with the compiler's own words.
+    Raises MeasuringError UNAVAILABLE, with the compiler's own message, if the compiler does not
+    support the topology.
     """
     try:
         if topology.device is Device.TPU:
@@ -130,7 +137,8 @@ def _devices(topology: Topology) -> list[Any]:
     return devices
 
 
-def _missing(device: Device) -> str:
+def _missing_compiler_text(device: Device) -> str:
+    """Return which package has to be installed for a kind of device; empty if it is installed."""
     if device is Device.TPU:
         if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
             return ""
@@ -140,17 +148,18 @@ def _missing(device: Device) -> str:
     return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
 
 
-def _release(device: Device) -> str:
+def _compiler_release(device: Device) -> str:
+    """Return the package and version of the compiler, such as ``libtpu 0.0.42.1``."""
     if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(RELEASE) or _release_of(Path(os.environ[_LIBRARY]))
+        return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(os.environ[_LIBRARY]))
     names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
     versions = package_versions(*names)
     releases = [f"{name} {versions[name]}" for name in names if name in versions]
     return releases[0] if releases else f"{names[0]} of unknown version"
 
 
-def _release_of(library: Path) -> str:
-    """Return the release that pip recorded next to the folder of a library."""
+def _libtpu_release(library: Path) -> str:
+    """Return the release that pip noted beside a library of libtpu, or else the library's path."""
     records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     if not records:
         return f"libtpu of {library}"

@@ -11,8 +11,12 @@ class CompileError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimized:
-    """The optimized HLO of a program, and the bytes that one rank's part of the program takes."""
+class OptimizedProgram:
+    """The optimized HLO of a program, and the bytes of memory that a rank needs to run it.
+
+    `alias_bytes` are the bytes that outputs share with arguments. `temporary_bytes` are scratch
+    space. `peak_bytes` is the most memory in use at any moment; 0 if the compiler does not say it.
+    """
 
     text: str
     argument_bytes: int
@@ -23,14 +27,15 @@ class Optimized:
 
 
 @dataclass(frozen=True)
-class Lowered:
-    """A program before it is compiled, and what compiles it, or raises CompileError.
+class LoweredProgram:
+    """A program before it is compiled, as the whole `text` of its StableHLO.
 
-    `text` is the whole program. `step` collectives make one turn of its loop, or the whole of a
-    program without a loop. `mesh` has the extents of the axes of a user's program, by name.
+    `compile` compiles the program, or raises CompileError. `collectives_per_turn` is the number of
+    collectives in a turn of the program's loop, or in the whole program if it has no loop. For a
+    user's program `mesh` has the extents of its mesh by axis name; None for a case.
     """
 
     text: str
-    step: int
-    compiled: Callable[[], Optimized]
+    collectives_per_turn: int
+    compile: Callable[[], OptimizedProgram]
     mesh: Mapping[str, int] | None = None

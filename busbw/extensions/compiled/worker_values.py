@@ -1,28 +1,29 @@
-"""What is compiled, by which compiler, and what comes of it; workers know these values, too."""
+"""Values that describe topologies, compilers and compiled programs. Workers use them, too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from busbw.extensions.program.worker_values import Difference, Use
+from busbw.extensions.program.worker_values import CollectiveUse, Difference
 from busbw.model.case import Case, Spec
 from busbw.model.field_types import Count, Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, plural
 
-# The variable with the release of a worker's compiler library, where it cannot be looked up.
-RELEASE = "BUSBW_COMPILER_RELEASE"
+# The variable that tells a worker the release of its compiler, which a bare library does not say.
+RELEASE_VARIABLE = "BUSBW_COMPILER_RELEASE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Topology:
-    """Chips that a program can be compiled for without having them, such as ``v5e:2x4``.
+    """Chips for which a program can be compiled without having them, such as ``v5e:2x4``.
 
-    `layout` is their topology in the compiler's notation, and `chip_config` how a TPU's cores are
-    used, where that is not the compiler's default; for a GPU `target_config` describes the chip,
-    and `memory_bytes` is its memory (None: the compiler knows).
+    `layout` is the topology in the notation of the compiler. `chip_config` is the name of a way to
+    use the cores of a TPU; empty for the compiler's default. For a GPU `target_config` describes
+    the chip to XLA, and `memory_bytes` is the memory of the chip; None for a TPU, whose memory the
+    compiler knows.
     """
 
     name: str
@@ -38,11 +39,13 @@ class Topology:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler as one worker has it for one topology.
+    """A compiler for a topology, as it is installed for a worker.
 
-    `release` is the version of its package, such as ``libtpu 0.0.42.1``, `build` what it says of
-    itself, which decides whether two compilers are the same. `devices` are the topology's as the
-    framework sees them; None where `missing` says why there is no compiler.
+    `release` is the version of its package, such as ``libtpu 0.0.42.1``. `build` is the compiler's
+    own description of its version: two compilers are the same if their `build` is equal. `versions`
+    has the versions of packages, and `flags` the environment variables that affect the compiler.
+    `devices` are the devices of the topology as the framework sees them. If there is no compiler,
+    `devices` is None, and `missing` is the reason.
     """
 
     topology: str
@@ -55,16 +58,21 @@ class Compiler:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compiled:
-    """What the compiler made of a Case. Bytes are those of one rank's part of the program.
+class CompiledProgram:
+    """The program that a compiler made for a Case. Sizes are the bytes that a rank needs.
 
-    `collectives` counts those of one turn of the loop by kind, `groups` is how many groups of how
-    many ranks each runs over, such as ``1x8``. `algorithm` is what the compiler published of its
-    choice, empty where it published nothing. `starts`: the collective is asynchronous, started by
-    one instruction and awaited by another. `around` counts by kind the other operations on the
-    payload in a turn of the loop, `around_loop` those outside of the loop, once in a call. Of a
-    program of the user's `uses` are all its collectives and `mesh` the extents of its axes by name;
-    there are no groups of them all.
+    `collectives` counts the collectives in a turn of the loop by kind. `groups` is the number of
+    groups in which each collective runs, and the number of ranks in a group, such as ``1x8``.
+    `algorithm` is the algorithm as the compiler publishes it; empty if it publishes nothing. With
+    `starts` the collective is asynchronous: an instruction starts it, and another instruction waits
+    for it. `around` counts the other operations on the payload in a turn of the loop by kind.
+    `around_loop` counts such operations outside the loop, which run once in a call.
+
+    `alias_bytes` are the bytes that outputs share with arguments. `temporary_bytes` are scratch
+    space. `peak_bytes` is the most memory in use at any moment; 0 if the compiler does not say it.
+
+    For a user's program `uses` are all its collectives, `mesh` has the extents of its mesh by axis
+    name, `collectives` counts the collectives in a step, and `groups` is empty.
     """
 
     collectives: Mapping[str, Natural]
@@ -78,12 +86,12 @@ class Compiled:
     alias_bytes: Natural = 0
     temporary_bytes: Natural = 0
     peak_bytes: Natural = 0
-    uses: tuple[Use, ...] = ()
+    uses: tuple[CollectiveUse, ...] = ()
     mesh: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def algorithm_text(self) -> str:
-        """Return what the compiler published of the algorithm, or a number of collectives."""
+        """The algorithm in words; for a user's program the number of its collectives."""
         if not self.groups:
             return f"{plural(sum(self.collectives.values()), 'collective')} per step"
         if not self.algorithm:
@@ -93,21 +101,24 @@ class Compiled:
         return ", ".join(text if name in _NAMELESS else f"{name} {text}" for name, text in words)
 
 
-# What is shown first of an algorithm, and what is shown without its name.
+# The fields of an algorithm that are shown first, and the fields that are shown without a name.
 _FIRST = ("strategy", "emitter", "colors", "phases")
 _NAMELESS = ("strategy", "emitter", "offload")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledSpec(Spec):
-    """A Spec that is compiled for the chips of a `topology`, by `compiler` ("": the only one)."""
+class CompileSpec(Spec):
+    """A Spec to be compiled for the chips of a topology; `topology` is its name.
+
+    `compiler` is the label of the compiler; empty if the session has a single compiler.
+    """
 
     topology: str
     compiler: str = ""
 
     @property
     def id(self) -> str:
-        """Return the pytest id, which begins with the topology, such as ``v5e:2x4``."""
+        """The pytest id, which begins with the topology, such as ``v5e:2x4``."""
         return "-".join(filter(None, (self.topology, self.compiler, super().id)))
 
     @property
@@ -117,10 +128,15 @@ class CompiledSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBaseline:
-    """What a compiler made of a Case when it was stored; no program if it was out of memory."""
+    """The program that the compiler `release` made for a Case on `date`, as it was stored.
+
+    `compiled` is None if the case was out of memory. `needed_bytes` and `available_bytes` are then
+    the memory that the program needed and the memory of the chip; None if the compiler does not say
+    them.
+    """
 
     case: Case
-    compiled: Compiled | None
+    compiled: CompiledProgram | None
     date: Date
     release: str
     needed_bytes: Natural | None = None
@@ -128,37 +144,37 @@ class CompiledBaseline:
 
     @property
     def text(self) -> str:
-        """Return the algorithm in words."""
+        """The algorithm in words, or ``out of memory``."""
         return self.compiled.algorithm_text if self.compiled else "out of memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Program:
-    """What the compiler `release` made of a case `now`, and what is different from before.
+class CompiledComparison:
+    """The program `now` that the compiler `release` made for a case, compared with its baseline.
 
-    There is no `now` where it failed or nothing was tried, and no `baseline` where nothing is
+    `now` is None if nothing was compiled or the compiler failed. `baseline` is None if nothing is
     stored.
     """
 
     release: str = ""
-    now: Compiled | None = None
+    now: CompiledProgram | None = None
     baseline: CompiledBaseline | None = None
     differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledVerdict(Verdict):
-    """The answer for a case that was compiled."""
+    """The verdict on a case that was compiled."""
 
-    spec: CompiledSpec
-    program: Program = field(default_factory=Program)
+    spec: CompileSpec
+    program: CompiledComparison = field(default_factory=CompiledComparison)
 
     @property
     def family_name(self) -> str:
         return f"{self.spec.topology}: {super().family_name}"
 
     def explain(self) -> str:
-        """Return the headline, the differences, and what the compiler says of a failure."""
+        """Return the headline, the differences, and the compiler's message after a failure."""
         lines = [
             self.headline(),
             *("    " + difference.text for difference in self.program.differences),

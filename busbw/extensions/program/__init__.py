@@ -1,8 +1,9 @@
-"""The collectives of a program: `--program` lists, measures and compares those of a user's step.
+"""The collectives of a user's own program (`--program`): they are listed, measured and compared.
 
-Workers read what a compiler made of the program (`worker_inventory`). `mode` measures each
-collective by itself; with `--topology`, the extension `compiled` compares all of them with stored
-ones. `dumps` reads files of optimized HLO in place of a program.
+A worker compiles the program, and `worker_inventory` reads its collectives from the optimized HLO.
+`mode` measures each collective by itself. With `--topology` the extension `compiled` compares the
+collectives with the stored collectives of the same program. `dumps` reads a file of optimized HLO,
+for which no worker is needed.
 """
 
 COMMANDS = {"program": "command"}

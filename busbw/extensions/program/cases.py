@@ -1,4 +1,4 @@
-"""The collectives of a program as cases, each measured by itself."""
+"""The collectives of a program as cases, so that each collective is measured by itself."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from busbw.grid import check_equal_blocks
 from busbw.model.case import GridError, Spec
 from busbw.model.machine import LETTER_AXES
 
-from .worker_values import CONSECUTIVE, STRIDED, Use
+from .worker_values import CONSECUTIVE, STRIDED, CollectiveUse
 
 
-def spec_of(use: Use, mesh: Mapping[str, int], *, framework: str, clock: str) -> Spec:
-    """Return the case of one collective alone. Raises GridError where there is none."""
-    dtype = _dtype_of(use, len(mesh))
+def spec_of_collective(
+    use: CollectiveUse, mesh: Mapping[str, int], *, framework: str, clock: str
+) -> Spec:
+    """Return the Spec that measures the collective `use` by itself.
+
+    `mesh` has the extents of the program's mesh by axis name. Raises GridError if busbw cannot
+    measure the collective; the message is the reason.
+    """
+    dtype = _dtype_to_measure(use, len(mesh))
     if use.axes in (CONSECUTIVE, STRIDED):
         extents = {"": use.groups, use.axes: use.ranks}
         mesh = extents if use.axes == CONSECUTIVE else dict(reversed(extents.items()))
@@ -39,12 +45,17 @@ def spec_of(use: Use, mesh: Mapping[str, int], *, framework: str, clock: str) ->
     return spec
 
 
-def _dtype_of(use: Use, axes: int) -> str:
-    """Return the dtype to measure a collective with. Raises GridError where it has no case."""
+def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
+    """Return the dtype to measure the collective `use` with.
+
+    A collective that only moves data is measured as float32 if busbw does not have its dtype.
+    `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
+    measure the collective; the message is the reason.
+    """
     collective = COLLECTIVES.get(use.kind)
     if collective is None:
         raise GridError("busbw has no such collective")
-    # A collective that only moves data does so whatever they mean.
+    # A collective that only moves data takes the same time with every dtype of the same bytes.
     dtype = use.dtype if use.dtype in DTYPES or collective.reduce_ops else "float32"
     reasons = {
         "its payload is not known": not use.payload_bytes,
@@ -56,7 +67,7 @@ def _dtype_of(use: Use, axes: int) -> str:
         f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
             collective.reduce_ops and use.reduce_op not in REDUCE_OPS
         ),
-        f"its mesh has more than {len(LETTER_AXES)} axes": axes > len(LETTER_AXES),
+        f"its mesh has more than {len(LETTER_AXES)} axes": axis_count > len(LETTER_AXES),
         "its groups are no axes of a mesh, or no rings along one": (
             not use.groups or (not use.axes and use.groups > 1)
         ),

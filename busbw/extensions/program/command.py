@@ -1,6 +1,7 @@
-"""`busbw program FILE...`: show the collectives of programs, or how those of two programs differ.
+"""`busbw program FILE...`: show the collectives of a program, or how two programs differ.
 
-A program is a file of optimized HLO, or a function that a worker compiles. Measures nothing.
+A program is a file of optimized HLO, or a function that a worker compiles. The command measures
+nothing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from busbw.session.arguments import parse_device, whole_number_type
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 
-from .changes import collectives_changed
-from .mode import program_of
-from .options import is_dump, parse_source
+from .changes import collective_differences
+from .mode import collectives_of_program
+from .options import is_hlo_file, parse_program_source
 from .table import collectives_table
 from .worker_values import ProgramCollectives
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the command `busbw program` and its arguments to `commands`."""
     parser = add_command(
         commands,
         "program",
@@ -36,7 +37,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "programs",
         nargs="+",
-        type=parse_source,
+        type=parse_program_source,
         metavar="PROGRAM",
         help="A file of optimized HLO, as --xla_dump_to writes it, or FILE.py:FUNCTION or "
         "MODULE:FUNCTION, which busbw compiles with JAX for the attached devices",
@@ -58,21 +59,24 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     if len(options.programs) > 2:
         raise UsageError(f"expected one program or two, got {len(options.programs)}")
-    programs = [_read(source, options) for source in options.programs]
+    programs = [_read_program(source, options) for source in options.programs]
     for source, program in zip(options.programs, programs):
         print("\n".join([f"{source}:", *render("text", collectives_table(program.uses))]))
     if len(programs) == 1:
         return 0
     old, new = (program.uses for program in programs)
-    changes = [change.text for change in collectives_changed(old, new)]
+    changes = [change.text for change in collective_differences(old, new)]
     print("\n".join(["", *(changes or ["the collectives are the same"])]))
     return int(bool(changes))
 
 
-def _read(source: str, options: argparse.Namespace) -> ProgramCollectives:
-    """Return the collectives of one program. Raises UsageError."""
-    # A file needs no framework.
-    words = [f"--program={source}", f"--frameworks={'fake' if is_dump(source) else 'jax'}"]
+def _read_program(source: str, options: argparse.Namespace) -> ProgramCollectives:
+    """Return the collectives of the program that `source` names as ``--program`` does.
+
+    Raises UsageError if an option is wrong, or if the program cannot be compiled or read.
+    """
+    # A file of HLO needs no framework: the fake framework is always installed.
+    words = [f"--program={source}", f"--frameworks={'fake' if is_hlo_file(source) else 'jax'}"]
     words += [f"--ranks={options.ranks}"] if options.ranks else []
     words += [f"--device={options.device.value}"] if options.device else []
-    return program_of(read_options(words, Path.cwd()), source)
+    return collectives_of_program(read_options(words, Path.cwd()), source)

@@ -1,4 +1,4 @@
-"""Files of optimized HLO: what XLA writes to the folder of ``--xla_dump_to``."""
+"""Read files of optimized HLO, as XLA writes them to the folder of ``--xla_dump_to``."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 
 from busbw import storage, wire
 
-from .worker_inventory import check_whole, is_scheduled, ranks_in, uses_of
-from .worker_values import ProgramError, Uses
+from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
+from .worker_values import CollectiveUses, ProgramError
 
 _BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
 _RANK = re.compile(r"\d+")
 
 
-def read(path: Path, ranks: int | None = None) -> Uses:
-    """Return the collectives of the optimized HLO in a file, which gzip may have packed.
+def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
+    """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
 
-    `ranks` is how many take part, where the session says it. Raises ProgramError or InputError for
-    anything else, with what to do.
+    `ranks` is the number of ranks that the user expects; None if the file has to say it. Raises
+    InputError if the file cannot be read. Raises ProgramError if the file is not optimized HLO, is
+    incomplete, has several programs, or is a program for another number of ranks. The message says
+    what to do.
     """
-    # Editors on Windows write a mark first and end lines with two characters.
+    # Editors on Windows write a byte order mark first, and end lines with two characters.
     content = storage.gunzip(storage.read(path))
     text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     conflict = wire.git_leftover_text(content)
@@ -34,11 +36,12 @@ def read(path: Path, ranks: int | None = None) -> Uses:
         )
     if "\nHloModule " in text:
         raise ProgramError("it has several programs; expected a file for each")
-    uses = uses_of(text, ranks=ranks)
-    check_whole(text)
+    uses = collectives_in_hlo(text, ranks=ranks)
+    check_complete(text)
     groups = max((use.ranks * use.groups for use in uses), default=0)
-    compiled_for = ranks_in(head) or groups
-    # Permutes and groups of unequal sizes may leave ranks out, but name none that is not there.
+    compiled_for = ranks_in_head(head) or groups
+    # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
+    # counted. But the highest rank that they name exists.
     named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
     highest = max(named, default=-1) + 1
     if ranks and (compiled_for not in (0, ranks) or highest > ranks):

@@ -1,4 +1,4 @@
-"""Measuring the collectives of programs, as a mode of sessions."""
+"""Measure the collectives of programs, as a mode of sessions."""
 
 from __future__ import annotations
 
@@ -24,37 +24,43 @@ from busbw.session.options import Options
 from busbw.session.state import Collected, Judged
 
 from . import dumps
-from .cases import spec_of
-from .options import is_dump, name_of, sources_of
+from .cases import spec_of_collective
+from .options import is_hlo_file, program_name, program_sources
 from .worker_values import ProgramCollectives, ProgramError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCases:
-    """A program: how often a step runs each of its cases, and what each case is called.
+    """The cases that measure the collectives of a program, each collective by itself.
 
-    `notes` name the collectives that are measured with another dtype, or not at all; `left_out`
-    are those that are not measured, though they move data.
+    `times_per_step` says how often a step of the program runs each case. `collective_names` has for
+    each case its collective in words. `notes` are lines on the collectives that are measured with
+    another dtype, or not at all. `unmeasured` are the names of the collectives that move data but
+    are not measured.
     """
 
     name: str
-    times: Mapping[Spec, int]
-    labels: Mapping[Spec, str]
+    times_per_step: Mapping[Spec, int]
+    collective_names: Mapping[Spec, str]
     notes: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
 
-    def opening(self) -> Iterator[str]:
-        """Yield what is measured of the program, and what is not."""
-        total = plural(sum(self.times.values()), "collective")
-        yield f"{self.name}: {total} per step in {plural(len(self.times), 'case')}"
+    def header_lines(self) -> Iterator[str]:
+        """Yield the number of collectives and cases of the program, and then the notes."""
+        total = plural(sum(self.times_per_step.values()), "collective")
+        yield f"{self.name}: {total} per step in {plural(len(self.times_per_step), 'case')}"
         yield from (f"{self.name}: {note}" for note in self.notes)
 
-    def communication(self, verdicts: Mapping[Spec, Verdict]) -> str:
-        """Return what a step's collectives take together, each measured alone."""
+    def communication_text(self, verdicts: Mapping[Spec, Verdict]) -> str:
+        """Return how long the collectives of a step take together, each measured by itself.
+
+        The text names the case that takes the largest part. If all cases have baselines, the text
+        also has the sum of the baselines, and the change since then.
+        """
         name = f"communication of {self.name}"
-        now_s, before_s = (self._seconds(verdicts, side) for side in ("now", "baseline"))
-        if len(now_s) < len(self.times):
-            missing = plural(len(self.times) - len(now_s), "case")
+        now_s, before_s = (self._seconds_per_step(verdicts, side) for side in ("now", "baseline"))
+        if len(now_s) < len(self.times_per_step):
+            missing = plural(len(self.times_per_step) - len(now_s), "case")
             return f"{name}: unknown, {missing} without a time"
         total_s, most, was = sum(now_s.values()), max(now_s, key=now_s.__getitem__), ""
         if len(before_s) == len(now_s):
@@ -62,101 +68,117 @@ class ProgramCases:
             was = f", was {seconds_text(sum(before_s.values()), 3)} ({change:+.0f} %)"
         return (
             f"{name}: {seconds_text(total_s, 3)} a step{was}: "
-            f"{self.labels[most]} x {self.times[most]} is {now_s[most] / total_s:.2f} of it; "
+            f"{self.collective_names[most]} x {self.times_per_step[most]} is "
+            f"{now_s[most] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
-            + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
+            + (f"; left out: {', '.join(self.unmeasured)}" if self.unmeasured else "")
         )
 
-    def _seconds(self, verdicts: Mapping[Spec, Verdict], side: str) -> dict[Spec, float]:
-        """Return what a step's runs of each case took ``now``, or took in its ``baseline``."""
-        summaries = {spec: getattr(verdicts.get(spec), side, None) for spec in self.times}
-        return {spec: self.times[spec] * s.median_s for spec, s in summaries.items() if s}
+    def _seconds_per_step(self, verdicts: Mapping[Spec, Verdict], side: str) -> dict[Spec, float]:
+        """Return how long all runs of a case in a step take together, for each case with a time.
+
+        `side` is ``now`` for the times of this session, or ``baseline``.
+        """
+        summaries = {spec: getattr(verdicts.get(spec), side, None) for spec in self.times_per_step}
+        return {spec: self.times_per_step[spec] * s.median_s for spec, s in summaries.items() if s}
 
 
 def mode_of(options: Options) -> mode.Mode | None:
-    """Return the mode that measures programs, with --program. Raises UsageError."""
-    sources = sources_of(options)
+    """Return the session mode that measures programs; None without --program.
+
+    Raises UsageError if a program cannot be compiled or read, or has no collective to measure.
+    """
+    sources = program_sources(options)
     if not sources:
         return None
     with usage_error(GridError):
         mode.grid_options_of(options)
-    programs = [cases_of(options, source) for source in sources]
+    programs = [cases_of_program(options, source) for source in sources]
     return replace(
         mode.measuring_mode(options),
         add_specs=partial(_add_specs, programs),
-        header=partial(_header, sources),
-        run_cases=partial(run.run_session, run_cases=partial(_run, programs)),
+        header=partial(_header_text, sources),
+        run_cases=partial(run.run_session, run_cases=partial(_measure_programs, programs)),
     )
 
 
 def _add_specs(
     programs: Sequence[ProgramCases], collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.times))
+    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.times_per_step))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
-def _header(sources: Sequence[str], options: Options) -> str:
+def _header_text(sources: Sequence[str], options: Options) -> str:
     launches = plural(options.launches, "launch")
     return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
 
 
-def _run(
+def _measure_programs(
     programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
 ) -> Judged:
     for program in programs:
-        for text in program.opening():
+        for text in program.header_lines():
             session.display.write_line(f"busbw program: {text}")
     judged = run.measure_and_judge(collected, session)
     for program in programs:
-        session.executor.on_note(program.communication(judged.verdicts))
+        session.executor.on_note(program.communication_text(judged.verdicts))
     return judged
 
 
-def cases_of(options: Options, source: str) -> ProgramCases:
-    """Return the cases of a program. Raises UsageError."""
-    framework, times = options.frameworks[0], dict[Spec, int]()
-    labels, notes, left_out = dict[Spec, str](), list[str](), list[str]()
-    program = program_of(options, source)
+def cases_of_program(options: Options, source: str) -> ProgramCases:
+    """Return the cases of the program `source`, a function or a file of HLO.
+
+    Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
+    """
+    framework, times_per_step = options.frameworks[0], dict[Spec, int]()
+    collective_names, notes, unmeasured = dict[Spec, str](), list[str](), list[str]()
+    program = collectives_of_program(options, source)
     for use in program.uses:
         try:
-            spec = spec_of(use, program.mesh, framework=framework, clock=options.clock)
+            spec = spec_of_collective(use, program.mesh, framework=framework, clock=options.clock)
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text(use.times)}: {error}")
-            left_out += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
+            unmeasured += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        times[spec] = times.get(spec, 0) + use.times
-        labels.setdefault(spec, use.name)
+        times_per_step[spec] = times_per_step.get(spec, 0) + use.times
+        collective_names.setdefault(spec, use.name)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not times:
+    if not times_per_step:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
     return ProgramCases(
-        name=name_of(source),
-        times=times,
-        labels=labels,
+        name=program_name(source),
+        times_per_step=times_per_step,
+        collective_names=collective_names,
         notes=tuple(dict.fromkeys(notes)),
-        left_out=tuple(left_out),
+        unmeasured=tuple(unmeasured),
     )
 
 
-def program_of(options: Options, source: str) -> ProgramCollectives:
-    """Return the collectives of a function or of a file of HLO. Raises UsageError."""
-    if not is_dump(source):
-        return _compiled(options, source)
+def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
+    """Return the collectives of the program `source`, a function or a file of HLO.
+
+    Raises UsageError if the program cannot be compiled or read.
+    """
+    if not is_hlo_file(source):
+        return _collectives_of_function(options, source)
     with usage_error(ProgramError, storage.InputError, where=f"{source}: "):
-        return ProgramCollectives(uses=dumps.read(Path(source), options.ranks))
+        return ProgramCollectives(uses=dumps.read_hlo_file(Path(source), options.ranks))
 
 
-def _compiled(options: Options, source: str) -> ProgramCollectives:
-    """Let workers make and compile a program for the devices that are measured on."""
+def _collectives_of_function(options: Options, source: str) -> ProgramCollectives:
+    """Let workers call a function, compile its program for the devices, and list its collectives.
+
+    Raises UsageError if the workers do not start, or if the program cannot be compiled or read.
+    """
     framework = options.frameworks[0]
     starter = machine.starter_of(
         options, framework, Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
     place, _, function = source.rpartition(":")
-    # The folder that the session was started in is no folder of another host's worker.
+    # A worker on another host runs in another folder.
     path = str(Path(place).absolute()) if place.endswith(".py") else place
     request = Request("program", ProgramCollectives, {"source": f"{path}:{function}"})
     with contextlib.ExitStack() as held:
@@ -164,7 +186,7 @@ def _compiled(options: Options, source: str) -> ProgramCollectives:
         bundle = Bundle()
         held.callback(bundle.remove)
         transport = held.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
-        # A device has one user at a time.
+        # A device is used by a single session at a time.
         held.enter_context(lock_this_machine(options.device_wait))
         transport.join(options.device_wait)
         transport.lock(options.device_wait)

@@ -1,4 +1,4 @@
-"""The option of this extension, and the programs that it names."""
+"""The option `--program`, and the values by which it names programs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 @argument_type
-def parse_source(text: str) -> str:
-    """Return a function of a file or module, or a file of HLO."""
+def parse_program_source(text: str) -> str:
+    """Return `text` if it names a program: a function of a file or module, or a file of HLO.
+
+    Raises ValueError for any other text.
+    """
     place, _, function = text.rpartition(":")
     is_file = place.endswith(".py")
     names = [function] if is_file else [function, *place.split(".")]
@@ -36,7 +39,7 @@ def parse_source(text: str) -> str:
 PROGRAM = Option(
     name="program",
     arguments={
-        "type": parse_source,
+        "type": parse_program_source,
         "action": "append",
         "metavar": "MODULE:FUNCTION",
         "help": "Check a program of your own instead of the collectives: a function of a module or "
@@ -52,24 +55,27 @@ PROGRAM = Option(
 )
 
 
-def sources_of(options: Options) -> tuple[str, ...]:
-    """Return each program that the options name. Raises UsageError for two of one name."""
+def program_sources(options: Options) -> tuple[str, ...]:
+    """Return the value of each --program, without repetitions.
+
+    Raises UsageError if two different programs have the same name.
+    """
     sources: dict[str, str] = {}
     for source in options.extra.get("program", ()):
-        # Two programs of one name would share a baseline.
-        name = name_of(source)
+        # Two programs with the same name would share a baseline.
+        name = program_name(source)
         if sources.setdefault(name, source) != source:
             raise UsageError(f"--program: {sources[name]} and {source} would both be called {name}")
     return tuple(sources.values())
 
 
-def is_dump(source: str) -> bool:
-    """Tell whether `source` is a file of optimized HLO instead of a function."""
+def is_hlo_file(source: str) -> bool:
+    """Return whether `source` is a file of optimized HLO and not a function."""
     return ":" not in PurePath(source).name
 
 
-def name_of(source: str) -> str:
-    """Return the name of a program, such as ``programs-train_step``."""
+def program_name(source: str) -> str:
+    """Return the name of the program `source`, such as ``programs-train_step``."""
     place, _, function = source.rpartition(":")
-    words = PurePath(source).stem if is_dump(source) else f"{PurePath(place).stem}-{function}"
+    words = PurePath(source).stem if is_hlo_file(source) else f"{PurePath(place).stem}-{function}"
     return re.sub(r"\W+", "-", words).strip("-")

@@ -1,4 +1,4 @@
-"""The collectives of a program as a table, with what a step moves below it."""
+"""A table of a program's collectives, with the bytes that a step moves below it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
 from busbw.report.table import Column, Table, rows_of
 
-from .worker_values import Use, Uses
+from .worker_values import CollectiveUse, CollectiveUses
 
 _COLUMNS = (
     Column("kind", "collective", left_aligned=True, fits=True),
@@ -20,29 +20,29 @@ _COLUMNS = (
 )
 
 
-def collectives_table(uses: Uses) -> Table:
-    """Return a row for each collective."""
+def collectives_table(uses: CollectiveUses) -> Table:
+    """Return a table with a row for each collective, and notes on the bytes that a step moves."""
     rows = rows_of(
         {
             "kind": use.kind.replace("_", "-"),
             "dtype": use.dtype,
             "payload_bytes": use.payload_bytes,
-            "where": _over(use),
+            "where": _groups_text(use),
             "times": use.times_text(use.times),
             "traffic_bytes": traffic_bytes(use),
-            "started": _started(use),
+            "started": _asynchrony_text(use),
             "source": use.source or None,
         }
         for use in uses
     )
-    return Table(columns=_COLUMNS, rows=rows, notes=_notes(uses), indent=4)
+    return Table(columns=_COLUMNS, rows=rows, notes=_traffic_notes(uses), indent=4)
 
 
-def traffic_bytes(use: Use) -> int | None:
-    """Return what a ring sends over each rank's link in a step: payload x busbw factor x runs.
+def traffic_bytes(use: CollectiveUse) -> int | None:
+    """Return the bytes that each rank sends in a step if the collective runs as a ring.
 
-    Return None for a collective without a factor, with unknown groups, or of which nobody knows how
-    often it runs.
+    They are payload x busbw factor x runs per step. Return None if busbw does not have the
+    collective, if its groups are unknown, or if its number of runs per step depends on data.
     """
     if use.ranks == 1:
         return 0
@@ -52,19 +52,19 @@ def traffic_bytes(use: Use) -> int | None:
     return round(use.payload_bytes * collective.bus_factor(use.ranks) * use.times)
 
 
-def _over(use: Use) -> str:
+def _groups_text(use: CollectiveUse) -> str:
     if use.axes:
         return f"{use.axes} ({use.ranks})"
     return f"groups of {use.ranks}" if use.ranks else "unknown groups"
 
 
-def _started(use: Use) -> str:
-    if not use.asynchronous:
+def _asynchrony_text(use: CollectiveUse) -> str:
+    if not use.is_asynchronous:
         return "synchronous"
     return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
 
 
-def _notes(uses: Uses) -> tuple[str, ...]:
+def _traffic_notes(uses: CollectiveUses) -> tuple[str, ...]:
     traffic = [use for use in map(traffic_bytes, uses) if use is not None]
     counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
     moved = sum(use.payload_bytes * use.times for use in counted)

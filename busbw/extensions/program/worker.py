@@ -1,4 +1,4 @@
-"""The collectives of a user's program, compiled for the devices that are measured on."""
+"""Compile a user's program in a worker, for the measured devices, and list its collectives."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import request_value
 
-from .worker_inventory import uses_of
+from .worker_inventory import collectives_in_hlo
 from .worker_values import ProgramCollectives, ProgramError
 
 
 def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> ProgramCollectives:
-    """Compile a user's program and list its collectives. Raises MeasuringError."""
+    """Compile the user's program that the request names as `source`, and list its collectives.
+
+    Raises MeasuringError if the framework cannot compile programs of users, or if the program
+    cannot be compiled or read.
+    """
     framework = session.backend.name
     if importlib.util.find_spec(f"{__name__}_{framework}") is None:
         raise unavailable(
@@ -27,18 +31,19 @@ def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> Pro
             "writes it"
         )
     compiler = importlib.import_module(f"{__name__}_{framework}")
-    text, mesh = compiler.compiled(session.backend, request_value(request, "source", str))
-    return collectives_of(text, mesh)
+    text, mesh = compiler.compile_program(session.backend, request_value(request, "source", str))
+    return parse_collectives(text, mesh)
 
 
-def collectives_of(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
-    """List the collectives of an optimized program.
+def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
+    """List the collectives in `text`, the optimized HLO of a program that was written for `mesh`.
 
-    Raises MeasuringError for a text that cannot be read.
+    `mesh` has the extents of the mesh by axis name. Raises MeasuringError if the text cannot be
+    read.
     """
     try:
-        # A program for one device names no number of ranks.
-        uses = uses_of(text, mesh, os.getcwd(), ranks=math.prod(mesh.values()))
+        # The HLO of a program for a single device does not say the number of ranks.
+        uses = collectives_in_hlo(text, mesh, os.getcwd(), ranks=math.prod(mesh.values()))
     except ProgramError as error:
         raise MeasuringError(FailureKind.PROGRAM_ERROR, str(error)) from error
     return ProgramCollectives(uses=uses, mesh=mesh)

@@ -1,4 +1,4 @@
-"""The groups of a collective, as axes of the mesh that the program names."""
+"""Find the groups of ranks of a collective, and the mesh axes that make up the groups."""
 
 from __future__ import annotations
 
@@ -18,45 +18,57 @@ from .worker_values import CONSECUTIVE, STRIDED, ProgramError
 Mesh: TypeAlias = Mapping[str, int]
 Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
 
-# A compiler names all ranks by groups, too; a jaxlib that is too new for it may not read these.
+# Groups that were lost: a compiler lists the groups even if they hold all ranks, but a jaxlib that
+# is too new for the compiler's output prints an empty list.
 _LOST_GROUPS = re.compile(r"replica_groups=\{\}.*\buse_global_device_ids=true")
 
-# Groups of ranks are compared one by one.
+# Programs for more ranks are not matched with mesh axes: each rank of each group is compared.
 MOST_RANKS = 65_536
 
 
 @dataclass(frozen=True)
-class Axes:
-    """The axes of `mesh`, whose ranks are all `ranks`; `ranks` is None where unknown."""
+class MeshAxes:
+    """The axes of the `mesh` of a program.
+
+    `program_ranks` is the number of ranks of the program; None if it is unknown.
+    """
 
     mesh: Mesh
-    ranks: int | None
+    program_ranks: int | None
 
-    def groups_of(self, line: str) -> tuple[int, int, str]:
-        """Return (ranks of a group, groups, axes of the mesh) of a collective's line.
+    def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
+        """Return (ranks in a group, groups, mesh axes) of the collective in a line of HLO.
 
-        Raises ProgramError where a collective is over all ranks, and nothing says how many.
+        The axes are names joined with commas, such as ``data,model``; empty if no axes make up the
+        groups. The number of groups is 0 for a permute that is not a ring in each group, and both
+        numbers are 0 if the groups cannot be read. Raises ProgramError if a collective runs over
+        all ranks of a program whose number of ranks is unknown.
         """
-        pairs, size = pairs_of(line), group_size_of(line)
+        pairs, size = pairs_of(hlo_line), group_size_of(hlo_line)
         if pairs is not None:
-            return self._of_pairs(pairs)
+            return self._groups_of_pairs(pairs)
         if size is not None:
             is_small = size.ranks <= MOST_RANKS
-            groups = groups_of(line, size.ranks) if is_small else None
-            return size.size, size.groups, self._named(groups or ())
-        if unread_groups_of(line) or _LOST_GROUPS.search(line):
+            groups = groups_of(hlo_line, size.ranks) if is_small else None
+            return size.size, size.groups, self._axes_text(groups or ())
+        if unread_groups_of(hlo_line) or _LOST_GROUPS.search(hlo_line):
             return 0, 0, ""
-        if self.ranks is None:
+        if self.program_ranks is None:
             raise ProgramError(
                 "a collective is over all ranks, and its head has neither num_partitions nor "
                 "replica_count: name the number with --ranks=N"
             )
-        return self.ranks, 1, ",".join(self._extents)
+        return self.program_ranks, 1, ",".join(self._whole_mesh)
 
-    def _of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
-        """Return the axis that all pairs go along, and its groups if each is a ring."""
-        for axis, extent in self._extents.items():
-            groups = _groups_along(tuple(self._extents.items()), (axis,))
+    def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
+        """Return (ranks in a group, groups, axis) of a permute whose pairs are (sender, receiver).
+
+        The groups lie along the axis that all pairs stay on. The number of groups is 0 unless the
+        pairs are a ring in each group. If there is no such axis, return the number of ranks in the
+        pairs, 0, and an empty axis.
+        """
+        for axis, extent in self._whole_mesh.items():
+            groups = _groups_along(tuple(self._whole_mesh.items()), (axis,))
             positions = {rank: index for index, group in enumerate(groups) for rank in group}
             if pairs and all(positions.get(a) == positions.get(b) for a, b in pairs):
                 ring = {pair for group in groups for pair in zip(group, (*group[1:], group[0]))}
@@ -65,16 +77,24 @@ class Axes:
         return len({rank for pair in pairs for rank in pair}), 0, ""
 
     @property
-    def _extents(self) -> Mesh:
-        """The mesh, empty unless its ranks are all ranks."""
+    def _whole_mesh(self) -> Mesh:
+        """The mesh; empty if its ranks are not all ranks of the program, or too many to compare."""
         ranks, names = math.prod(self.mesh.values()), len(self.mesh)
-        is_whole = ranks == self.ranks and ranks <= MOST_RANKS and names <= len(machine.LETTER_AXES)
+        is_whole = (
+            ranks == self.program_ranks
+            and ranks <= MOST_RANKS
+            and names <= len(machine.LETTER_AXES)
+        )
         return self.mesh if is_whole else {}
 
-    def _named(self, groups: Groups) -> str:
-        """Return the fewest axes that make up the groups, or their layout; empty for neither."""
+    def _axes_text(self, groups: Groups) -> str:
+        """Return the fewest mesh axes that make up the groups, such as ``data,model``.
+
+        If no axes do, return CONSECUTIVE or STRIDED for groups with such ranks, and otherwise an
+        empty text.
+        """
         size, ranks = len(groups[0]) if groups else 0, sum(map(len, groups))
-        extents = tuple((name, extent) for name, extent in self._extents.items() if extent > 1)
+        extents = tuple((name, extent) for name, extent in self._whole_mesh.items() if extent > 1)
         layouts = [
             (extents, tuple(name for name, _ in axes))
             for count in range(1, len(extents) + 1)

@@ -1,4 +1,4 @@
-"""A program of the user's, by the script: the optimized HLO that a file holds."""
+"""The user's program of the fake framework: a file of optimized HLO that the script names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from busbw.worker.backends.fake.backend import FakeBackend
 
 
-def compiled(backend: FakeBackend, source: str) -> tuple[str, Mapping[str, int]]:
-    """Return the optimized HLO of the script's file, and the extents of the script's mesh."""
+def compile_program(backend: FakeBackend, source: str) -> tuple[str, Mapping[str, int]]:
+    """Return the optimized HLO of the file in the script, and the extents of the script's mesh."""
     script = backend.script["program"]
     return Path(script["hlo"]).read_text(), script.get("mesh", {})

@@ -1,7 +1,8 @@
-"""Which asynchronous collectives are in progress, and how many operations run meanwhile.
+"""Count the operations that run while an asynchronous collective is in progress.
 
-An asynchronous collective is printed as several instructions: one starts it, some may continue it,
-and one ends it, which waits for it. On a TPU each can be a fusion, whose collective has a chain id.
+HLO has several instructions for an asynchronous collective: one instruction starts the collective,
+others may continue it, and the last instruction waits for its end. On a TPU each of these
+instructions can be a fusion with the chain id of the collective.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from busbw.worker.backends.hlo.module import Instruction, Module
 
-# Instructions that a collective cannot hide behind, because they compute nothing.
+# Instructions that are not counted as operations, because they compute nothing.
 _IDLE = {
     *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "copy"),
     *("partition-id", "replica-id", "opt-barrier", "iota", "broadcast", "send", "recv"),
@@ -24,90 +25,118 @@ _CHAIN = re.compile(r'\bchain_id="(\d+)"')
 _INDEX = re.compile(r"\bindex=(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
-# Instructions that hand on their first operand as it is, each element of a tuple too.
+# Instructions whose result is their first operand, unchanged in every element of a tuple.
 _UNCHANGED = {"bitcast", "copy", "opt-barrier", "add-dependency"}
 
-# Instructions that hand on a collective in progress.
+# Instructions whose result may contain the handle of a collective in progress.
 _PASSES_ON = _UNCHANGED | {
     *("tuple", "get-tuple-element", "fusion", "while", "conditional", "call"),
 }
 
 
-class InProgress(NamedTuple):
-    """A collective in progress: the name of its start, its kind, and the work done before it."""
+class CollectiveInProgress(NamedTuple):
+    """A collective that was started and is not waited for yet.
 
-    name: str
+    `start_name` is the name of the instruction that starts it, and `kind` is its opcode or chain
+    id. `operations_before` is the number of operations in the computation up to its start.
+    """
+
+    start_name: str
     kind: str
-    before: int
+    operations_before: int
 
 
-class _Carried(NamedTuple):
-    """The collectives in progress that a value and, for a tuple, each element hands on."""
+class _CarriedCollectives(NamedTuple):
+    """The collectives in progress whose handles a value contains.
 
-    parts: tuple[InProgress, ...]
-    elements: tuple[_Carried, ...] = ()
+    For a tuple, `elements` has the collectives of each element.
+    """
+
+    collectives: tuple[CollectiveInProgress, ...]
+    elements: tuple[_CarriedCollectives, ...] = ()
 
 
-_NOTHING = _Carried(())
+_NOTHING = _CarriedCollectives(())
 
 
-def is_continued(line: Instruction, computation: Sequence[Instruction]) -> bool:
-    """Tell whether a collective is a part of one that another computation starts."""
+def is_started_elsewhere(instruction: Instruction, computation: Sequence[Instruction]) -> bool:
+    """Return whether a collective continues a collective that another computation starts.
+
+    `computation` has the instructions of the computation that contains `instruction`.
+    """
     is_start = any(_STARTS in other.text for other in computation)
-    return _CHAIN.search(line.text) is not None and not is_start
+    return _CHAIN.search(instruction.text) is not None and not is_start
 
 
-def hidden_by(module: Module, computation: str) -> Mapping[str, int]:
+def count_hiding_operations(module: Module, computation: str) -> Mapping[str, int]:
     """Return how many operations run while each collective of a computation is in progress.
 
-    The keys are the names of the instructions that start a collective. Where another computation
-    ends the collective, that computation counts as one operation, whatever else runs.
+    The keys are the names of the instructions that start a collective. A collective that another
+    computation waits for counts as 1 operation.
     """
     hidden: dict[str, int] = {}
-    values: dict[str, _Carried] = {}
+    values: dict[str, _CarriedCollectives] = {}
     work = 0
-    for line in module.computations.get(computation, ()):
-        carried = _carried_by(line, [values.get(name, _NOTHING) for name in line.operands])
-        step, kind = _step_of(module, line)
+    for instruction in module.computations.get(computation, ()):
+        carried = _collectives_carried_by(
+            instruction, [values.get(name, _NOTHING) for name in instruction.operands]
+        )
+        step, kind = _step_and_kind(module, instruction)
         if step == "start":
-            values[line.name] = _Carried((InProgress(line.name, kind, work + _works(line)),))
+            values[instruction.name] = _CarriedCollectives(
+                (CollectiveInProgress(instruction.name, kind, work + _does_work(instruction)),)
+            )
         elif step == "done":
-            for part in carried.parts:
-                if part.kind == kind:
-                    hidden.setdefault(part.name, work - part.before)
-        elif line.op in _PASSES_ON or step == "update":
-            values[line.name] = carried
-        work += _works(line)
-    parts = (part for carried in values.values() for part in carried.parts)
-    return {part.name: hidden.get(part.name, 1) for part in parts}
+            for collective in carried.collectives:
+                if collective.kind == kind:
+                    hidden.setdefault(collective.start_name, work - collective.operations_before)
+        elif instruction.op in _PASSES_ON or step == "update":
+            values[instruction.name] = carried
+        work += _does_work(instruction)
+    in_progress = (part for carried in values.values() for part in carried.collectives)
+    return {
+        collective.start_name: hidden.get(collective.start_name, 1) for collective in in_progress
+    }
 
 
-def _carried_by(line: Instruction, operands: Sequence[_Carried]) -> _Carried:
-    """Return what a line would hand on; an element of a tuple hands on nothing of the others."""
-    index = _INDEX.search(line.text) if line.op == "get-tuple-element" else None
+def _collectives_carried_by(
+    instruction: Instruction, operands: Sequence[_CarriedCollectives]
+) -> _CarriedCollectives:
+    """Return the collectives in progress that an instruction takes over from its `operands`.
+
+    An instruction that reads a tuple element takes over only the collectives of this element.
+    """
+    index = _INDEX.search(instruction.text) if instruction.op == "get-tuple-element" else None
     if index is not None and operands and int(index[1]) < len(operands[0].elements):
         return operands[0].elements[int(index[1])]
-    if line.op in _UNCHANGED and operands:
+    if instruction.op in _UNCHANGED and operands:
         return operands[0]
-    parts = tuple(dict.fromkeys(part for operand in operands for part in operand.parts))
-    return _Carried(parts, tuple(operands) if line.op == "tuple" else ())
+    collectives = tuple(dict.fromkeys(part for operand in operands for part in operand.collectives))
+    return _CarriedCollectives(collectives, tuple(operands) if instruction.op == "tuple" else ())
 
 
-def _step_of(module: Module, line: Instruction) -> tuple[str, str]:
-    """Return ``start``, ``done`` or ``update``, and which kind of collective; others for none."""
-    if line.op == "fusion":
+def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
+    """Return the step of a collective that an instruction is, and the kind of the collective.
+
+    The step is ``start``, ``update`` or ``done``. Any other step means that the instruction is not
+    part of an asynchronous collective. The kind is an opcode such as ``all-gather``, or a chain id
+    for a fusion.
+    """
+    if instruction.op == "fusion":
         parts = (
-            part for name in line.called_computations for part in module.computations.get(name, ())
+            part
+            for name in instruction.called_computations
+            for part in module.computations.get(name, ())
         )
         text = "".join(part.text for part in parts)
         chain = "".join(_CHAIN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
-    kind, _, step = line.op.rpartition("-")
-    if step == "start" and line.is_waited_for_at_once:
+    kind, _, step = instruction.op.rpartition("-")
+    if step == "start" and instruction.is_waited_for_at_once:
         return "", kind
-    return ("start", line.op) if line.op == "send" else (step, kind)
+    return ("start", instruction.op) if instruction.op == "send" else (step, kind)
 
 
-def _works(line: Instruction) -> bool:
-    is_idle = line.op in _IDLE or line.op.endswith(("-start", "-done", "-update"))
-    return not is_idle and not _IDLE_TARGETS.search(line.text)
+def _does_work(instruction: Instruction) -> bool:
+    is_idle = instruction.op in _IDLE or instruction.op.endswith(("-start", "-done", "-update"))
+    return not is_idle and not _IDLE_TARGETS.search(instruction.text)

@@ -1,8 +1,9 @@
-"""Every collective of a program: what it moves, along which axes, how often in a step, and where.
+"""List every collective of a program, with its payload, mesh axes, runs per step and source line.
 
-A program runs what its entry calls: a loop counts as often as it turns, a branch as often as it may
-be taken. A collective may be printed several times: at its start, within the computations that run
-meanwhile, and at its end.
+Only collectives that the entry computation reaches are listed. A collective in a loop counts for
+each turn of the loop, and a collective in a branch as often as the branch may be taken. HLO may
+print a collective several times: at its start, in the computations that run meanwhile, and at its
+end. It is listed once.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from busbw.worker.backends.hlo.module import (
     remove_quoted_parts,
 )
 
-from .worker_axes import MOST_RANKS, Axes, Mesh
-from .worker_flow import hidden_by, is_continued
-from .worker_sources import Sources
-from .worker_trips import Trips, loop_parts
-from .worker_values import ProgramError, Use, Uses, merge
+from .worker_axes import MOST_RANKS, Mesh, MeshAxes
+from .worker_flow import count_hiding_operations, is_started_elsewhere
+from .worker_sources import UserSources
+from .worker_trips import LoopCounter, loop_computations
+from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
 _KINDS = {collective.hlo: collective.name for collective in COLLECTIVES.values()}
 _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
@@ -37,7 +38,7 @@ _ARRAY = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _DTYPE = re.compile(r"(bf|f|s|u|c)(\d+)(\w*)")
 _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
 
-# How many operands are searched for a source.
+# The largest number of operands in which a source line is searched.
 _MOST_OPERANDS = 64
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
@@ -46,7 +47,7 @@ _CALLED = re.compile(
     r"|(?:branch|called)_computations)=(\{[^}]*\}|%?[\w.-]+)"
 )
 _NAME = re.compile(r"[\w.-]+")
-# Instructions in whose brackets there is a value.
+# Instructions whose brackets contain a value and not the names of operands.
 _VALUES = ("constant", "parameter", "iota")
 _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
@@ -56,15 +57,24 @@ _BRANCHES = re.compile(
 )
 
 
-def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | None = None) -> Uses:
-    """Return the collectives of a step, the largest first.
+def collectives_in_hlo(
+    text: str, mesh: Mesh | None = None, root: str = "", ranks: int | None = None
+) -> CollectiveUses:
+    """Return the collectives that a step of a program runs, the largest payload first.
 
-    `mesh` is what the program calls its axes, `root` the folder that sources are shown from, and
-    `ranks` how many take part where the text does not say it. Raises ProgramError for a text that
-    is no optimized HLO, is cut, or does not say how many ranks there are.
+    Args:
+        text: The optimized HLO of the program.
+        mesh: The extents of the program's mesh by axis name; None if the program has no mesh.
+        root: The folder from which paths of source files are shown; empty to shorten all paths.
+        ranks: The number of ranks, for a text that does not say it; None if it is unknown.
+
+    Raises:
+        ProgramError: The text is not optimized HLO, is incomplete, or a collective runs over all
+            ranks and their number is unknown.
+
     """
     try:
-        module, head = read_module(text), _head_of(text)
+        module, head = read_module(text), _head_of_hlo(text)
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
             collectives = plural(len(module.collectives()), "collective")
@@ -73,62 +83,70 @@ def uses_of(text: str, mesh: Mesh | None = None, root: str = "", ranks: int | No
                 f"computation, got {collectives} until its end at line {len(lines)}, "
                 f"{lines[-1].strip()[:60]!r}"
             )
-        axes = Axes(mesh or {}, ranks_in(head) or ranks)
-        inventory = _Inventory(module, axes, Sources(head, root), Trips(module))
-        uses = inventory.uses(module.entry)
+        axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
+        inventory = _Inventory(module, axes, UserSources(head, root), LoopCounter(module))
+        uses = inventory.uses_in(module.entry)
     except ProgramError:
         raise
-    # Of a number in the text, or of a computation that calls itself.
+    # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
     return tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source)))
 
 
-def mesh_of(lowered: str) -> dict[str, int]:
-    """Return the names and extents of the mesh that a program was written for, if it has one.
+def mesh_in_stablehlo(lowered: str) -> dict[str, int]:
+    """Return the extents by axis name of the largest mesh in a program's StableHLO.
 
-    `lowered` is its StableHLO, in which a mesh of all ranks is the first one.
+    `lowered` is the text of the program before it is optimized. The result is empty if the text has
+    no mesh.
     """
     texts = map(_EXTENT.findall, _MESH.findall(lowered))
     meshes = [{name: int(extent) for name, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
-def _head_of(text: str) -> str:
+def _head_of_hlo(text: str) -> str:
+    """Return the text before the first computation."""
     end = _COMPUTATION.search(text)
     return text[: end.start()] if end else ""
 
 
-def ranks_in(head: str) -> int | None:
-    """Return replicas times partitions, None where the head names neither."""
+def ranks_in_head(head: str) -> int | None:
+    """Return replicas x partitions; None if the head of the HLO says neither."""
     counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(remove_quoted_parts(head))]
     return math.prod(counts) if counts else None
 
 
 def is_scheduled(head: str) -> bool:
-    """Tell whether a compiler has optimized the program with this head to its end."""
+    """Return whether the HLO with this head is the final result of the compiler."""
     return "is_scheduled=true" in remove_quoted_parts(head)
 
 
-def check_whole(text: str) -> None:
-    """Raise ProgramError if computations or instructions are missing or there twice."""
+def check_complete(text: str) -> None:
+    """Raise ProgramError if a computation or an instruction is missing or occurs twice."""
     called = (
         name
         for part in set(_CALLED.findall(remove_quoted_parts(text)))
         for name in _NAME.findall(part)
     )
-    _check_names(_COMPUTATION.findall(text), called)
-    for lines in read_module(text).computations.values():
-        needed = (name for line in lines if line.op not in _VALUES for name in line.operands)
-        _check_names([line.name for line in lines], needed)
+    _check_each_once(_COMPUTATION.findall(text), called)
+    for instructions in read_module(text).computations.values():
+        needed = (
+            name
+            for instruction in instructions
+            if instruction.op not in _VALUES
+            for name in instruction.operands
+        )
+        _check_each_once([instruction.name for instruction in instructions], needed)
     if text.count("\nENTRY ") > 1:
         raise ProgramError("it has two entries: expected the file as XLA wrote it")
 
 
-def _check_names(names: Sequence[str], needed: Iterable[str]) -> None:
-    """Raise ProgramError unless each name that is needed is there, and each once.
+def _check_each_once(names: Sequence[str], needed: Iterable[str]) -> None:
+    """Raise ProgramError if a name in `needed` is missing in `names`, or if a name occurs twice.
 
-    After a bad merge, or a cut, the rest would be counted without a message.
+    After a bad merge or a cut, the remaining collectives would otherwise be counted without a
+    message.
     """
     missing = sorted(set(needed) - set(names))
     if missing:
@@ -140,93 +158,129 @@ def _check_names(names: Sequence[str], needed: Iterable[str]) -> None:
 
 @dataclass
 class _Inventory:
-    """The collectives of each computation of `module`, which is read once."""
+    """The collectives of each computation of `module`; each computation is read once."""
 
     module: Module
-    axes: Axes
-    sources: Sources
-    trips: Trips
-    _uses: dict[str, Uses] = field(default_factory=dict)
+    axes: MeshAxes
+    sources: UserSources
+    loop_counter: LoopCounter
+    _uses: dict[str, CollectiveUses] = field(default_factory=dict)
 
-    def uses(self, computation: str) -> Uses:
-        """Return what one run of a computation runs. Raises ProgramError."""
+    def uses_in(self, computation: str) -> CollectiveUses:
+        """Return the collectives that a single run of a computation runs.
+
+        Raises ProgramError if a collective runs over all ranks and their number is unknown.
+        """
         if computation not in self._uses:
-            lines = self.module.computations.get(computation, ())
-            hidden = hidden_by(self.module, computation)
-            by_name = {line.name: line for line in lines}
-            self._uses[computation] = merge(
-                self._placed(by_name, line, use)
-                for line in lines
-                for use in self._run(computation, line, hidden)
+            instructions = self.module.computations.get(computation, ())
+            hidden = count_hiding_operations(self.module, computation)
+            by_name = {instruction.name: instruction for instruction in instructions}
+            self._uses[computation] = merge_equal_uses(
+                self._with_source(by_name, instruction, use)
+                for instruction in instructions
+                for use in self._uses_of_instruction(computation, instruction, hidden)
             )
         return self._uses[computation]
 
-    def _run(self, computation: str, line: Instruction, hidden: Mapping[str, int]) -> Iterable[Use]:
-        """Return what an instruction runs."""
-        if line.op == "while":
-            return self._turns(computation, line)
-        if line.op == "conditional":
+    def _uses_of_instruction(
+        self, computation: str, instruction: Instruction, hidden: Mapping[str, int]
+    ) -> Iterable[CollectiveUse]:
+        """Return the collectives that a single run of an instruction runs.
+
+        `hidden` has the number of operations during a collective, by the name of the instruction
+        that starts the collective.
+        """
+        if instruction.op == "while":
+            return self._uses_of_loop(computation, instruction)
+        if instruction.op == "conditional":
             names = ",".join(
-                several or single for several, single in _BRANCHES.findall(line.unquoted_text)
+                several or single
+                for several, single in _BRANCHES.findall(instruction.unquoted_text)
             )
             branches = (name.strip().lstrip("%") for name in names.split(","))
-            # One branch is taken each time.
-            most = merge((use for branch in branches for use in self.uses(branch)), max)
+            # A single branch runs: a collective runs at most as often as in the branch with the
+            # most runs.
+            most = merge_equal_uses(
+                (use for branch in branches for use in self.uses_in(branch)), max
+            )
             return [replace(use, at_most=True) for use in most]
-        if line.collective and is_continued(line, self.module.computations[computation]):
+        if instruction.collective and is_started_elsewhere(
+            instruction, self.module.computations[computation]
+        ):
             return ()
-        if line.collective:
-            return (self._describe(line, hidden.get(line.name, 0)),)
-        uses = self._called(
-            line, (use for name in line.called_computations for use in self.uses(name))
+        if instruction.collective:
+            return (self._describe_collective(instruction, hidden.get(instruction.name, 0)),)
+        uses = self._uses_of_called(
+            instruction,
+            (use for name in instruction.called_computations for use in self.uses_in(name)),
         )
-        if line.name in hidden:
-            return [replace(use, hidden_by=hidden[line.name]) for use in uses]
+        if instruction.name in hidden:
+            return [replace(use, hidden_by=hidden[instruction.name]) for use in uses]
         return uses
 
-    def _turns(self, computation: str, loop: Instruction) -> list[Use]:
-        parts = loop_parts(loop)
-        body, condition = self.uses(parts.get("body", "")), self.uses(parts.get("condition", ""))
-        turns = self.trips.count(computation, loop) if body or condition else 0
+    def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
+        """Return the collectives that all turns of a loop run.
+
+        If the number of turns depends on data, the collectives are counted per turn.
+        """
+        parts = loop_computations(loop)
+        body, condition = (
+            self.uses_in(parts.get("body", "")),
+            self.uses_in(parts.get("condition", "")),
+        )
+        turns = self.loop_counter.count_turns(computation, loop) if body or condition else 0
         if turns is None:
             return [replace(use, per_iteration=True) for use in (*body, *condition)]
         runs = [(use, turns) for use in body] + [(use, turns + 1) for use in condition]
         return [replace(use, times=use.times * count) for use, count in runs if count]
 
-    def _describe(self, line: Instruction, hidden_by: int) -> Use:
-        """Return the collective of a line, which runs once. Raises ProgramError."""
-        ranks, groups, axes = self.axes.groups_of(line.unquoted_text)
-        arrays = _arrays_of(line)
-        whole = ranks if line.collective == "reduce-scatter" else 1
+    def _describe_collective(self, instruction: Instruction, hidden_by: int) -> CollectiveUse:
+        """Return the collective that an instruction is or starts, with 1 run.
+
+        `hidden_by` is the number of operations while the collective is in progress. Raises
+        ProgramError if the collective runs over all ranks and their number is unknown.
+        """
+        ranks, groups, axes = self.axes.find_groups(instruction.unquoted_text)
+        arrays = _result_arrays(instruction)
+        whole = ranks if instruction.collective == "reduce-scatter" else 1
         sizes = tuple(min(size * whole, MOST_BYTES) for _, size in arrays)
         applied = [
             part
-            for name in line.called_computations
+            for name in instruction.called_computations
             for part in self.module.computations.get(name, ())
         ]
         reduce_op = applied[-1].op if applied else ""
-        return Use(
-            kind=_KINDS.get(line.collective, line.collective),
+        return CollectiveUse(
+            kind=_KINDS.get(instruction.collective, instruction.collective),
             dtype="+".join(sorted({name for name, _ in arrays})),
             payload_bytes=min(sum(sizes), MOST_BYTES),
             ranks=ranks,
             groups=groups,
             axes=axes,
             reduce_op=_REDUCE_OPS.get(reduce_op, reduce_op),
-            # The result of an all-to-all is one buffer, cut up for each rank.
-            parts=sizes if len(sizes) > 1 and line.collective != "all-to-all" else (),
+            # The arrays of an all-to-all are the parts of a single buffer, a part for each rank.
+            parts=sizes if len(sizes) > 1 and instruction.collective != "all-to-all" else (),
             hidden_by=hidden_by,
-            algorithm=published_algorithm([line]),
-            source=self.sources.source_of(line.text),
+            algorithm=published_algorithm([instruction]),
+            source=self.sources.user_line_of(instruction.text),
         )
 
-    def _called(self, line: Instruction, uses: Iterable[Use]) -> list[Use]:
-        """Return the collectives of a computation that `line` calls, described by both.
+    def _uses_of_called(
+        self, instruction: Instruction, uses: Iterable[CollectiveUse]
+    ) -> list[CollectiveUse]:
+        """Return the collectives `uses` of the computations that an instruction calls.
 
-        In a fusion whose result is each rank's part of a sum, the all-reduce is a reduce-scatter.
+        A collective without a source line or algorithm gets the source line or algorithm of the
+        instruction. In a fusion whose result is each rank's part of a sum, the all-reduce is a
+        reduce-scatter.
         """
-        source, algorithm = self.sources.source_of(line.text), published_algorithm([line])
-        is_scattered = line.op == "fusion" and any(map(self._scatters, line.called_computations))
+        source, algorithm = (
+            self.sources.user_line_of(instruction.text),
+            published_algorithm([instruction]),
+        )
+        is_scattered = instruction.op == "fusion" and any(
+            map(self._is_reduce_scatter, instruction.called_computations)
+        )
         return [
             replace(
                 use,
@@ -237,48 +291,59 @@ class _Inventory:
             for use in uses
         ]
 
-    def _placed(self, lines: Mapping[str, Instruction], line: Instruction, use: Use) -> Use:
-        """Return a Use with the source of the nearest operand where the compiler noted none."""
-        names, source = [*line.operands], use.source
+    def _with_source(
+        self, instructions: Mapping[str, Instruction], instruction: Instruction, use: CollectiveUse
+    ) -> CollectiveUse:
+        """Return `use` with a source line: its own line, or else the line of the nearest operand.
+
+        `instructions` are the instructions of the computation by name.
+        """
+        names, source = [*instruction.operands], use.source
         while names and not source and len(names) < _MOST_OPERANDS:
-            operand = lines.get(names.pop(0))
+            operand = instructions.get(names.pop(0))
             if operand is not None:
-                source = self.sources.source_of(operand.text)
+                source = self.sources.user_line_of(operand.text)
                 names += operand.operands
         return replace(use, source=source)
 
-    def _scatters(self, name: str) -> bool:
-        """Tell whether a fusion gives only each rank's part of its all-reduce."""
-        lines = self.module.computations.get(name, ())
-        sums = [line for line in lines if line.collective == "all-reduce"]
-        if len(sums) != 1 or not any(line.op == "dynamic-slice" for line in lines):
+    def _is_reduce_scatter(self, name: str) -> bool:
+        """Return whether a fused computation returns only each rank's part of its all-reduce."""
+        instructions = self.module.computations.get(name, ())
+        sums = [
+            instruction for instruction in instructions if instruction.collective == "all-reduce"
+        ]
+        if len(sums) != 1 or not any(
+            instruction.op == "dynamic-slice" for instruction in instructions
+        ):
             return False
-        ranks, *_ = self.axes.groups_of(sums[0].unquoted_text)
-        return sum(lines[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
+        ranks, *_ = self.axes.find_groups(sums[0].unquoted_text)
+        return sum(instructions[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
 
 
-def _arrays_of(line: Instruction) -> list[tuple[str, int]]:
-    """Return (dtype, bytes) of each array of a collective's result.
+def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
+    """Return (dtype, bytes) of each array in the result of a collective.
 
-    The shape of a start has its operands, too.
+    The shape of an instruction that starts a collective has the operands, too; they are left out.
     """
     arrays = [
         (
-            _dtype_of(name),
+            _numpy_dtype_name(name),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for name, bits, extents in _ARRAY.findall(line.shape)
+        for name, bits, extents in _ARRAY.findall(instruction.shape)
     ]
-    count = len(line.operands)
-    if line.op == "send":
+    count = len(instruction.operands)
+    if instruction.op == "send":
         return arrays[:1]
-    if line.op.endswith("-start") and (line.op != "all-reduce-start" or line.shape[:2] == "(("):
+    if instruction.op.endswith("-start") and (
+        instruction.op != "all-reduce-start" or instruction.shape[:2] == "(("
+    ):
         return arrays[count : 2 * count]
     return arrays
 
 
-def _dtype_of(name: str) -> str:
-    """Return ``bf16`` as bfloat16 and ``f8e4m3fn`` as float8_e4m3fn; others as XLA has them."""
+def _numpy_dtype_name(name: str) -> str:
+    """Return bfloat16 for ``bf16``, and float8_e4m3fn for ``f8e4m3fn``; keep an unknown name."""
     match = _DTYPE.fullmatch(name)
     if match is None:
         return name.replace("pred", "bool")

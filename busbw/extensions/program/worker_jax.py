@@ -1,6 +1,6 @@
-"""A program of the user's in JAX: a worker imports the user's module and calls the function.
+"""Compile a user's program in JAX: import the user's module and call the function.
 
-What the function raises becomes a sentence, with the line of the user's own code.
+An error that the function raises is reported in a sentence with the line of the user's own code.
 """
 
 from __future__ import annotations
@@ -19,35 +19,37 @@ from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, first_line
 from busbw.worker.backends.jax.backend import JaxBackend
 
-from .worker_inventory import mesh_of
+from .worker_inventory import mesh_in_stablehlo
 from .worker_sources import is_in_library
 
 
-def compiled(backend: JaxBackend, source: str) -> tuple[str, Mapping[str, int]]:
-    """Return a program's optimized HLO for the devices that are measured on, and its mesh.
+def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str, int]]:
+    """Return the optimized HLO of the program `source`, and the extents of its mesh by axis name.
 
-    Raises MeasuringError.
+    The program is compiled for the devices of `backend`. Raises MeasuringError if the function
+    fails or does not return a program, or if the compiler refuses the program.
     """
-    program = lowered(source, backend.devices())
+    program = lower_program(source, backend.devices())
     try:
         text = program.compile().as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise MeasuringError(FailureKind.COMPILE_ERROR, str(error).strip()) from error
-    return text, mesh_of(program.as_text())
+    return text, mesh_in_stablehlo(program.as_text())
 
 
-def lowered(source: str, devices: Sequence[Any]) -> Any:
-    """Return the program that `source`, ``MODULE:FUNCTION``, makes for `devices`.
+def lower_program(source: str, devices: Sequence[Any]) -> Any:
+    """Return the jax.stages.Lowered that a user's function makes for `devices`.
 
-    Raises MeasuringError PROGRAM_ERROR.
+    `source` names the function, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``. Raises MeasuringError
+    PROGRAM_ERROR if the function fails or returns something else.
     """
     try:
-        program = _function(source)(list(devices))
+        program = _load_function(source)(list(devices))
         if isinstance(program, tuple) and len(program) == 2:
             program = program[0].lower(*program[1])
-    # SystemExit, too: the user's program ends, not the worker.
+    # A user's program that calls sys.exit must not end the worker.
     except (Exception, SystemExit) as error:
-        text = f"{source}: {type(error).__name__}: {first_line(error)}{_place_of(error)}"
+        text = f"{source}: {type(error).__name__}: {first_line(error)}{_user_line_text(error)}"
         raise MeasuringError(FailureKind.PROGRAM_ERROR, text) from error
     if not isinstance(program, jax.stages.Lowered):
         raise MeasuringError(
@@ -58,24 +60,28 @@ def lowered(source: str, devices: Sequence[Any]) -> Any:
     return program
 
 
-def _function(source: str) -> Any:
-    """Return the function of a module, found as ``python FILE`` and ``python -m MODULE`` find it.
+def _load_function(source: str) -> Any:
+    """Return the function that `source` names, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``.
 
-    Nothing is left beside the user's files: later imports write no ``__pycache__``.
+    The module is found as ``python FILE`` and ``python -m MODULE`` find it. Python is told to write
+    no ``__pycache__`` into the user's folders.
     """
     sys.dont_write_bytecode = True
     place, _, name = source.rpartition(":")
     folder, module = os.getcwd(), place
     if place.endswith(".py"):
         folder, module = str(Path(place).absolute().parent), Path(place).stem
-        # Another program's file may have the same name.
+        # A file with the same name may have been imported for another program.
         sys.modules.pop(module, None)
     sys.path.insert(0, folder)
     return pkgutil.resolve_name(f"{module}:{name}")
 
 
-def _place_of(error: BaseException) -> str:
-    """Return the innermost line that is the user's own, such as `` (train.py:31)``."""
+def _user_line_text(error: BaseException) -> str:
+    """Return the innermost line of the user's own code in a traceback, such as `` (train.py:31)``.
+
+    The text is empty if the error was raised outside the user's code.
+    """
     frames = reversed(traceback.extract_tb(error.__traceback__))
     user_frames = (f for f in frames if f.filename != __file__ and not is_in_library(f.filename))
     return next((f" ({Path(f.filename).name}:{f.lineno})" for f in user_frames), "")

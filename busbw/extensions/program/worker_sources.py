@@ -1,7 +1,8 @@
-"""The line of the user's own code that an instruction comes from.
+"""Find the line of the user's own code from which an instruction of HLO comes.
 
-XLA prints either file and line in an instruction's metadata, or, since 2025, the number of a stack
-frame, with tables of files, places and frames at the head of the program.
+XLA notes the line in two forms. The metadata of an instruction have a file and a line or, since
+2025, the number of a stack frame. In the second form, tables of files, lines and frames are at the
+head of the program.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ _LINE_OF = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
 
 _LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
 _SHOWN_PARTS = 2
-# More than Python calls; frames of a damaged text may call each other.
+# More than the depth of any Python stack; frames of a damaged text may form a circle.
 _MOST_FRAMES = 1000
 
 
-class Sources:
-    """The places (file, line) that the `head` of a program names; `root` is cut off from files."""
+class UserSources:
+    """The source lines of a program's instructions.
+
+    `head` is the text before the first computation. Files below the folder `root` are shown from
+    there.
+    """
 
     def __init__(self, head: str, root: str = "") -> None:
         tables = dict(_TABLE.findall(head))
@@ -36,8 +41,8 @@ class Sources:
             for number, file, line in _PLACE.findall(tables.get("FileLocations", ""))
         }
         frames = _FRAME.findall(tables.get("StackFrames", ""))
-        # The outermost frame has no parent; where XLA counts it as 1, each parent is printed as
-        # one more than it is.
+        # The outermost frame has no parent. In some versions of XLA each parent is printed as its
+        # number plus 1; a frame then seems to be its own parent.
         shift = 1 if any(number == parent for number, _, parent in frames) else 0
         self._root = root
         self._frames = {
@@ -45,18 +50,22 @@ class Sources:
             for number, place, parent in frames
         }
 
-    def source_of(self, line: str) -> str:
-        """Return the innermost place that is the user's own, such as ``train.py:88``, or ""."""
-        places = _LINE_OF.findall(line)
-        frame = int("".join(_FRAME_OF.findall(line)[:1]) or 0)
+    def user_line_of(self, instruction_text: str) -> str:
+        """Return the innermost line of the user's own code, such as ``train.py:88``.
+
+        `instruction_text` is the HLO of an instruction. The result is empty if the instruction has
+        no line outside of libraries.
+        """
+        places = _LINE_OF.findall(instruction_text)
+        frame = int("".join(_FRAME_OF.findall(instruction_text)[:1]) or 0)
         while frame in self._frames and len(places) < _MOST_FRAMES:
             place, frame = self._frames[frame]
             places.append(place)
         user_places = (place for place in places if place[0] and not is_in_library(place[0]))
-        return next((f"{self._shown(file)}:{number}" for file, number in user_places), "")
+        return next((f"{self._shortened_path(file)}:{number}" for file, number in user_places), "")
 
-    def _shown(self, file: str) -> str:
-        """Return a path from the root, or the last parts of another path, which name no user."""
+    def _shortened_path(self, file: str) -> str:
+        """Return a path from the root, or only its last parts, without the user's home folder."""
         path = PurePath(file)
         if self._root and path.is_relative_to(self._root):
             return str(path.relative_to(self._root))
@@ -64,4 +73,5 @@ class Sources:
 
 
 def is_in_library(file: str) -> bool:
+    """Return whether a file belongs to an installed package or to Python."""
     return _LIBRARIES.search(file) is not None

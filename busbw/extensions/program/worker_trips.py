@@ -1,7 +1,7 @@
-"""How often a loop runs, from its condition and its counter, where the compiler does not note it.
+"""Count the turns of a loop, from its condition and counter, if the compiler does not note them.
 
 The scalars that the condition needs are followed through copies, tuples and fusions, and the loop
-is run on them alone. A loop that depends on data has no such count.
+is simulated with these scalars alone. A loop whose condition depends on data cannot be counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _CONSTANT = re.compile(r"\bconstant\((-?\d{1,19}|true|false)\)")
 _NUMBER = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
 _DIRECTION = re.compile(r"\bdirection=(\w+)")
 
-# A loop whose counter takes more steps of evaluation is not followed; integers have 64 bits.
+# The most instructions that are evaluated to count the turns of a loop, and the first integer that
+# is too large for 64 bits.
 _MOST_STEPS, _HALF = 300_000, 2**63
 
 _COMPUTE: Mapping[str, Callable[..., Any]] = {
@@ -39,54 +40,70 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
     "negate": operator.neg,
     "sign": lambda a: (a > 0) - (a < 0),
     "select": lambda condition, a, b: a if condition else b,
-    # Compilers round towards zero and shift by the width of the dtype: negative numbers differ.
-    "divide": lambda a, b: a // b if a >= 0 < b else _refuse(a),
-    "remainder": lambda a, b: a % b if a >= 0 < b else _refuse(a),
-    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _refuse(a),
+    # Of negative numbers Python's results differ: compilers round quotients towards zero, and the
+    # bits that a shift moves in depend on the width of the dtype.
+    "divide": lambda a, b: a // b if a >= 0 < b else _raise_unknown(a),
+    "remainder": lambda a, b: a % b if a >= 0 < b else _raise_unknown(a),
+    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _raise_unknown(a),
     **dict.fromkeys(("copy", "bitcast", "convert", "reshape", "opt-barrier"), lambda same: same),
     **dict.fromkeys(("copy-start", "copy-done"), lambda same: same),
 }
 
 
-def loop_parts(loop: Instruction) -> dict[str, str]:
+def loop_computations(loop: Instruction) -> dict[str, str]:
     """Return the names of the computations of a loop: its ``condition`` and its ``body``."""
     return dict(_PARTS.findall(loop.unquoted_text))
 
 
-class Trips:
-    """The loops of one module."""
+class LoopCounter:
+    """Counts the turns of loops; all loops are in the same module."""
 
     def __init__(self, module: Module) -> None:
         computations = module.computations.items()
-        self._lines = {name: {line.name: line for line in lines} for name, lines in computations}
+        self._instructions = {
+            name: {instruction.name: instruction for instruction in instructions}
+            for name, instructions in computations
+        }
         self._roots = {
-            name: line.name for name, lines in computations for line in lines if line.is_root
+            name: instruction.name
+            for name, instructions in computations
+            for instruction in instructions
+            if instruction.is_root
         }
         self._steps = 0
 
-    def count(self, computation: str, loop: Instruction) -> int | None:
-        """Return how often a loop of a computation runs, None where that depends on data."""
+    def count_turns(self, computation: str, loop: Instruction) -> int | None:
+        """Return the number of turns of a loop in a computation; None if it depends on data."""
         count = _COUNT.search(loop.text)
         if count is not None:
             return int(count[1])
         self._steps = 0
         try:
-            first = self._value(computation, loop.operands[0], _refuse)
-            return self._simulate(first, **loop_parts(loop))
-        # What cannot be followed lacks a name, an operand, an element or a number.
+            first = self._evaluate(computation, loop.operands[0], _raise_unknown)
+            return self._count_by_simulation(first, **loop_computations(loop))
+        # Simulating a loop that depends on data fails: a name, an operand, an element or a number
+        # is missing.
         except (LookupError, RecursionError, TypeError):
             return None
 
-    def _simulate(self, first: Any, condition: str, body: str) -> int:
+    def _count_by_simulation(self, first: Any, condition: str, body: str) -> int:
+        """Return the number of turns of a loop whose tuple begins with the elements `first`.
+
+        `first` returns an element by its index. Only the elements that the condition depends on are
+        simulated. Raises LookupError or TypeError if these elements depend on data.
+        """
         state: dict[int, int] = {}
         turns = 0
 
         def element(index: int) -> int:
-            """Return an element of the loop's tuple; the first turn needs all that any needs."""
+            """Return a scalar of the loop's tuple.
+
+            The first turn of the loop reads every scalar that a later turn needs.
+            """
             return state.setdefault(index, operator.index(first(index)))
 
-        while self._root(condition, lambda number: element):
-            result = self._root(body, lambda number: element)
+        while self._root_value(condition, lambda number: element):
+            result = self._root_value(body, lambda number: element)
             following: dict[int, int] = {}
             while len(following) < len(state):
                 for index in state.keys() - following.keys():
@@ -96,35 +113,45 @@ class Trips:
             turns += 1
         return turns
 
-    def _root(self, computation: str, inputs: Callable[[int], Any]) -> Any:
-        return self._value(computation, self._roots[computation], inputs)
+    def _root_value(self, computation: str, inputs: Callable[[int], Any]) -> Any:
+        """Return the result of a computation whose parameters `inputs` returns by number."""
+        return self._evaluate(computation, self._roots[computation], inputs)
 
-    def _value(self, computation: str, name: str, inputs: Callable[[int], Any]) -> Any:
-        """Return a scalar, or for a tuple a function of the index. Raises LookupError."""
-        line = self._lines[computation][name]
+    def _evaluate(self, computation: str, name: str, inputs: Callable[[int], Any]) -> Any:
+        """Return the value of the instruction `name`: a scalar, or for a tuple a function.
+
+        The function returns an element of the tuple by its index. `inputs` returns the
+        computation's parameters by number. Raises LookupError or TypeError if the value depends on
+        data or takes too many steps.
+        """
+        instruction = self._instructions[computation][name]
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise LookupError(name)
 
         def operand(number: int) -> Any:
-            return self._value(computation, line.operands[number], inputs)
+            return self._evaluate(computation, instruction.operands[number], inputs)
 
-        match line.op:
+        match instruction.op:
             case "constant":
-                word = _CONSTANT.findall(line.text)[0]
+                word = _CONSTANT.findall(instruction.text)[0]
                 return int({"true": "1", "false": "0"}.get(word, word))
             case "parameter":
-                return inputs(int(_NUMBER.findall(line.text)[0]))
+                return inputs(int(_NUMBER.findall(instruction.text)[0]))
             case "get-tuple-element":
-                return operand(0)(int(_NUMBER.findall(line.text)[0]))
+                return operand(0)(int(_NUMBER.findall(instruction.text)[0]))
             case "tuple":
                 return operand
             case "fusion" | "call":
-                return self._root(line.called_computations[0], operand)
-        names = _DIRECTION.findall(line.text) if line.op == "compare" else [line.op]
-        return _COMPUTE[names[0]](*map(operand, range(len(line.operands))))
+                return self._root_value(instruction.called_computations[0], operand)
+        names = (
+            _DIRECTION.findall(instruction.text)
+            if instruction.op == "compare"
+            else [instruction.op]
+        )
+        return _COMPUTE[names[0]](*map(operand, range(len(instruction.operands))))
 
 
-def _refuse(number: int) -> int:
-    """Raise LookupError: the value of a program's argument is not in its text."""
+def _raise_unknown(number: int) -> int:
+    """Raise LookupError, because the value of an argument of the program is not in its text."""
     raise LookupError(number)

@@ -1,4 +1,4 @@
-"""The collectives of a program, as a compiler left them."""
+"""Values that describe the collectives of a compiled program."""
 
 from __future__ import annotations
 
@@ -10,31 +10,34 @@ from typing import TypeAlias
 from busbw.model.field_types import MOST_BYTES, Count, Natural
 from busbw.model.words import payload_text
 
-# Groups such as 0 1, 2 3 and such as 0 2, 1 3.
+# The layouts of groups that no mesh axes make up: 0 1, 2 3 is consecutive, and 0 2, 1 3 is strided.
 CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
 class ProgramError(ValueError):
-    """A text that is no optimized HLO, or that cannot be read to its end."""
+    """A text is not the complete optimized HLO of a program."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
-    """One collective of a program, or several that are equal.
+class CollectiveUse:
+    """A collective that a step of a program runs, or several equal collectives.
 
-    `kind` is one of `busbw.collectives`, or XLA's own word for another collective; `reduce_op` is
-    that of a collective that reduces, such as ``sum``. `payload_bytes` is the larger of what one
-    rank puts in and gets, of all `parts` (bytes each) that the compiler combined. The collective
-    runs in `groups` groups of `ranks` at the same time, in none where a permute is no ring of each
-    group, along `axes` of the program's mesh such as ``data,model``. Where no axes make up the
-    groups, `axes` may be CONSECUTIVE or STRIDED ranks; else `axes` is empty, as for all ranks of a
-    program without a mesh. Of groups that cannot be read `ranks` is 0.
+    `kind` is the name of the collective in `busbw.collectives` or, for any other collective, in
+    XLA. `reduce_op` is its reduction, such as ``sum``; empty if it does not reduce. `payload_bytes`
+    is the larger of a rank's input and output. If the compiler combined several arrays, `parts` has
+    the bytes of each.
 
-    A step runs the collective `times` times. With `per_iteration` these are the times of one
-    iteration of a loop whose count depends on data; with `at_most` it is in a branch that may not
-    be taken. While it is in progress the compiler lets `hidden_by` other operations run; of equal
-    collectives that is the least number. `source` is the innermost line of the user's own code,
-    such as ``train.py:88``.
+    The collective runs in `groups` groups of `ranks` ranks at the same time. `axes` are the axes of
+    the program's mesh that make up the groups, such as ``data,model``; otherwise CONSECUTIVE or
+    STRIDED for groups with such ranks. `axes` is empty for any other groups, and for all ranks of a
+    program without a mesh. `groups` is 0 for a permute that is not a ring in each group. `ranks` is
+    0 if the groups cannot be read.
+
+    A step runs the collective `times` times. With `per_iteration` the collective is in a loop whose
+    number of turns depends on data, and `times` counts the runs in one turn. With `at_most` it is
+    in a branch that may not be taken. `hidden_by` is the number of operations that run while the
+    collective is in progress, the least of equal collectives. `source` is the innermost line of the
+    user's own code, such as ``train.py:88``; empty if it is unknown.
     """
 
     kind: str
@@ -53,12 +56,12 @@ class Use:
     source: str = ""
 
     @property
-    def asynchronous(self) -> bool:
-        """Whether the compiler put operations between the start and the end."""
+    def is_asynchronous(self) -> bool:
+        """Whether operations run between the start and the end of the collective."""
         return self.hidden_by > 0
 
     @property
-    def where(self) -> str:
+    def groups_text(self) -> str:
         if not self.ranks:
             return "in groups that cannot be read"
         if self.axes in (CONSECUTIVE, STRIDED):
@@ -70,23 +73,27 @@ class Use:
         """The collective in words, such as ``all-gather of float32 4M along model``."""
         kind = self.kind.replace("_", "-")
         kind += f" ({self.reduce_op})" if self.reduce_op not in ("", "sum") else ""
-        return f"{kind} of {self.dtype} {payload_text(self.payload_bytes)} {self.where}"
+        return f"{kind} of {self.dtype} {payload_text(self.payload_bytes)} {self.groups_text}"
 
     def times_text(self, times: int) -> str:
-        """Return a number of times in words: ``24 per step``, ``at most 4 per iteration``."""
+        """Return a number of runs in words: ``24 per step``, or ``at most 4 per iteration``."""
         most = "at most " if self.at_most else ""
         return f"{most}{times} per {'iteration' if self.per_iteration else 'step'}"
 
 
-Uses: TypeAlias = "tuple[Use, ...]"
+CollectiveUses: TypeAlias = "tuple[CollectiveUse, ...]"
 
 
-def merge(uses: Iterable[Use], total: Callable[[int, int], int] = operator.add) -> Uses:
-    """Return one Use for all that differ only in `times` and in how much hides them.
+def merge_equal_uses(
+    uses: Iterable[CollectiveUse], total: Callable[[int, int], int] = operator.add
+) -> CollectiveUses:
+    """Return the collectives, with equal collectives merged into a single CollectiveUse.
 
-    `total` combines two numbers of times.
+    Collectives are equal if they differ only in `times` and in a `hidden_by` above 0. `total`
+    combines two numbers of `times`: it is their sum or, for the branches of a condition, their
+    maximum.
     """
-    merged: dict[Use, Use] = {}
+    merged: dict[CollectiveUse, CollectiveUse] = {}
     for use in uses:
         key = replace(use, times=1, hidden_by=min(use.hidden_by, 1))
         other = merged.get(key, replace(use, times=0))
@@ -97,7 +104,7 @@ def merge(uses: Iterable[Use], total: Callable[[int, int], int] = operator.add) 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """A value of `name` that changed. `fails` says whether the case fails because of it."""
+    """A property called `name` that changed; if `fails` is true, the case fails because of it."""
 
     name: str
     before: str
@@ -106,13 +113,13 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """Such as ``strategy: StrategyND -> StrategyRing``."""
+        """The difference in words, such as ``strategy: StrategyND -> StrategyRing``."""
         return f"{self.name}: {self.before or 'none'} -> {self.now or 'none'}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCollectives:
-    """All collectives of a program of the user's; `mesh` has the extents of its axes by name."""
+    """All collectives of a user's program; `mesh` has the extents of its mesh by axis name."""
 
-    uses: Uses
+    uses: CollectiveUses
     mesh: Mapping[str, Count] = field(default_factory=dict)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.extensions.program.worker_inventory import uses_of
-from busbw.extensions.program.worker_values import ProgramError, Use
+from busbw.extensions.program.worker_inventory import collectives_in_hlo
+from busbw.extensions.program.worker_values import CollectiveUse, ProgramError
 from tests.helpers.damage import bounded, contents, fuzzed
 from tests.unit.extensions.program.recorded import dump
 from tests.unit.extensions.program.test_inventory import HEAD
@@ -40,15 +40,15 @@ _WORDS = (
 )
 
 
-def _read(text: str, mesh: dict[str, int]) -> tuple[Use, ...]:
+def _read(text: str, mesh: dict[str, int]) -> tuple[CollectiveUse, ...]:
     with bounded():
         try:
-            uses = uses_of(text, mesh)
+            uses = collectives_in_hlo(text, mesh)
         except ProgramError as error:
             assert str(error)
             return ()
     for use in uses:
-        assert use.name and use.where and use.times_text(use.times)
+        assert use.name and use.groups_text and use.times_text(use.times)
         assert 0 <= use.payload_bytes <= 10**15 and use.hidden_by >= 0
     return uses
 

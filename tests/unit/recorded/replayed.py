@@ -17,8 +17,8 @@ from busbw import wire
 from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.extensions.compiled import baselines, compilation
 from busbw.extensions.compiled.parallel import Job
-from busbw.extensions.compiled.results import results_of
-from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec, Compiler, Topology
+from busbw.extensions.compiled.results import results_json
+from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
 from busbw.model.case import Case, Spec, convert_to
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
@@ -150,8 +150,8 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     compiling: Any = SimpleNamespace(
         accept_changes=inputs["settings"]["accept_changes"], topologies=topologies
     )
-    jobs: dict[CompiledSpec, Job] = {}
-    results: dict[CompiledSpec, Compiled | Failure] = {}
+    jobs: dict[CompileSpec, Job] = {}
+    results: dict[CompileSpec, CompiledProgram | Failure] = {}
     by_name = {topology.name: topology for topology in topologies}
     for place, (key, case, kind, answer) in zip(
         inputs["results_of"], inputs["results"], strict=True
@@ -163,10 +163,10 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
             case=wire.from_json(Case, case),
             key=wire.from_json(EnvironmentKey, key),
         )
-        jobs[spec] = replace(job, stored=baselines.find(root, job.key, job.case))
-        kinds: dict[str, Any] = {"Compiled": Compiled, "Failure": Failure}
+        jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
+        kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
-    programs = compilation.Programs(
+    programs = compilation.Compilation(
         collected=Collected(options=_options(inputs, baselines=root), began=COMPILED),
         compiling=compiling,
         specs=specs,
@@ -175,13 +175,15 @@ def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         skipped={},
         results=results,
     )
-    document: dict[str, Any] = json.loads(results_of(compilation.judged(programs, inputs["skip"])))
+    document: dict[str, Any] = json.loads(
+        results_json(compilation.judge_programs(programs, inputs["skip"]))
+    )
     return {**document, "command": ""}
 
 
-def _compile_spec(row: Mapping[str, Any]) -> CompiledSpec:
+def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
     spec = wire.from_json(Spec, row["spec"])
-    return convert_to(CompiledSpec, spec, topology=row["topology"], compiler=row["compiler"])
+    return convert_to(CompileSpec, spec, topology=row["topology"], compiler=row["compiler"])
 
 
 def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:

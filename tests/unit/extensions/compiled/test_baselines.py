@@ -10,7 +10,7 @@ import pytest
 
 from busbw.baselines.document import BaselineError
 from busbw.extensions.compiled import baselines
-from busbw.extensions.compiled.worker_values import Compiled, CompiledBaseline
+from busbw.extensions.compiled.worker_values import CompiledBaseline, CompiledProgram
 from busbw.model.case import Case
 from busbw.report.session import ChangeRow
 from tests.helpers import build
@@ -23,7 +23,7 @@ SECOND = build.case(ranks=8, mesh="2x4", payload_bytes=2048)
 
 def compiled(
     root: Path,
-    program: Compiled | None,
+    program: CompiledProgram | None,
     *,
     date: str = "2026-11-20",
     case: Case = PROGRAM,
@@ -32,7 +32,7 @@ def compiled(
 ) -> list[ChangeRow]:
     """Save the compiled program of `case`; None means out of memory."""
     new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
-    return baselines.save(root, [(CHIPS, new)], only_new=only_new)
+    return baselines.save_programs(root, [(CHIPS, new)], only_new=only_new)
 
 
 def path_in(root: Path) -> Path:
@@ -47,7 +47,7 @@ def test_saving_only_new_compiled_programs_leaves_stored_programs_unchanged(tmp_
     assert compiled(tmp_path, changed, date="2026-11-21", only_new=True) == []
     (change,) = compiled(tmp_path, changed, date="2026-11-21")
     assert change[2:4] == ("Ring, colors 2", "not published")
-    other = baselines.find(tmp_path, CHIPS, SECOND)
+    other = baselines.find_program(tmp_path, CHIPS, SECOND)
     assert other is not None and other.date == "2026-11-20"
 
 
@@ -81,7 +81,7 @@ def test_a_damaged_file_of_compiled_baselines_is_an_error_that_names_the_place(
     change(document)
     path.write_text(json.dumps(document))
     with pytest.raises(BaselineError) as error:
-        baselines.find(tmp_path, CHIPS, PROGRAM)
+        baselines.find_program(tmp_path, CHIPS, PROGRAM)
     assert message in str(error.value)
     with pytest.raises(BaselineError):
         compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")

@@ -29,7 +29,7 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
 from busbw.extensions.compiled import topologies
-real.prepare("jax", None, real.compilation.VARIABLES["jax"])
+real.prepare("jax", None, real.compilation.COMPILER_ENVIRONMENT["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
 from busbw.extensions.compiled.worker_programs import CompileError
@@ -38,7 +38,7 @@ from tests.helpers import build
 asked = json.loads(sys.argv[1])
 for name in asked["topologies"]:
     topology = topologies.topology_of(name)
-    if compiler.describe(topology).missing:
+    if compiler.describe_compiler(topology).missing:
         continue
     for collective in COLLECTIVES:
         for size in asked["payloads"]:
@@ -51,7 +51,7 @@ for name in asked["topologies"]:
                 protocol="device/chain2",
             )
             try:
-                text = compiler.lowered(case, topology).compiled().text
+                text = compiler.lower_case(case, topology).compile().text
             except CompileError as error:
                 text = ""
             say([name, collective, size, text])

@@ -18,11 +18,11 @@ def test_a_release_of_libtpu_is_downloaded_only_once(
     index = tmp_path / "index"
     wheel(index, "libtpu", "0.0.42", files={"libtpu/libtpu.so": ""})
     use_index(monkeypatch, index)
-    (release,) = compilers.libtpus_of("0.0.42")
+    (release,) = compilers.parse_libtpus("0.0.42")
     library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
-    assert compilers.library_of(release, tmp_path) == library
+    assert compilers.find_or_download_library(release, tmp_path) == library
     monkeypatch.setenv("PATH", "")
-    assert compilers.library_of(release, tmp_path) == library
-    (unknown,) = compilers.libtpus_of("0.0.43")
+    assert compilers.find_or_download_library(release, tmp_path) == library
+    (unknown,) = compilers.parse_libtpus("0.0.43")
     with pytest.raises(UsageError, match=r"^--libtpu=0\.0\.43: uv"):
-        compilers.library_of(unknown, tmp_path)
+        compilers.find_or_download_library(unknown, tmp_path)

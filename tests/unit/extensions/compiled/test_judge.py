@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from busbw.extensions.compiled.judge import (
-    CompileTerms,
-    judge_compiled,
+    CompileJudgingSettings,
+    judge_compiled_case,
 )
-from busbw.extensions.compiled.worker_values import Compiled, CompiledBaseline, CompiledVerdict
+from busbw.extensions.compiled.worker_values import (
+    CompiledBaseline,
+    CompiledProgram,
+    CompiledVerdict,
+)
 from busbw.model.launch import Failure
 from busbw.model.words import MIB, Detection, FailureKind, Outcome
 from tests.helpers import build
@@ -26,10 +30,10 @@ OOM = Failure(
 
 
 def judged(
-    compiled: Compiled | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
+    compiled: CompiledProgram | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
 ) -> CompiledVerdict:
-    return judge_compiled(
-        SPEC, build.case(), compiled, before, CompileTerms(**terms), release="new"
+    return judge_compiled_case(
+        SPEC, build.case(), compiled, before, CompileJudgingSettings(**terms), release="new"
     )
 
 

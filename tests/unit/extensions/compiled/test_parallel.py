@@ -10,9 +10,9 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
-from busbw.extensions.compiled.parallel import Job, Parallel
+from busbw.extensions.compiled.parallel import Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import Compiled
+from busbw.extensions.compiled.worker_values import CompiledProgram
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from tests.helpers.sweep import sweep
@@ -25,9 +25,9 @@ V5E = topology_of("v5e:2x4")
 
 def compiling(
     bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
-) -> Parallel:
+) -> ParallelCompiler:
     begin = replace(starter(python), service="compile")
-    return Parallel(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
+    return ParallelCompiler(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
 
 
 def jobs(count: int) -> list[Job]:
@@ -44,15 +44,15 @@ def test_every_program_to_compile_has_a_result_with_any_number_of_workers(
 ) -> None:
     lines: list[str] = []
     running = compiling(bundle, workers)
-    running.say = lines.append
-    running.run(jobs(5))
+    running.report_progress = lines.append
+    running.compile_jobs(jobs(5))
     assert set(running.results) == set(jobs(5))
-    assert all(isinstance(result, Compiled) for result in running.results.values())
+    assert all(isinstance(result, CompiledProgram) for result in running.results.values())
     counts = [line.split()[2] for line in lines]
     assert counts == [f"{number}/5:" for number in range(1, 6)]
 
 
-def interrupted(bundle: Bundle, event: str) -> Parallel:
+def interrupted(bundle: Bundle, event: str) -> ParallelCompiler:
     """Compile in workers whose driver is interrupted as it does `event` to one of them."""
 
     def interrupt(worker: LocalWorker, done: str) -> None:
@@ -61,13 +61,13 @@ def interrupted(bundle: Bundle, event: str) -> Parallel:
 
     begin = replace(starter(), service="compile")
     executor = Executor(Watched(bundle, interrupt))
-    return Parallel(executor, {"": begin}, workers=2, timeout_s=60.0)
+    return ParallelCompiler(executor, {"": begin}, workers=2, timeout_s=60.0)
 
 
 @pytest.mark.parametrize("event", sweep(["listen", "compile"]))
 def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, event: str) -> None:
     with pytest.raises(KeyboardInterrupt):
-        interrupted(bundle, event).run(jobs(3))
+        interrupted(bundle, event).compile_jobs(jobs(3))
     assert not processes(bundle.path)
 
 
@@ -76,7 +76,7 @@ def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
     bundle: Bundle, event: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        interrupted(bundle, event).describe("", [V5E])
+        interrupted(bundle, event).describe_compilers("", [V5E])
     assert not processes(bundle.path)
 
 
@@ -84,5 +84,5 @@ def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_r
     bundle: Bundle,
 ) -> None:
     running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
-    (described,) = running.describe("", [V5E])
+    (described,) = running.describe_compilers("", [V5E])
     assert "exit code 1" in described.missing

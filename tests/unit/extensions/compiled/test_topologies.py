@@ -8,14 +8,14 @@ import pytest
 
 from busbw.extensions.compiled.topologies import (
     GPUS,
-    SLICES,
+    SLICED_CHIPS,
     USUAL_TOPOLOGIES,
     Gpu,
     topology_of,
 )
 from busbw.model.words import Device
 
-KNOWN = [f"{chip.name}:{shape}" for chip in SLICES.values() for shape in chip.shapes]
+KNOWN = [f"{chip.name}:{shape}" for chip in SLICED_CHIPS.values() for shape in chip.shapes]
 KNOWN += [f"{name}:8" for name in GPUS]
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.compiled.compilation import case_on
-from busbw.extensions.compiled.judge import differences
+from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.parallel import Job
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import Compiled, CompiledSpec
+from busbw.extensions.compiled.worker_values import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import Difference
 from busbw.model.case import convert_to
 from busbw.model.launch import Failure
@@ -114,26 +114,26 @@ def mapped(devices):
 
 def _answers(
     sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
-) -> dict[str, Compiled | Failure]:
+) -> dict[str, CompiledProgram | Failure]:
     devices = real.compilers([topology])[topology].devices
     assert devices is not None
     jobs = {}
     for name, source in sources.items():
-        spec = convert_to(CompiledSpec, program_spec("jax", source), topology=topology)
+        spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
         case, key = case_on(spec, devices)
         jobs[name] = Job(case=case, key=key, topology=topology_of(topology))
     with real.compiling() as parallel:
         parallel.cache = cache
-        parallel.run(list(jobs.values()))
+        parallel.compile_jobs(list(jobs.values()))
         return {name: parallel.results[job] for name, job in jobs.items()}
 
 
 def _programs(
     names: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
-) -> dict[str, Compiled]:
+) -> dict[str, CompiledProgram]:
     answers = _answers(names, topology, cache)
     assert not [answer for answer in answers.values() if isinstance(answer, Failure)]
-    return {name: answer for name, answer in answers.items() if isinstance(answer, Compiled)}
+    return {name: answer for name, answer in answers.items() if isinstance(answer, CompiledProgram)}
 
 
 def _steps(*names: str) -> dict[str, str]:
@@ -154,7 +154,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(folder: Path) -> dict[str, Compiled | Failure]:
+def answers(folder: Path) -> dict[str, CompiledProgram | Failure]:
     """Compile all modules, the examples, a training step, a fault and a renamed step."""
     sources = {name: f"{folder / name}/train.py:step" for name in ("pair", *SAME, *MODULES)}
     sources |= {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
@@ -163,18 +163,18 @@ def answers(folder: Path) -> dict[str, Compiled | Failure]:
 
 
 @pytest.fixture(scope="module")
-def programs(answers: dict[str, Compiled | Failure]) -> dict[str, Compiled]:
-    return {name: answer for name, answer in answers.items() if isinstance(answer, Compiled)}
+def programs(answers: dict[str, CompiledProgram | Failure]) -> dict[str, CompiledProgram]:
+    return {name: answer for name, answer in answers.items() if isinstance(answer, CompiledProgram)}
 
 
 @pytest.fixture(scope="module")
-def every_program() -> dict[str, Compiled]:
+def every_program() -> dict[str, CompiledProgram]:
     return _programs(_steps(*USUAL, *FAULTS, *SILENT, "seeded"))
 
 
 @pytest.mark.exhaustive
 def test_the_four_compiled_training_steps_have_the_collectives_that_were_counted_by_hand(
-    every_program: dict[str, Compiled],
+    every_program: dict[str, CompiledProgram],
 ) -> None:
     for name in USUAL:
         assert rows_of(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
@@ -195,14 +195,14 @@ def test_the_four_compiled_training_steps_have_the_collectives_that_were_counted
     ],
 )
 def test_a_compiled_example_program_has_the_collectives_of_its_step(
-    programs: dict[str, Compiled], example: str, collectives: list[str]
+    programs: dict[str, CompiledProgram], example: str, collectives: list[str]
 ) -> None:
     uses = programs[example].uses
     assert [use.name for use in uses] == collectives
     assert all(use.times == 1 and f"{example}.py:" in use.source for use in uses)
 
 
-def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
+def _check_fault(programs: dict[str, CompiledProgram], fault: str) -> None:
     from tests.unit.extensions.program.variants import CHANGES
 
     changed = [change.text for change in _changes(programs, CHANGES[fault][0], fault)]
@@ -211,7 +211,7 @@ def _check_fault(programs: dict[str, Compiled], fault: str) -> None:
 
 
 def test_a_changed_collective_of_a_user_program_is_named_and_a_renamed_function_is_no_change(
-    programs: dict[str, Compiled],
+    programs: dict[str, CompiledProgram],
 ) -> None:
     _check_fault(programs, "wide")
     assert _changes(programs, SILENT["renamed"], "renamed") == []
@@ -220,7 +220,7 @@ def test_a_changed_collective_of_a_user_program_is_named_and_a_renamed_function_
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_kind_of_changed_collective_of_a_user_program_is_named_with_its_line(
-    every_program: dict[str, Compiled], fault: str
+    every_program: dict[str, CompiledProgram], fault: str
 ) -> None:
     _check_fault(every_program, fault)
 
@@ -228,18 +228,18 @@ def test_each_kind_of_changed_collective_of_a_user_program_is_named_with_its_lin
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("variant", SILENT)
 def test_a_change_of_a_user_program_that_changes_no_collective_is_not_reported(
-    every_program: dict[str, Compiled], variant: str
+    every_program: dict[str, CompiledProgram], variant: str
 ) -> None:
     assert _changes(every_program, SILENT[variant], variant) == []
 
 
-def _changes(programs: dict[str, Compiled], before: str, after: str) -> list[Difference]:
-    changes = differences(programs[before], programs[after])
+def _changes(programs: dict[str, CompiledProgram], before: str, after: str) -> list[Difference]:
+    changes = program_differences(programs[before], programs[after])
     return [change for change in changes if "memory" not in change.name]
 
 
 def test_a_module_of_a_user_that_gives_no_program_is_refused_with_a_sentence(
-    answers: dict[str, Compiled | Failure],
+    answers: dict[str, CompiledProgram | Failure],
 ) -> None:
     texts = {name: text for name, (_, text) in MODULES.items()}
     for name, text in {**texts, "uneven": "should evenly divide"}.items():
@@ -247,7 +247,7 @@ def test_a_module_of_a_user_that_gives_no_program_is_refused_with_a_sentence(
 
 
 def test_a_user_program_may_be_a_jitted_function_with_arguments_and_may_print(
-    programs: dict[str, Compiled], folder: Path
+    programs: dict[str, CompiledProgram], folder: Path
 ) -> None:
     (use,) = programs["pair"].uses or ()
     assert (use.kind, use.axes, use.payload_bytes) == ("all_reduce", "x", 4)
@@ -256,7 +256,7 @@ def test_a_user_program_may_be_a_jitted_function_with_arguments_and_may_print(
 
 
 def test_collectives_in_loops_and_branches_of_a_tpu_program_have_their_number_of_runs(
-    programs: dict[str, Compiled],
+    programs: dict[str, CompiledProgram],
 ) -> None:
     _check_loops(programs)
 
@@ -270,7 +270,7 @@ def test_collectives_in_loops_and_branches_of_a_gpu_program_have_their_number_of
     _check_loops(_programs(names, "h100:8"))
 
 
-def _check_loops(programs: Mapping[str, Compiled]) -> None:
+def _check_loops(programs: Mapping[str, CompiledProgram]) -> None:
     runs = {use.name: use.times_text(use.times) for use in programs["step"].uses}
     assert runs == {
         "all-reduce of float32 4K along x": "12 per step",
@@ -293,7 +293,7 @@ def test_a_program_from_the_cache_has_the_current_lines_of_its_source(tmp_path: 
 
 
 def test_two_files_of_the_same_name_in_different_folders_are_two_user_programs(
-    answers: dict[str, Compiled | Failure],
+    answers: dict[str, CompiledProgram | Failure],
 ) -> None:
     for name in SAME:
         real.refused(answers[name], FailureKind.PROGRAM_ERROR, f"ValueError: {name}")

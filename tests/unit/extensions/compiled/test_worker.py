@@ -11,8 +11,13 @@ import pytest
 
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_programs import CompileError, Lowered, Optimized
-from busbw.extensions.compiled.worker_values import RELEASE, Compiled, Compiler, Topology
+from busbw.extensions.compiled.worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from busbw.extensions.compiled.worker_values import (
+    RELEASE_VARIABLE,
+    CompiledProgram,
+    Compiler,
+    Topology,
+)
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import Detection, FailureKind
@@ -34,19 +39,19 @@ class Counting:
         self.refusal = refusal
         self.program = ""
 
-    def describe(self, topology: Topology) -> Compiler:
-        return worker_fake.describe(topology)
+    def describe_compiler(self, topology: Topology) -> Compiler:
+        return worker_fake.describe_compiler(topology)
 
-    def lowered(self, case: Case, topology: Topology) -> Lowered:
-        lowered = worker_fake.lowered(case, topology)
+    def lower_case(self, case: Case, topology: Topology) -> LoweredProgram:
+        lowered = worker_fake.lower_case(case, topology)
 
-        def compiled() -> Optimized:
+        def compiled() -> OptimizedProgram:
             self.compiled += 1
             if self.refusal:
                 raise CompileError(self.refusal)
-            return lowered.compiled()
+            return lowered.compile()
 
-        return replace(lowered, text=lowered.text + self.program, compiled=compiled)
+        return replace(lowered, text=lowered.text + self.program, compile=compiled)
 
 
 def compiled(
@@ -55,9 +60,9 @@ def compiled(
     *,
     case: Case = CASE,
     to: Topology = V5E,
-) -> Compiled | Failure:
+) -> CompiledProgram | Failure:
     try:
-        return worker.compiled(compiler, case, to, cache)
+        return worker.compile_and_prove(compiler, case, to, cache)
     except MeasuringError as error:
         return error.to_failure(LAUNCH)
 
@@ -66,7 +71,7 @@ def test_a_compiled_program_in_the_cache_is_not_compiled_again(tmp_path: Path) -
     compiler = Counting()
     first = compiled(compiler, tmp_path)
     assert compiled(compiler, tmp_path) == first
-    assert isinstance(first, Compiled)
+    assert isinstance(first, CompiledProgram)
     assert compiler.compiled == 1
     for _ in range(2):
         compiled(compiler)
@@ -93,7 +98,7 @@ def test_a_changed_program_flag_release_or_topology_is_compiled_again_with_a_cac
     compiled(compiler, tmp_path)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")
     compiled(compiler, tmp_path)
-    monkeypatch.setenv(RELEASE, "libtpu 2")
+    monkeypatch.setenv(RELEASE_VARIABLE, "libtpu 2")
     compiled(compiler, tmp_path)
     assert compiler.compiled == 5
 
@@ -118,7 +123,7 @@ def test_a_program_whose_file_in_the_cache_is_damaged_is_compiled_again(
     compiled(compiler, tmp_path)
     (stored,) = tmp_path.rglob("*.json.gz")
     stored.write_bytes(damaged(stored.read_bytes()))
-    assert isinstance(compiled(compiler, tmp_path), Compiled)
+    assert isinstance(compiled(compiler, tmp_path), CompiledProgram)
     assert compiler.compiled == 2
 
 
@@ -140,4 +145,4 @@ def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
     assert (result.kind, result.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
     assert (result.needed_bytes, result.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
-    assert isinstance(compiled(Counting(), to=enough), Compiled)
+    assert isinstance(compiled(Counting(), to=enough), CompiledProgram)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.compiled.topologies import GPUS, topology_of
-from busbw.extensions.compiled.worker_values import Compiled
+from busbw.extensions.compiled.worker_values import CompiledProgram
 from busbw.model.launch import Failure
 from busbw.model.words import GIB, Detection, Device, FailureKind
 from tests.helpers import frameworks as real
@@ -100,9 +100,9 @@ class Programs:
         )
         self.answers = real.compiled(wanted_programs, self.compilers)
 
-    def compiled(self, name: str) -> Compiled:
+    def compiled(self, name: str) -> CompiledProgram:
         result = self.answers[name]
-        assert isinstance(result, Compiled), result
+        assert isinstance(result, CompiledProgram), result
         return result
 
     def out_of_memory(self, name: str) -> Failure:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.program.changes import collectives_changed
-from busbw.extensions.program.worker_values import Use
+from busbw.extensions.program.changes import collective_differences
+from busbw.extensions.program.worker_values import CollectiveUse
 
-GATHER = Use(
+GATHER = CollectiveUse(
     kind="all_gather",
     dtype="float32",
     payload_bytes=4 << 20,
@@ -24,8 +24,8 @@ GATHER = Use(
 SUM = replace(GATHER, kind="all_reduce", dtype="bfloat16", payload_bytes=12 << 20, axes="data")
 
 
-def _texts(before: tuple[Use, ...], after: tuple[Use, ...]) -> list[str]:
-    differences = collectives_changed(before, after)
+def _texts(before: tuple[CollectiveUse, ...], after: tuple[CollectiveUse, ...]) -> list[str]:
+    differences = collective_differences(before, after)
     assert all(difference.fails for difference in differences)
     return [difference.text for difference in differences]
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from busbw.extensions.program.table import collectives_table, traffic_bytes
-from busbw.extensions.program.worker_values import Use
+from busbw.extensions.program.worker_values import CollectiveUse
 
-SUM = Use(
+SUM = CollectiveUse(
     kind="all_reduce", dtype="float32", payload_bytes=1 << 20, ranks=8, reduce_op="sum", times=3
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import uses_of
+from busbw.extensions.program.worker_inventory import collectives_in_hlo
 
 HEAD = "HloModule m, is_scheduled=true, num_partitions=8\n\n"
 GROUPS = "channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true"
@@ -54,7 +54,7 @@ def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[
     for name, lines in {**computations, "main": main}.items():
         body = "\n".join(f"  {line}" for line in lines)
         text += f"{'ENTRY ' * (name == 'main')}%{name} (p: f32[8]) -> f32[8] {{\n{body}\n}}\n\n"
-    uses = uses_of(text)
+    uses = collectives_in_hlo(text)
     return [(use.kind, use.times_text(use.times), use.hidden_by) for use in uses]
 
 

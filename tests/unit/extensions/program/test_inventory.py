@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import mesh_of as mesh_in
-from busbw.extensions.program.worker_inventory import uses_of
-from busbw.extensions.program.worker_values import ProgramError, Use
+from busbw.extensions.program.worker_inventory import collectives_in_hlo, mesh_in_stablehlo
+from busbw.extensions.program.worker_values import CollectiveUse, ProgramError
 from tests.unit.extensions.program.recorded import DUMPS, dump, mesh_of
 
 ASYNC = True
@@ -109,15 +108,15 @@ EXPECTED: dict[str, set[Row]] = {
 }
 
 
-def recorded(name: str) -> tuple[Use, ...]:
-    return uses_of(dump(name), mesh_of(name))
+def recorded(name: str) -> tuple[CollectiveUse, ...]:
+    return collectives_in_hlo(dump(name), mesh_of(name))
 
 
-def rows_of(uses: tuple[Use, ...]) -> set[Row]:
+def rows_of(uses: tuple[CollectiveUse, ...]) -> set[Row]:
     """Return the rows of all collectives, whose source line and algorithm may differ."""
     times: dict[tuple[str, str, int, str, bool], int] = {}
     for use in uses:
-        key = (use.kind, use.dtype, use.payload_bytes, use.axes, use.asynchronous)
+        key = (use.kind, use.dtype, use.payload_bytes, use.axes, use.is_asynchronous)
         times[key] = times.get(key, 0) + use.times
     return {(*key[:4], count, key[4]) for key, count in times.items()}
 
@@ -157,7 +156,7 @@ def test_the_inventory_of_hlo_has_the_algorithm_that_the_compiler_published() ->
 def test_the_inventory_of_hlo_counts_the_operations_that_hide_an_asynchronous_collective() -> None:
     (summed, _) = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.hidden_by == 3
-    (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.asynchronous)
+    (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.is_asynchronous)
     assert hidden.hidden_by == 3
 
 
@@ -170,8 +169,10 @@ def _module(*lines: str, before: str = "") -> str:
     return f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
 
 
-def _read(*lines: str, before: str = "", mesh: dict[str, int] | None = None) -> tuple[Use, ...]:
-    return uses_of(_module(*lines, before=before), mesh or {"data": 4, "model": 2})
+def _read(
+    *lines: str, before: str = "", mesh: dict[str, int] | None = None
+) -> tuple[CollectiveUse, ...]:
+    return collectives_in_hlo(_module(*lines, before=before), mesh or {"data": 4, "model": 2})
 
 
 @pytest.mark.parametrize(
@@ -295,14 +296,14 @@ def test_the_inventory_of_hlo_counts_the_operations_between_a_start_and_its_end(
     (use,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
     assert (use.payload_bytes, use.hidden_by) == (4096, meanwhile)
     # What is waited for at once hides behind nothing.
-    assert use.asynchronous is bool(meanwhile)
+    assert use.is_asynchronous is bool(meanwhile)
 
 
 def test_the_inventory_of_hlo_counts_a_start_with_the_mark_is_sync_as_synchronous() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
     (use,) = _read(f"{start}, {config}", done)
-    assert not use.asynchronous
+    assert not use.is_asynchronous
 
 
 def test_the_inventory_of_hlo_reports_the_fewest_hiding_operations_of_equal_collectives() -> None:
@@ -322,7 +323,7 @@ def test_the_inventory_of_hlo_reads_the_collective_that_a_generic_asynchronous_c
         "%d = f32[512]{0} async-done(%s)",
         before=wrapped,
     )
-    assert (use.kind, use.asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
+    assert (use.kind, use.is_asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
 
 
 def test_a_collective_without_metadata_has_the_source_line_of_its_operand() -> None:
@@ -349,7 +350,7 @@ ENTRY %main (p: f32[8]) -> f32[8] {{
 @pytest.mark.parametrize("lines", range(8))
 def test_the_inventory_of_hlo_refuses_a_text_of_hlo_that_is_cut(lines: int) -> None:
     with pytest.raises(ProgramError, match="it is no optimized HLO, or it is cut"):
-        uses_of("\n".join(CUT.splitlines()[:lines]))
+        collectives_in_hlo("\n".join(CUT.splitlines()[:lines]))
 
 
 @pytest.mark.parametrize(
@@ -363,13 +364,13 @@ def test_the_inventory_of_hlo_refuses_a_text_of_hlo_that_is_cut(lines: int) -> N
 def test_the_mesh_of_a_program_is_read_from_its_lowered_text(
     text: str, mesh: dict[str, int]
 ) -> None:
-    assert mesh_in(text) == mesh
+    assert mesh_in_stablehlo(text) == mesh
 
 
 def test_empty_groups_with_global_device_ids_are_groups_that_cannot_be_read() -> None:
     lost = "replica_groups={}, use_global_device_ids=true, to_apply=%add"
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
-    assert (use.where, use.ranks) == ("in groups that cannot be read", 0)
+    assert (use.groups_text, use.ranks) == ("in groups that cannot be read", 0)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +412,12 @@ def test_the_inventory_of_hlo_counts_a_send_and_its_receive_as_a_single_collecti
         "%e = token[] send-done(%s), channel_id=2",
         "%d = (f32[1024]{0}, token[]) recv-done(%r), channel_id=2",
     )
-    assert (use.kind, use.payload_bytes, use.asynchronous, use.hidden_by) == ("send", 4096, True, 1)
+    assert (use.kind, use.payload_bytes, use.is_asynchronous, use.hidden_by) == (
+        "send",
+        4096,
+        True,
+        1,
+    )
 
 
 def test_the_inventory_of_hlo_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
@@ -430,7 +436,7 @@ source_file="/v/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
 dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceScatter"}
 }
 """
-    (use,) = uses_of(text)
+    (use,) = collectives_in_hlo(text)
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import uses_of
-from busbw.extensions.program.worker_values import Use
+from busbw.extensions.program.worker_inventory import collectives_in_hlo
+from busbw.extensions.program.worker_values import CollectiveUse
 
 LOOPED = Path(__file__).parent / "looped"
 KIB, MIB = 1 << 10, 1 << 20
@@ -83,7 +83,7 @@ def expected(name: str) -> set[Row]:
     return DEPARTS.get(name, EXPECTED[name.partition(".")[0]])
 
 
-def rows_of(uses: Iterable[Use]) -> set[Row]:
+def rows_of(uses: Iterable[CollectiveUse]) -> set[Row]:
     """Return the rows of all collectives, which may differ in their lines."""
     times = Counter[tuple[str, int, bool, bool]]()
     for use in uses:
@@ -94,9 +94,9 @@ def rows_of(uses: Iterable[Use]) -> set[Row]:
     }
 
 
-def _uses(name: str) -> tuple[Use, ...]:
+def _uses(name: str) -> tuple[CollectiveUse, ...]:
     text = gzip.decompress((LOOPED / f"{name}.hlo.gz").read_bytes()).decode()
-    return uses_of(text, {"x": 8})
+    return collectives_in_hlo(text, {"x": 8})
 
 
 @pytest.mark.parametrize("name", HIDDEN)
@@ -110,7 +110,7 @@ def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchrono
 ) -> None:
     hidden: dict[int, int] = {}
     for use in _uses(name):
-        if use.asynchronous:
+        if use.is_asynchronous:
             size = use.payload_bytes
             hidden[size] = min(hidden.get(size, use.hidden_by), use.hidden_by)
     assert hidden == HIDDEN[name]

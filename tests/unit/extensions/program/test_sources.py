@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_sources import Sources
+from busbw.extensions.program.worker_sources import UserSources
 
 # As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
 TABLES = """\
@@ -36,13 +36,13 @@ def _noted(frame: int) -> str:
 
 
 def test_the_source_line_of_an_instruction_is_the_line_of_its_stack_frame() -> None:
-    sources = Sources(TABLES, root="/home/ann")
-    assert sources.source_of(_noted(1)) == "run.py:12"
-    assert sources.source_of(_noted(2)) == "models/train.py:88"
+    sources = UserSources(TABLES, root="/home/ann")
+    assert sources.user_line_of(_noted(1)) == "run.py:12"
+    assert sources.user_line_of(_noted(2)) == "models/train.py:88"
 
 
 def test_the_source_line_of_an_instruction_in_a_library_is_the_line_of_the_user_code() -> None:
-    assert Sources(TABLES, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+    assert UserSources(TABLES, root="/home/ann").user_line_of(_noted(3)) == "models/train.py:88"
 
 
 def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
@@ -52,17 +52,17 @@ def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
             f"{{file_location_id={number} parent_frame_id={number}}}",
             f"{{file_location_id={number} parent_frame_id={number - 1}}}",
         )
-    assert Sources(tables, root="/home/ann").source_of(_noted(3)) == "models/train.py:88"
+    assert UserSources(tables, root="/home/ann").user_line_of(_noted(3)) == "models/train.py:88"
 
 
 def test_a_source_file_outside_of_the_root_is_named_with_its_folder_only() -> None:
-    assert Sources(TABLES, root="/srv").source_of(_noted(2)) == "models/train.py:88"
-    assert Sources(TABLES).source_of(_noted(1)) == "ann/run.py:12"
+    assert UserSources(TABLES, root="/srv").user_line_of(_noted(2)) == "models/train.py:88"
+    assert UserSources(TABLES).user_line_of(_noted(1)) == "ann/run.py:12"
 
 
 def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its_metadata() -> None:
     line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
-    assert Sources("", root="/w").source_of(line) == "t.py:31"
+    assert UserSources("", root="/w").user_line_of(line) == "t.py:31"
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its
     ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
 def test_an_instruction_without_a_known_line_of_user_code_has_no_source_line(line: str) -> None:
-    assert Sources(TABLES).source_of(line) == ""
+    assert UserSources(TABLES).user_line_of(line) == ""
 
 
 def test_stack_frames_in_a_circle_give_no_source_line() -> None:
     circle = "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
     tables = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + circle
-    assert Sources(tables).source_of(_noted(3)) == ""
+    assert UserSources(tables).user_line_of(_noted(3)) == ""

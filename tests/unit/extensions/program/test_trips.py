@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_trips import Trips
+from busbw.extensions.program.worker_trips import LoopCounter
 from busbw.worker.backends.hlo import module as hlo
 
 # Counter, limit and step are the arguments; `more` stands in the condition.
@@ -79,7 +79,7 @@ ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
 def _trips(text: str) -> int | None:
     module = hlo.read_module(text)
     (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
-    return Trips(module).count(module.entry, loop)
+    return LoopCounter(module).count_turns(module.entry, loop)
 
 
 def _loop(**other: object) -> str:
