@@ -1,9 +1,9 @@
 """Soak tests (`--soak`), the order of summation (`--require-signature`), and health counters.
 
-A soak is a mode of the tests that measure: `mode` runs it, and `judge` judges it. `health` observes
-the counters of devices in every session, and `signatures` compares orders of summation. Workers
-have `worker`, which compares results, with `worker_words` as inputs, `worker_health`, which reads
-counters, and `worker_signature`, which reads the order of summation from a result.
+A soak is a session mode that compares every result and times nothing: `mode` runs it, and `judge`
+judges it. `health` reads the counters of devices in every session, and `signatures` compares orders
+of summation. In workers, `worker` compares results with inputs from `worker_words`, `worker_health`
+reads counters, and `worker_signature` reads the order of summation from a result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}

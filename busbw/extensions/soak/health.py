@@ -1,6 +1,6 @@
-"""Health counters of devices, read after every case by a process of its own on each host.
+"""Health counters of devices, which a separate process on each host reads after every case.
 
-A process that does not answer in time is killed, and nothing is read any more.
+If such a process does not answer in time, it is killed, and no counters are read any more.
 """
 
 from __future__ import annotations
@@ -31,31 +31,37 @@ from .worker_health import Reading
 NAME = "health"
 _TIMEOUT_S = 10.0
 
-# The script of the fake framework, whose devices have counters with ``"counts": true``.
+# The variable with the script of the fake framework. With ``"counts": true`` in the script the
+# devices of this framework have counters.
 _SCRIPT = "BUSBW_FAKE"
 
-# Throttling for a shorter part of the time between two readings explains nothing.
+# Throttling for a smaller share of the time between two readings is not reported.
 _LEAST_SHARE = 0.01
 
-# Throttling explains a loss if it took at least this part of the time that the case lost. It need
-# not be all of it: the time of a launch is the lower quartile of its samples, and that of a case
-# the median of its launches, so that stops in three quarters of the samples of half of the launches
-# are enough to move it.
-_EXPLAINS = 1 / 3
+# Throttling explains a slower case if it took at least this share of the time that the case lost.
+# It need not take all of the lost time: the time of a launch is the lower quartile of its samples,
+# and the time of a case is the median of its launches. So stops in three quarters of the samples of
+# half of the launches are enough to make a case slower.
+_EXPLAINING_SHARE = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthChanges:
-    """What changed while a case ran: errors from one count to another, and seconds of throttling.
+    """The counters that changed while a case ran, by name.
 
-    The name of a counter begins with the name of its host if there are several hosts.
+    `errors` has the count before the first change and the count after the last change.
+    `throttled_s` has seconds of throttling. If there are several hosts, a name begins with the
+    host.
     """
 
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     throttled_s: Mapping[str, NotNegative] = field(default_factory=dict)
 
-    def plus(self, before: Reading, after: Reading, prefix: str = "") -> HealthChanges:
-        """Return these changes and those between two later readings of a host."""
+    def with_changes(self, before: Reading, after: Reading, prefix: str = "") -> HealthChanges:
+        """Return these changes, and the changes between two later readings of a host.
+
+        `prefix` is the beginning of the names of the host's counters.
+        """
         errors, throttled_s = dict(self.errors), dict(self.throttled_s)
         for counter in sorted({*before.errors, *after.errors}):
             name, first = prefix + counter, before.errors.get(counter, 0.0)
@@ -64,8 +70,8 @@ class HealthChanges:
                 errors[name] = errors.get(name, (first, last))[0], last
         least_s = _LEAST_SHARE * (after.read_s - before.read_s)
         for counter, seconds in after.throttled_s.items():
-            # A counter that is new counts from the start of the driver. That of a quota counts from
-            # the start of its reader, and is new where somebody changed the quota.
+            # A device's counter that is new began at 0, when the driver started. A quota's counter
+            # is new if somebody changed the quota, and its first value is no change.
             gained_s = seconds - before.throttled_s.get(
                 counter, 0.0 if CPU_QUOTA in counter else seconds
             )
@@ -75,25 +81,25 @@ class HealthChanges:
         return HealthChanges(errors=errors, throttled_s=throttled_s)
 
     @property
-    def throttling(self) -> tuple[str, ...]:
-        """Texts such as ``gpu 0 power cap: throttled for 3.2 s``."""
+    def throttling_texts(self) -> tuple[str, ...]:
+        """A text for each kind of throttling, such as ``gpu 0 power cap: throttled for 3.2 s``."""
         return tuple(
             f"{name}: throttled for {seconds_text(seconds, 3)}"
             for name, seconds in self.throttled_s.items()
         )
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """Texts of all changes, such as ``gpu 0 PCIe replays 1 -> 3``."""
+    def change_texts(self) -> tuple[str, ...]:
+        """A text for each change, such as ``gpu 0 PCIe replays 1 -> 3``; errors come first."""
         errors = (f"{name} {first:g} -> {last:g}" for name, (first, last) in self.errors.items())
-        return (*errors, *self.throttling)
+        return (*errors, *self.throttling_texts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     """The health counters of a session: the last reading of each host.
 
-    `changes` has what changed during a case, by the name of the case.
+    `changes` has the counters that changed during a case, by the name of the case.
     """
 
     readings: tuple[Reading, ...]
@@ -101,65 +107,82 @@ class Health:
 
 
 def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
-    """Return what reads the counters of all hosts, None where there are none."""
+    """Return the observer that reads the health counters of all hosts.
+
+    `resolved` is the session before it measures. Return None for the fake framework, unless the
+    script says that its devices have counters.
+    """
     options, target = resolved.options, resolved.machine.target
     framework, is_local = next(iter(target.device_sets)), options.remote is None
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
     if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
         return None
     starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
-    # Several processes of a host would all read the same.
+    # All processes on a host would read the same counters.
     processes = 1 if is_local else starter.processes
     starter = replace(starter, service=NAME, processes=processes, defaults={})
     observer = HealthObserver(executor, starter)
-    return Observer(observer.observe, observer.value)
+    return Observer(observer.observe, observer.health)
 
 
 @dataclass
 class HealthObserver:
-    """Reads counters in the processes that `starter` starts, None once that failed."""
+    """Reads the counters of all hosts, in the processes that `starter` starts.
+
+    `starter` is None after reading has failed once: then no counters are read any more.
+    """
 
     executor: Executor
     starter: Starter | None
-    _last: dict[str, Reading] = field(default_factory=dict)
+    _last_readings: dict[str, Reading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
     _group: Group | None = None
 
-    def value(self) -> Health | None:
-        """Return the counters so far, None if nothing was read."""
-        readings = tuple(self._last.values())
+    def health(self) -> Health | None:
+        """Return the counters so far; None if no counter was read."""
+        readings = tuple(self._last_readings.values())
         return Health(readings=readings, changes=dict(self._changes)) if readings else None
 
     def observe(self, case: Case | None) -> None:
-        """Add what changed since the last reading to what changed during `case`."""
-        for host, reading in self._read().items():
-            before = self._last.get(host, reading)
-            prefix = f"{host}, " if len(self._last) > 1 else ""
+        """Read the counters, and add their changes since the last reading to the changes of `case`.
+
+        With None no case ran since the last reading, and the changes are ignored.
+        """
+        for host, reading in self._read_all_hosts().items():
+            before = self._last_readings.get(host, reading)
+            prefix = f"{host}, " if len(self._last_readings) > 1 else ""
             if case is not None:
                 changes = self._changes.get(case.name, HealthChanges())
-                changes = changes.plus(before, reading, prefix)
-                self._changes |= {case.name: changes} if changes.texts else {}
-            self._last[host] = reading
+                changes = changes.with_changes(before, reading, prefix)
+                self._changes |= {case.name: changes} if changes.change_texts else {}
+            self._last_readings[host] = reading
 
-    def _read(self) -> Mapping[str, Reading]:
-        """Return a reading of each host; of several processes on a host the last."""
+    def _read_all_hosts(self) -> Mapping[str, Reading]:
+        """Return the reading of each host by its name; empty after a failure.
+
+        If several processes run on a host, the reading of the last process counts.
+        """
         if self.starter is None:
             return {}
         if self._group is None or self._group.is_over:
             group = self.executor.open_group(self.starter, LaunchId(name=NAME))
             if isinstance(group, Failure):
-                return self._give_up(group.message)
+                return self._stop_reading(group.message)
             self._group = group
         request, doing = Request(NAME, Reading), "reading health counters"
         replies = self._group.ask_each(request, _TIMEOUT_S, doing)
         if isinstance(replies, Failure):
-            return self._give_up(replies.message)
+            return self._stop_reading(replies.message)
         readings = {r.host: r for r in replies if isinstance(r, Reading)}
         problem = next((r.problem for r in readings.values() if r.problem), "")
         has_counters = any(r.errors or r.throttled_s or r.values for r in readings.values())
-        return readings if has_counters and not problem else self._give_up(problem)
+        return readings if has_counters and not problem else self._stop_reading(problem)
 
-    def _give_up(self, reason: str) -> Mapping[str, Reading]:
+    def _stop_reading(self, reason: str) -> Mapping[str, Reading]:
+        """Read no counters any more, and return no readings.
+
+        `reason` is shown to the user, unless it is empty.
+        """
         self.starter = None
         if self._group is not None:
             self._group.kill()
@@ -169,9 +192,10 @@ class HealthObserver:
 
 
 def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
-    """Return notes on what changed during a case, and a doubt if throttling explains a loss.
+    """Return notes on the counters that changed during a case, and a doubt after throttling.
 
-    Two interleaved stacks are throttled alike, unless one of the stacks is the reason.
+    The doubt is that throttling, and not the code, made the case slower. There is no doubt if two
+    stacks are interleaved, because both are throttled alike.
     """
     health: Health | None = measured.extra.get(NAME)
     changes = health.changes.get(measured.jobs[spec].case.name) if health is not None else None
@@ -182,6 +206,6 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
         runs = measured.measurements[spec].runs
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
-    explains = sum(changes.throttled_s.values()) >= _EXPLAINS * lost_s
-    doubt = ", ".join(changes.throttling) if explains and not measured.is_paired else ""
-    return Finding(notes=changes.texts, doubt=doubt)
+    explains = sum(changes.throttled_s.values()) >= _EXPLAINING_SHARE * lost_s
+    doubt = ", ".join(changes.throttling_texts) if explains and not measured.is_paired else ""
+    return Finding(notes=changes.change_texts, doubt=doubt)

@@ -1,4 +1,4 @@
-"""The verdicts of a soak: a wrong element, or a bound for the rate of wrong results."""
+"""The verdicts of a soak: a wrong element, or an upper bound for the rate of wrong results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """What was compared of one case so far, in all launches and processes, and what ended that.
+    """How much of a case has been soaked so far, over all launches and processes.
 
-    `mismatch` is the first wrong element, in `launch` and `process`. `failure` is any other reason
-    for the end.
+    `soaked_s` is the time in seconds. `compared_bytes` are the compared bytes of all processes.
+    `mismatch` is the first wrong element, which was found in `launch` and `process`. `failure` is
+    any other reason to stop soaking the case. `mismatch` and `failure` are None while the case
+    continues.
     """
 
     iterations: Natural = 0
@@ -39,11 +41,14 @@ class Tally:
 
     @property
     def is_over(self) -> bool:
-        """Whether the case is not continued."""
+        """Whether the soak of the case has stopped."""
         return self.mismatch is not None or self.failure is not None
 
-    def plus(self, reply: SoakRun | Failure, process: int = 0) -> Tally:
-        """Return the tally with the reply of a process; all of a group run the same iterations."""
+    def with_reply(self, reply: SoakRun | Failure, process: int = 0) -> Tally:
+        """Return the tally with the reply of a process added.
+
+        All processes of a launch run the same iterations, which are counted only for process 0.
+        """
         if isinstance(reply, Failure):
             return self if self.failure else replace(self, failure=reply)
         is_first = process == 0
@@ -60,8 +65,11 @@ class Tally:
         return replace(tally, mismatch=mismatch, launch=reply.launch, process=process)
 
 
-def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) -> Verdict:
-    """Judge one case of a soak; `hosts` has the name of each process's host, if there are hosts."""
+def judge_soaked_case(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) -> Verdict:
+    """Return the verdict on a case of a soak.
+
+    `hosts` has the name of the host of each process; empty if all processes run on this host.
+    """
     failure, outcome = tally.failure, Outcome.FAILED
     if tally.mismatch is not None:
         text = mismatch_text(tally.mismatch, hosts[tally.process] if hosts else "")
@@ -92,9 +100,12 @@ def judge_soak(spec: Spec, case: Case, tally: Tally, hosts: Sequence[str] = ()) 
 def judge_soak_session(
     verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally]
 ) -> SessionVerdict:
-    """Return FAILED, PASS, or NO_VERDICT if a case had no iteration or nothing was compared."""
+    """Return the verdict on a soak: FAILED if a case failed, and otherwise PASS or NO_VERDICT.
+
+    The outcome is NO_VERDICT if a case had no iteration, or if nothing was compared.
+    """
     failed = sum(verdict.failed for verdict in verdicts)
-    missing = sum(map(_is_missing, tallies.values()))
+    missing = sum(map(_lacks_iterations, tallies.values()))
     outcome, cases = SessionOutcome.NO_VERDICT, plural(len(verdicts), "case")
     text = f"{plural(len(tallies), 'case')}, {amount_text(tallies.values())}"
     if failed:
@@ -109,17 +120,17 @@ def judge_soak_session(
     return SessionVerdict(outcomes=(outcome,), text=text)
 
 
-def _is_missing(tally: Tally) -> bool:
-    """Return whether a case lacks an iteration, and not because of a program of another dtype."""
+def _lacks_iterations(tally: Tally) -> bool:
+    """Return whether a case had no iteration, although its program has the requested dtype."""
     other = tally.failure is not None and tally.failure.kind is FailureKind.OTHER_DTYPE
     return not tally.iterations and not other
 
 
 def compared_text(tallies: Collection[Tally]) -> str:
-    """Return the amount that was compared, and a bound for the rate of wrong results.
+    """Return the amount that was compared, and an upper bound for the rate of wrong results.
 
-    The bound is the upper end of the exact interval of Clopper and Pearson (1934) without an event:
-    if a share p of iterations were wrong, a wrong result would have been seen with the probability
+    The bound is the upper end of the exact interval of Clopper and Pearson (1934) without an event.
+    If a share p of iterations were wrong, a wrong result would have been seen with the probability
     1 - (1 - p)^iterations. Iterations are assumed to be independent.
     """
     iterations = sum(tally.iterations for tally in tallies)
@@ -140,7 +151,10 @@ def amount_text(tallies: Collection[Tally]) -> str:
 
 
 def mismatch_text(mismatch: WrongElement, host: str) -> str:
-    """Return which element is wrong, its bits, and how often the result was wrong again."""
+    """Return a text with the wrong element, its bits, and how often the result was wrong again.
+
+    `host` is the name of the host on which the element was found; empty on a single host.
+    """
     bits, where = mismatch.bits, f" ({host})" if host else ""
     return (
         f"rank {mismatch.rank}{where}, element {mismatch.element}, iteration "
@@ -150,8 +164,8 @@ def mismatch_text(mismatch: WrongElement, host: str) -> str:
     )
 
 
-def _figure(id: str, heading: str, **options: Any) -> Figure:
-    """Declare the figure that is the field `id` of the tally."""
+def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
+    """Return the column that shows the field `id` of the tally."""
 
     def compute(verdict: Verdict) -> Any:
         return getattr(verdict.extra[NAME], id)
@@ -160,7 +174,7 @@ def _figure(id: str, heading: str, **options: Any) -> Figure:
 
 
 FIGURES = (
-    _figure("iterations", "iterations", text="{:,}".format),
-    _figure("compared_bytes", "compared", text=bytes_text, width=9),
-    _figure("soaked_s", "time", unit="s", text="{:.0f}".format, width=5),
+    _tally_figure("iterations", "iterations", text="{:,}".format),
+    _tally_figure("compared_bytes", "compared", text=bytes_text, width=9),
+    _tally_figure("soaked_s", "time", unit="s", text="{:.0f}".format, width=5),
 )

@@ -1,8 +1,8 @@
-"""A soak as a mode of sessions: the tests that measure compare every result, and time nothing.
+"""A soak as a session mode: the tests that measure compare every result, and time nothing.
 
-Cases are soaked by turns until the time is over, larger payloads longer, launch after launch. Some
-errors belong to a launch, others come after hours: a launch soaks for a few times as long as it
-took to start.
+Cases are soaked alternately until the time is over, and a larger payload gets more time. Some
+errors belong to a launch, and other errors come after hours. So a launch soaks for a few times as
+long as it took to start, and then the next launch starts.
 """
 
 from __future__ import annotations
@@ -29,34 +29,40 @@ from busbw.session.record import results_text, write_outputs
 from busbw.session.run import RunningSession, run_on_machine, run_session
 from busbw.session.state import Judged, Measured
 
-from .judge import NAME, Tally, amount_text, judge_soak, judge_soak_session
+from .judge import NAME, Tally, amount_text, judge_soak_session, judge_soaked_case
 from .worker import SoakRun
 
-# How much longer than its start a launch soaks, and how long one case has in a turn.
+# How many times as long as its start a launch soaks, how many seconds a case is soaked before the
+# next case, and the fewest seconds.
 _START_TIMES, _TURN_S, _LEAST_S = 4.0, 2.0, 0.1
 
 
 def mode_of(options: Options) -> Mode | None:
-    """Return the mode of a soak, with --soak."""
+    """Return the session mode of a soak; None without --soak."""
     if NAME not in options.extra:
         return None
     mode = measuring_mode(replace(options, require_baselines=False))
     return replace(
         mode,
-        run_cases=partial(run_session, run_cases=partial(run_on_machine, run_resolved=_run)),
+        run_cases=partial(
+            run_session, run_cases=partial(run_on_machine, run_resolved=_soak_and_judge)
+        ),
         write=partial(write_outputs, results=results_text),
     )
 
 
-def _run(running: RunningSession, resolved: Measured) -> Judged:
-    return Soak(running, resolved).run()
+def _soak_and_judge(session: RunningSession, resolved: Measured) -> Judged:
+    return Soak(session, resolved).run()
 
 
 @dataclass
 class Soak:
-    """Compares every result of the resolved cases for the time of --soak."""
+    """Soaks the cases of a session for the time that --soak says.
 
-    running: RunningSession
+    `resolved` has the cases and the devices. `tallies` has the amount by case.
+    """
+
+    session: RunningSession
     resolved: Measured
     tallies: dict[Case, Tally] = field(init=False)
     _observers: Mapping[str, Observer] = field(init=False)
@@ -65,30 +71,37 @@ class Soak:
 
     def __post_init__(self) -> None:
         self.tallies = {job.case: Tally() for job in self.resolved.jobs.values()}
-        self._observers = make_observers(self.resolved, self.running.executor)
+        self._observers = make_observers(self.resolved, self.session.executor)
 
     def run(self) -> Judged:
-        """Soak all cases, and judge them. After an interrupt the verdicts so far are notes."""
-        begun_s, executor = time.monotonic(), self.running.executor
+        """Soak all cases, and return their verdicts.
+
+        After an interrupt, the verdicts so far are shown as notes, and KeyboardInterrupt is raised
+        again.
+        """
+        begun_s, executor = time.monotonic(), self.session.executor
         self._end_s = begun_s + self.resolved.options.extra[NAME]
         try:
             with executor:
                 while frameworks := dict.fromkeys(case.framework for case in self._open_cases()):
                     for framework in frameworks:
                         if self._open_cases(framework):
-                            self._launch(framework)
+                            self._soak_launch(framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
                 executor.on_note(f"{verdict.spec.id}: {verdict.headline()}")
-            self.running.keep(self.resolved)
+            self.session.keep(self.resolved)
             raise
         finally:
             soaked_s = time.monotonic() - begun_s
-            self.running.display.write_duration("soaked for", soaked_s)
-        return self._judged(soaked_s)
+            self.session.display.write_duration("soaked for", soaked_s)
+        return self._judge(soaked_s)
 
     def _open_cases(self, framework: str = "") -> list[Case]:
-        """Return the cases to continue; after the end, the cases without an iteration."""
+        """Return the cases to continue, of all frameworks if `framework` is empty.
+
+        After the time is over, these are only the cases that had no iteration yet.
+        """
         is_late = time.monotonic() >= self._end_s
         return [
             case
@@ -98,10 +111,11 @@ class Soak:
             and not (is_late and tally.iterations)
         ]
 
-    def _launch(self, framework: str) -> None:
+    def _soak_launch(self, framework: str) -> None:
+        """Soak the open cases of a framework in a new launch."""
         self._launches += 1
         launch = LaunchId(round_number=self._launches, framework=framework)
-        begun_s, executor = time.monotonic(), self.running.executor
+        begun_s, executor = time.monotonic(), self.session.executor
         ranks = max(job.key.ranks for job in self.resolved.jobs.values())
         device = self.resolved.machine.target.device
         starter = starter_of(
@@ -111,23 +125,27 @@ class Soak:
             group = executor.open_group(starter, launch)
         if isinstance(group, Failure):
             for case in self._open_cases(framework):
-                self._add(case, group)
+                self._add_reply(case, group)
             return
         start_s = time.monotonic() - begun_s
         if self._launches == 1:
-            # The requested time is that of iterations, however long the first start took.
+            # The first start, however long it took, is not part of the requested time.
             self._end_s += start_s
         end_s = time.monotonic() + max(_TURN_S, _START_TIMES * start_s)
-        self._observe(None)
+        self._observe_health(None)
         with executor.time_phase("measuring"):
             while time.monotonic() < end_s and (cases := self._open_cases(framework)):
-                self._soak(group, self._next(cases))
+                self._soak_case(group, self._next_case(cases))
                 if group.is_over:
                     return
         executor.close_group(group)
 
-    def _next(self, cases: Sequence[Case]) -> Case:
-        """Return the case with the least time for its size: each doubling has as much more."""
+    def _next_case(self, cases: Sequence[Case]) -> Case:
+        """Return the case that has been soaked least for its payload.
+
+        The time that a case gets grows with the logarithm of its payload: each doubling of the
+        payload adds the time that the smallest payload gets.
+        """
         least_bytes = min(case.payload_bytes for case in cases)
 
         def weighted_s(case: Case) -> tuple[float, int]:
@@ -136,25 +154,25 @@ class Soak:
 
         return min(cases, key=weighted_s)
 
-    def _soak(self, group: Group, case: Case) -> None:
+    def _soak_case(self, group: Group, case: Case) -> None:
         left_s = max(0.0, self._end_s - time.monotonic())
         amount = amount_text(self.tallies.values())
-        self.running.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
+        self.session.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
         seconds, plan = max(_LEAST_S, min(_TURN_S, left_s)), self.resolved.plan
         key = next(job.key for job in self.resolved.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
         request, doing = Request("soak", SoakRun, values), f"soaking {case.name}"
         replies = group.ask_each(request, plan.timeout_s + seconds, doing)
         for process, reply in enumerate([replies] if isinstance(replies, Failure) else replies):
-            self._add(case, reply, process)
-        self._observe(case)
+            self._add_reply(case, reply, process)
+        self._observe_health(case)
 
-    def _observe(self, case: Case | None) -> None:
+    def _observe_health(self, case: Case | None) -> None:
         for observer in self._observers.values():
             observer.observe(case)
 
-    def _add(self, case: Case, reply: SoakRun | Failure, process: int = 0) -> None:
-        self.tallies[case] = self.tallies[case].plus(reply, process)
+    def _add_reply(self, case: Case, reply: SoakRun | Failure, process: int = 0) -> None:
+        self.tallies[case] = self.tallies[case].with_reply(reply, process)
 
     def _verdicts(self, observed: Measured) -> dict[Spec, Verdict]:
         hosts = observed.machine.process_hosts
@@ -163,13 +181,13 @@ class Soak:
             for spec, verdict in observed.skipped.items()
         }
         for spec, job in observed.jobs.items():
-            verdict = judge_soak(spec, job.case, self.tallies[job.case], hosts)
+            verdict = judge_soaked_case(spec, job.case, self.tallies[job.case], hosts)
             findings = findings_of_extensions(observed, spec, verdict)
             verdicts[spec] = merge_findings(verdict, findings)
         return {spec: verdicts[spec] for spec in observed.specs}
 
-    def _judged(self, soaked_s: float) -> Judged:
-        """Return the verdicts. The history keeps the failures alone, since there are no times."""
+    def _judge(self, soaked_s: float) -> Judged:
+        """Return the verdicts. The history keeps only failures, because a soak has no times."""
         extra = observed_values(self._observers)
         observed = replace(self.resolved, measuring_s=soaked_s, extra=extra)
         verdicts = self._verdicts(observed)

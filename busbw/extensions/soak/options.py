@@ -9,8 +9,11 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @argument_type
-def _duration(text: str) -> float:
-    """Return the seconds of ``90s``, ``10m`` or ``8h``."""
+def _parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as ``90s``, ``10m`` or ``8h``.
+
+    Raises ValueError if the unit is not s, m or h, or if the number is wrong.
+    """
     if text[-1:] not in _UNITS_S:
         raise ValueError(f"expected a duration such as 90s, 10m or 8h, got {text!r}")
     return parse_seconds(text[:-1]) * _UNITS_S[text[-1:]]
@@ -19,12 +22,12 @@ def _duration(text: str) -> float:
 SOAK = Option(
     name="soak",
     arguments={
-        "type": _duration,
+        "type": _parse_duration,
         "metavar": "DURATION",
         "help": "Compare every result on every rank for this long, for example --soak=8h, to find "
         "silent data corruption. Nothing is timed",
     },
-    # A soak has no times, and its collectives are in place.
+    # A soak has no times, and always runs out of place.
     excludes=(
         *("launches", "time_budget", "fail_above", "against", "against_env", "try_env", "inject"),
         *("accept_regression", "require_baselines", "require_signature", "clock", "placement"),

@@ -1,4 +1,4 @@
-"""The order of summation, which signatures tell: a gate, and the payloads at which it changes."""
+"""Compare the order of summation, which signatures show, and list where it changes with payload."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ NAME = "signature"
 
 
 def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
-    """Return a note on another order of summation, a failure with --require-signature.
+    """Return a note if the order of summation changed; with --require-signature, a failure.
 
-    A signature that is missing on one side alone is a failure, too. A case that is compared with
-    nothing has none.
+    With this option it is a failure, too, if only this session or only the reference has a
+    signature. A case without a reference has no finding.
     """
-    # A soak measures nothing.
+    # The cases of a soak have no measurements.
     if spec not in measured.measurements:
         return Finding()
-    runs, before = measured.measurements[spec].runs, _before(measured, spec)
+    runs, before = measured.measurements[spec].runs, _reference_signature(measured, spec)
     signature, versions = before or ("", {})
     since = setup_changes(versions, runs[0].versions) if before is not None and runs else ()
-    text = change_text(runs, signature, since)
+    text = order_change_text(runs, signature, since)
     if before is None or "require_signature" not in measured.options.extra:
         return Finding(notes=(text,) if text else ())
-    after = signature_of(runs)
+    after = common_signature(runs)
     if not text and runs and bool(signature) is not bool(after):
         text = f"no signature to compare: {signature or 'none'} -> {after or 'none'}"
     return Finding(failure=text)
 
 
-def signature_of(runs: Sequence[Run]) -> str:
-    """Return the signature that all launches have; empty without a signature, or with several."""
+def common_signature(runs: Sequence[Run]) -> str:
+    """Return the signature of all launches; empty if it is missing or differs between launches."""
     signatures = {str(run.extra.get(NAME, "")) for run in runs}
     return signatures.pop() if len(signatures) == 1 else ""
 
 
-def change_text(runs: Sequence[Run], before: str, since: Sequence[str]) -> str:
-    """Return how the order of additions changed, or that launches differ; empty for no change.
+def order_change_text(runs: Sequence[Run], before: str, since: Sequence[str]) -> str:
+    """Return how the order of summation changed, or that it differs between launches.
+
+    The text is empty if the order did not change.
 
     Args:
         runs: The launches of the case.
-        before: The signature that the case had, empty for none.
-        since: The changes of the stack since then.
+        before: The signature of the reference; empty if it has no signature.
+        since: The changes of the stack since the reference was recorded.
 
     """
     signatures = sorted({str(run.extra[NAME]) for run in runs if run.extra.get(NAME)})
@@ -65,12 +67,15 @@ def change_text(runs: Sequence[Run], before: str, since: Sequence[str]) -> str:
     return ""
 
 
-def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | None:
-    """Return the signature of the reference or of the baseline, and the versions with it."""
+def _reference_signature(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | None:
+    """Return the signature and the package versions of the reference; None without a reference.
+
+    The reference is the other stack, or else the newest session of the baseline.
+    """
     job, baseline = measured.jobs[spec], measured.jobs[spec].stored.baseline
     reference = measured.references[spec].runs if measured.is_paired else ()
     if reference:
-        return signature_of(reference), reference[0].versions
+        return common_signature(reference), reference[0].versions
     if baseline is not None and baseline.case.protocol == job.case.protocol:
         newest = baseline.records[-1]
         return str(newest.extra.get(NAME, "")), newest.versions
@@ -78,9 +83,10 @@ def _before(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | N
 
 
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
-    """Return a table of the payloads from which on the order of summation changes, or nothing.
+    """Return a table with the payloads at which the order of summation changes.
 
-    A case whose launches differ, or that has no signature, counts for no change.
+    The list is empty if the order does not change. A case whose launches differ, or that has no
+    signature, is left out.
     """
     orders_by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:

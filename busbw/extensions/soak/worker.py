@@ -1,8 +1,8 @@
-"""Iterations of one case, of which every result on every rank is compared; knows no framework.
+"""Soak a case in a worker: run iterations, and compare every result on every rank.
 
-The first result of an input is compared element by element, and then hashed. Later results of the
-input need only have the same hash. All processes of a group run the same iterations, and exchange
-what they found after a batch.
+The first result of an input is compared element by element, and its hash is kept. Later results of
+the input need only have the same hash. All processes of a group run the same iterations, and tell
+each other after a batch whether a result was wrong. This module knows no framework.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from busbw.worker.serve import request_value
 if TYPE_CHECKING:
     from busbw.worker.measure import MeasureSession
 
-# How long the iterations of one input take, and how many there are at most.
+# The least seconds that a batch of iterations should take, and its most iterations.
 _BATCH_S, _MAX_BATCH = 0.2, 2**14
-# How often an input whose result was wrong is tried again.
+# How often an input is tried again after its result was wrong.
 RETRIES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WrongElement:
-    """An element of a result that differs from the exact one, as words of its dtype.
+    """An element of a result that differs from the expected element.
 
-    It is the first wrong element of `rank` in `iteration`, whose input was that of number `draw`.
-    The result of the same input was wrong, in any element of a rank of the process, in `repeats` of
-    `retries` more iterations.
+    `expected` and `actual` are the bits of both elements as integers. It is the first wrong element
+    of `rank` in `iteration`, and `draw` is the number of the input. After the error, the same input
+    was tried `retries` times, and in `repeats` of these iterations any element on a rank of the
+    process was wrong again.
     """
 
     draw: Natural
@@ -51,14 +52,17 @@ class WrongElement:
 
     @property
     def bits(self) -> tuple[int, ...]:
-        """The bits that differ; 0 is the least significant."""
+        """The numbers of the bits that differ; bit 0 is the least significant."""
         changed = self.expected ^ self.actual
         return tuple(bit for bit in range(changed.bit_length()) if changed >> bit & 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoakRun:
-    """What a process compared of its ranks' results in `seconds`; a `mismatch` ended it."""
+    """How much a process compared in `seconds` on its ranks.
+
+    `mismatch` is the wrong element that ended the run; None if all elements were right.
+    """
 
     launch: LaunchId
     iterations: Natural
@@ -68,38 +72,43 @@ class SoakRun:
 
 
 class SoakProgram(ABC):
-    """A compiled case with two inputs: a result that is still that of the other input is wrong.
+    """A compiled case with two inputs, the current input and the other input.
 
-    `draw` is the number of the current input.
+    Because the inputs alternate, a result that was not overwritten is noticed. `draw` is the number
+    of the current input.
     """
 
     draw: int = -1
 
     @abstractmethod
-    def renew(self) -> None:
-        """Replace the current input by the next one."""
+    def renew_input(self) -> None:
+        """Replace the current input with the next draw."""
 
     @abstractmethod
-    def swap(self) -> None:
-        """Make the other input the current one."""
+    def swap_inputs(self) -> None:
+        """Make the other input the current input."""
 
     @abstractmethod
-    def run(self) -> None:
-        """Run an iteration, and wait for its result."""
+    def run_iteration(self) -> None:
+        """Run an iteration with the current input, and wait for its result."""
 
     @abstractmethod
-    def digests(self) -> tuple[int, ...]:
-        """Hash the last result of each rank of this process."""
+    def result_hashes(self) -> tuple[int, ...]:
+        """Return a hash of the last result of each rank of this process."""
 
     @abstractmethod
     def find_mismatch(self, iteration: int) -> WrongElement | None:
-        """Return the first wrong element of the last result, which is that of `iteration`."""
+        """Return the first wrong element of the last result; None if all elements are right.
+
+        `iteration` is the number of the iteration that gave the result.
+        """
 
 
 def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
-    """Run iterations of a case, out of place, so that the input stays as it was.
+    """Run iterations of the case in the request for `seconds`, and compare their results.
 
-    Raises MeasuringError.
+    The case runs out of place, so that its input does not change. Raises MeasuringError if the case
+    does not fit the memory, cannot be compiled, or no sum over all ranks is exact.
     """
     case, key = request_value(request, "case", Case), request_value(request, "key", EnvironmentKey)
     backend, collective = session.backend, COLLECTIVES[case.collective]
@@ -107,7 +116,7 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
     ranks, need = case.ranks // key.processes, backend.memory_need(case)
     if need is not None:
-        # There are two inputs.
+        # The need is for a single input, and a soak has two inputs.
         more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
         need = replace(need, needed_bytes=need.needed_bytes + more)
         limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
@@ -115,37 +124,43 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
     backend.reachable_devices().check_matches(case, key)
     result_bytes = ranks * collective.output_bytes(case.payload_bytes, case.group_size)
     framework = importlib.import_module(f"{__name__}_{backend.name}")
-    with framework.program_of(backend, case) as program:
-        comparison = Comparison(program, result_bytes, backend.now_s, backend.all_gather)
-        return comparison.run(request_value(request, "seconds", float), session.launch)
+    with framework.prepared_program(backend, case) as program:
+        comparison = ResultComparison(program, result_bytes, backend.now_s, backend.all_gather)
+        return comparison.compare_results(request_value(request, "seconds", float), session.launch)
 
 
 @dataclass
-class Comparison:
-    """Compares the results of `program`, `result_bytes` on all ranks of this process."""
+class ResultComparison:
+    """Compares the results of `program`.
+
+    `result_bytes` are the bytes of a result on all ranks of this process, `now_s` is a clock, and
+    `all_gather` exchanges numbers with the other processes.
+    """
 
     program: SoakProgram
     result_bytes: int
     now_s: Callable[[], float]
     all_gather: AllGather
     iterations: int = 0
-    # The hashes of the right result, by the number of the input.
-    _digests: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    # The hashes of the right result on each rank, by the number of the input.
+    _right_hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def run(self, seconds: float, launch: LaunchId) -> SoakRun:
-        """Compare for so long, or until a process finds a wrong element."""
+    def compare_results(self, seconds: float, launch: LaunchId) -> SoakRun:
+        """Run and compare iterations for `seconds`, or until a process finds a wrong element."""
         begun_s, batch, left_s = self.now_s(), 1, seconds
         mismatch, is_wrong = None, False
-        self.program.renew()
+        self.program.renew_input()
         while left_s > 0 and not is_wrong:
             batch_begun_s = self.now_s()
             mismatch = self._run_batch(batch)
-            is_wrong = self._max(float(mismatch is not None)) > 0
-            left_s = seconds - self._max(self.now_s() - begun_s)
-            if self._max(self.now_s() - batch_begun_s) < _BATCH_S / 2:
+            is_wrong = self._largest_of_processes(float(mismatch is not None)) > 0
+            left_s = seconds - self._largest_of_processes(self.now_s() - begun_s)
+            if self._largest_of_processes(self.now_s() - batch_begun_s) < _BATCH_S / 2:
                 batch = min(2 * batch, _MAX_BATCH)
         if is_wrong:
-            repeats = self._retry(self._max(mismatch.draw if mismatch else -1))
+            repeats = self._count_repeats(
+                self._largest_of_processes(mismatch.draw if mismatch else -1)
+            )
             mismatch = mismatch and replace(mismatch, repeats=repeats, retries=RETRIES)
         return SoakRun(
             launch=launch,
@@ -156,49 +171,56 @@ class Comparison:
         )
 
     def _run_batch(self, count: int) -> WrongElement | None:
-        """Return the first wrong element of `count` iterations.
+        """Run `count` iterations, and return their first wrong element; None if all are right.
 
-        A new input and the input of the batch before alternate.
+        The iterations use a new input and the current input of the last batch alternately.
         """
-        self.program.swap()
-        self.program.renew()
+        self.program.swap_inputs()
+        self.program.renew_input()
         mismatch = None
         for _ in range(count):
-            self.program.run()
+            self.program.run_iteration()
             self.iterations += 1
-            # Other processes run the whole batch, too.
-            mismatch = mismatch or self._compare()
-            self.program.swap()
+            # The batch goes on after a wrong element, because other processes run all of it.
+            mismatch = mismatch or self._compare_result()
+            self.program.swap_inputs()
         return mismatch
 
-    def _compare(self) -> WrongElement | None:
-        """Compare the last result, and keep the hashes of the first right result of an input."""
-        digests, draw = self.program.digests(), self.program.draw
-        if self._digests.get(draw) == digests:
+    def _compare_result(self) -> WrongElement | None:
+        """Return the first wrong element of the last result; None if all elements are right.
+
+        The hashes of the first right result of an input are kept. Raises MeasuringError
+        WRONG_RESULT if the hashes differ from them although all elements are right.
+        """
+        hashes, draw = self.program.result_hashes(), self.program.draw
+        if self._right_hashes.get(draw) == hashes:
             return None
         mismatch = self.program.find_mismatch(self.iterations)
-        if mismatch is None and draw in self._digests:
+        if mismatch is None and draw in self._right_hashes:
             raise wrong_result(
                 f"iteration {self.iterations}: every word is right, and yet the hashes of ranks "
-                f"are {digests} after {self._digests[draw]}"
+                f"are {hashes} after {self._right_hashes[draw]}"
             )
         if mismatch is None:
-            self._digests[draw] = digests
+            self._right_hashes[draw] = hashes
         return mismatch
 
-    def _retry(self, draw: float) -> int:
-        """Return how often the result of an input is wrong again, alternating with the other."""
+    def _count_repeats(self, draw: float) -> int:
+        """Return how often the result is wrong again in RETRIES iterations with the input `draw`.
+
+        Iterations with the other input run in between.
+        """
         if self.program.draw != draw:
-            self.program.swap()
+            self.program.swap_inputs()
         repeats = 0
         for _ in range(RETRIES):
-            self.program.run()
-            repeats += self._compare() is not None
-            self.program.swap()
-            self.program.run()
-            self.program.swap()
+            self.program.run_iteration()
+            repeats += self._compare_result() is not None
+            self.program.swap_inputs()
+            self.program.run_iteration()
+            self.program.swap_inputs()
         return repeats
 
-    def _max(self, value: float) -> float:
-        """Return the largest value of all processes."""
+    def _largest_of_processes(self, value: float) -> float:
+        """Return the largest of the values that all processes pass."""
         return max(row[0] for row in self.all_gather([value]))

@@ -1,7 +1,7 @@
-"""A soak of the fake framework.
+"""A soak of the fake framework, whose script can make results wrong.
 
-In its script a case's ``{"flips": {"every": 1000, "word": {"rank": 1}}}`` makes the last of that
-many results wrong.
+With ``{"flips": {"every": 1000, "word": {"rank": 1}}}`` in a case of the script, every 1000th
+result is wrong; `word` overrides fields of the WrongElement.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from .worker import SoakProgram, WrongElement
 
 
 @contextlib.contextmanager
-def program_of(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
-    """Prepare a case, with the wrong elements of the script."""
+def prepared_program(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
+    """Yield the program of a case, whose wrong results the script decides."""
     with backend.prepare_program(case) as program:
         yield FakeProgram(program, backend.script_line(case).get("flips", {}))
 
 
 @dataclass
 class FakeProgram(SoakProgram):
-    """Results of which every so many is wrong, as `flips` say."""
+    """A program whose results are wrong as often as `flips`, from the script, says."""
 
     program: Program
     flips: Mapping[str, Any]
     draw = 0
     _results: int = 0
 
-    def renew(self) -> None:
-        """Do nothing: there are no values."""
+    def renew_input(self) -> None:
+        """Do nothing: the fake framework has no values."""
 
-    def swap(self) -> None:
-        """Do nothing: there are no values."""
+    def swap_inputs(self) -> None:
+        """Do nothing: the fake framework has no values."""
 
-    def run(self) -> None:
+    def run_iteration(self) -> None:
         self.program.run(1)
         self._results += 1
 
-    def digests(self) -> tuple[int, ...]:
+    def result_hashes(self) -> tuple[int, ...]:
         return (int(self._is_wrong),)
 
     def find_mismatch(self, iteration: int) -> WrongElement | None:

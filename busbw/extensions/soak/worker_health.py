@@ -1,8 +1,8 @@
-"""Read the health counters of devices in a process that measures nothing, since a call may hang.
+"""Read the health counters of devices, in a process that measures nothing, since a call may hang.
 
-``pynvml``, which nvidia-ml-py installs, reads GPUs and ``libtpu.sdk`` reads TPUs. Both libraries
-are imported only where they are installed, and counters that a device does not support are left
-out. The kernel's counters of CPU quotas are read beside every kind of device.
+GPUs are read with ``pynvml``, which nvidia-ml-py installs, and TPUs with ``libtpu.sdk``. Both
+libraries are optional, and counters that a device does not support are left out. The kernel's
+counters of CPU quotas are read with every kind of device.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from busbw.model.machine import CPU_QUOTA
 from busbw.model.words import Device
 from busbw.worker import host, process
 
-_LINK_ERRORS = {
+_NVLINK_ERRORS = {
     "NVLink replays": "NVML_NVLINK_ERROR_DL_REPLAY",
     "NVLink recoveries": "NVML_NVLINK_ERROR_DL_RECOVERY",
     "NVLink CRC errors": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
 }
 _MAX_LINKS = 36
-# The counters of a GPU, by the field of a reader that keeps them and by name: NVML's function and
-# its arguments, which are names of NVML's constants or numbers of links.
+# The counters of a GPU, by the field of HealthReader in which they are kept, and by their name. The
+# value is NVML's function with its arguments: names of NVML's constants, or numbers of links.
 _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = {
     "errors": {
         "ECC errors corrected": (
@@ -45,7 +45,7 @@ _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = 
         **{
             f"link {link} {error}": ("nvmlDeviceGetNvLinkErrorCounter", link, constant)
             for link, (error, constant) in itertools.product(
-                range(_MAX_LINKS), _LINK_ERRORS.items()
+                range(_MAX_LINKS), _NVLINK_ERRORS.items()
             )
         },
     },
@@ -62,15 +62,15 @@ _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = 
         "memory bytes": ("nvmlDeviceGetMemoryInfo",),
     },
 }
-# How to read answers of NVML that are no number, or no count of errors: rows that were remapped for
-# errors of either kind, nanoseconds, memory, and whether a link is active.
-_NUMBERS: Mapping[str, Callable[[Any], float]] = {
+# How to convert the results of NVML's functions that do not return a number to keep. The results
+# are rows remapped for both kinds of errors, nanoseconds, memory, and whether a link is active.
+_CONVERSIONS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetRemappedRows": lambda rows: sum(rows[:2]),
     "nvmlDeviceGetViolationStatus": lambda status: status.violationTime / 1e9,
     "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
     "nvmlDeviceGetNvLinkState": lambda state: not state,
 }
-# The metrics of TPUs, by the field of a reader and the name of the counter.
+# The metrics of TPUs, each with the field of HealthReader in which it is kept and a name.
 _TPU_METRICS = {
     "ici_link_health": ("errors", "link health"),
     "tpu_throttle_score": ("throttled_s", "throttling"),
@@ -80,12 +80,12 @@ _TPU_METRICS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The health counters of a host at `read_s` of its clock.
+    """The health counters of a host at the moment `read_s` of the host's clock.
 
-    Names are those of a device and a counter, such as ``gpu 0 PCIe replays``. `errors` change only
-    if something goes wrong; an error that is left out counts 0. `throttled_s` are the seconds of
-    throttling so far, by reason, and `values` only describe. `problem` says why counters are
-    missing.
+    A name is a device and a counter, such as ``gpu 0 PCIe replays``. `errors` are counters that
+    change only if something goes wrong; counters at 0 are left out. `throttled_s` has the seconds
+    of throttling so far, by device and reason. `values`, such as temperatures, only describe the
+    device. `problem` is the error that the device's library raised; empty without an error.
     """
 
     host: str
@@ -98,7 +98,11 @@ class Reading:
 
 @dataclass
 class HealthReader:
-    """Reads the counters of a device and of its host, and adds up throttling that has none."""
+    """Reads the error and throttling counters of a device and its host.
+
+    If a device says only that it is throttled, and not for how long, the reader adds up the time
+    between readings. `root` is the root folder of the host's files.
+    """
 
     device: Device
     root: Path = Path("/")
@@ -106,11 +110,11 @@ class HealthReader:
     throttled_s: dict[str, float] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
     _read_s: float = field(default_factory=time.monotonic)
-    # How many periods and nanoseconds a control group was throttled, by its folder.
-    _throttled: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    # In how many periods, and for how many nanoseconds, a cgroup was throttled, by its folder.
+    _last_throttling: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, request: object = None) -> Reading:
-        """Return the counters now; an error of the device's library is the reading's problem."""
+        """Return the present counters; if the device's library fails, `problem` has the error."""
         before_s, self._read_s, problem = self._read_s, time.monotonic(), ""
         self._read_quotas()
         try:
@@ -134,10 +138,11 @@ class HealthReader:
         )
 
     def _read_quotas(self) -> None:
-        """Add the most time for which CPU quotas can have stopped all of this process's group.
+        """Add the longest time for which CPU quotas can have stopped all of this process's cgroup.
 
-        In a period the group runs until its share is used up. The kernel adds up how long each
-        processor of the group was stopped.
+        In each period the cgroup runs until its share is used up. The kernel's time is the sum over
+        the processors of the cgroup. So the cgroup was stopped at most for this time, and at most
+        for all throttled periods.
         """
         for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
             with contextlib.suppress(OSError, ValueError):
@@ -145,8 +150,8 @@ class HealthReader:
                 counts = {name: int(count) for name, count in rows}
                 stopped_ns = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
                 last = counts.get("nr_throttled", 0), stopped_ns
-                first = self._throttled.get(folder, last)
-                self._throttled[folder] = last
+                first = self._last_throttling.get(folder, last)
+                self._last_throttling[folder] = last
                 periods_s = (last[0] - first[0]) * period_us / 1e6
                 gained_s = max(0.0, min(periods_s, (last[1] - first[1]) / 1e9))
                 self._add_throttling(f"{CPU_QUOTA} of {share_us / period_us:.4g}", gained_s)
@@ -155,6 +160,7 @@ class HealthReader:
         self.throttled_s[name] = self.throttled_s.get(name, 0.0) + seconds
 
     def _read_gpus(self, nvml: Any) -> None:
+        """Read the counters of all GPUs; a counter that a GPU does not support is left out."""
         nvml.nvmlInit()
         for index in range(nvml.nvmlDeviceGetCount()):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -163,14 +169,14 @@ class HealthReader:
                     with contextlib.suppress(nvml.NVMLError):
                         numbers = (getattr(nvml, str(word), word) for word in arguments)
                         value = getattr(nvml, function)(handle, *numbers)
-                        number = float(_NUMBERS.get(function, float)(value))
+                        number = float(_CONVERSIONS.get(function, float)(value))
                         getattr(self, kind)[f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
-        """Read what the server of a running program knows: without a program some calls hang.
+        """Read the metrics of TPUs that the server of a running program supports.
 
-        A chip with a throttle score above 0 counts as throttled for the `seconds` since the last
-        reading.
+        Without a running program, some calls hang. A chip with a throttle score above 0 counts as
+        throttled for all `seconds` since the last reading.
         """
         supported = set(monitor.list_supported_metrics())
         for metric, (kind, counter) in _TPU_METRICS.items():
@@ -185,5 +191,5 @@ class HealthReader:
 
 
 def open_session(options: Any) -> HealthReader:
-    """Return the reader of a worker's device."""
+    """Return the HealthReader for the device of a worker."""
     return HealthReader(Device(options.device))

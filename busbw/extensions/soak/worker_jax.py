@@ -1,4 +1,4 @@
-"""A soak of a collective in JAX, whose results are hashed on the devices."""
+"""A soak of a collective in JAX; devices with their own memory hash their results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from .worker_words import ChainProgram, Words
 
 
 @contextlib.contextmanager
-def program_of(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
-    """Compile and prove a case. Raises MeasuringError."""
+def prepared_program(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
+    """Yield the program of a case, compiled and proved.
+
+    Raises MeasuringError if the program cannot be compiled or is not the collective.
+    """
     mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
     make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_of=Words)
     with backend.hold_program(make) as chain:
@@ -31,15 +34,15 @@ def program_of(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
 
 
 class DeviceProgram(ChainProgram):
-    """A program on devices with memory of their own, which hash their results."""
+    """A program on devices with memory of their own, where the devices hash the results."""
 
     def __init__(self, chain: JaxProgram, mesh: Mesh) -> None:
         super().__init__(chain)
         self._mesh = mesh
         self._hash: Any = None
 
-    def digests(self) -> tuple[int, ...]:
-        """Return the hashes that the devices compute."""
+    def result_hashes(self) -> tuple[int, ...]:
+        """Return a hash of the last result of each rank of this process, computed on its device."""
         result = self.chain.result
         if self._hash is None:
             shape = jax.ShapeDtypeStruct(result.shape, result.dtype, sharding=result.sharding)
@@ -50,10 +53,10 @@ class DeviceProgram(ChainProgram):
 
 
 def hash_words(values: jax.Array) -> jax.Array:
-    """Add up all words, each mixed with its place.
+    """Return the sum of all words of an array, each mixed with its index, modulo 2^32.
 
-    The mixing is the finalizer of MurmurHash3 (Appleby, public domain). A change of one word
-    changes the sum for certain, and a change of several words is missed once in 2^32 times.
+    The mixing is the finalizer of MurmurHash3 (Appleby, public domain). A change of a single word
+    always changes the sum. A change of several words is missed once in 2^32 times.
     """
     size = values.dtype.itemsize
     words = jax.lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * size}")).astype(jnp.uint32)

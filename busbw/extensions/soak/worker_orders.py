@@ -1,19 +1,22 @@
-"""The names of orders of additions, and the text of a summation-order signature."""
+"""The names of orders of summation, and the text of a signature."""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated
 
-# The orders of additions that a signature names, the first as the least bit of its mask.
+# The orders of summation that a signature names; an order's index is its bit in a mask.
 RING = "ring"
 ORDERS = ("ranks in turn", "recursive doubling", "recursive halving", "binary tree", RING)
-# The orders that give the same bits cannot be told apart; or no known order gives these bits.
+# The names if all known orders give the bits of the result, and if no known order gives them.
 ANY_ORDER, UNKNOWN_ORDER = "any order", "another order"
 
 
 def check_signature(text: str) -> None:
-    """Raise ValueError unless `text` is empty or such as ``5e1c09af ring or binary tree``."""
+    """Raise ValueError unless `text` is empty or a signature.
+
+    A signature is a hash and the possible orders, such as ``5e1c09af ring or binary tree``.
+    """
     bits, _, words = text.partition(" ")
     named = [order for order in ORDERS if order in words.split(" or ")]
     is_order = words in (ANY_ORDER, UNKNOWN_ORDER) or (named and words == " or ".join(named))

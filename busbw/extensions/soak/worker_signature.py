@@ -1,7 +1,8 @@
-"""The summation-order signature: a hash of a sum of inexact values, and the orders that give it.
+"""The signature of a sum: a hash of its result, and the orders of summation that give this result.
 
-Numbers that are added up in another order give other bits. In a ring each part of the buffer begins
-at another rank. In the other algorithms all elements are added up in the same order. Numpy only.
+The summands are inexact, so that another order of summation gives other bits. In a ring each part
+of the buffer begins at another rank. In the other orders all elements are added up alike. This
+module needs only numpy.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ from busbw.worker.backends.values import Array, ExactValues
 
 from .worker_orders import ANY_ORDER, ORDERS, RING, UNKNOWN_ORDER
 
-Sum = Callable[[Sequence[Array]], Array]
+# Adds up the blocks of all ranks in a certain order.
+SumInOrder = Callable[[Sequence[Array]], Array]
 
-# Stretches of the result that are compared: how many for each rank, how many at most, and of how
-# many elements at most.
+# Only stretches of the result are compared: their number for each rank, their largest number in
+# all, and the largest number of elements in a stretch.
 _STRETCHES_PER_RANK, _MAX_STRETCHES, _STRETCH_LENGTH = 8, 256, 64
 
 
-def _rank_by_rank(first: int, direction: int) -> Sum:
-    """Return a sum that begins at rank `first` and adds rank after rank in a direction."""
+def _sum_rank_by_rank(first: int, direction: int) -> SumInOrder:
+    """Return a function that adds up rank after rank.
+
+    The sum begins at rank `first`, and goes on to higher ranks if `direction` is 1, or to lower
+    ranks if it is -1.
+    """
 
     def add(blocks: Sequence[Array]) -> Array:
         count = len(blocks)
@@ -38,16 +44,16 @@ def _rank_by_rank(first: int, direction: int) -> Sum:
     return add
 
 
-def _double(blocks: Sequence[Array]) -> Array:
-    """Add neighbours first, as recursive doubling and a binomial tree do."""
+def _add_neighbors_first(blocks: Sequence[Array]) -> Array:
+    """Return the sum of `blocks`, neighbors first, as in recursive doubling or a binomial tree."""
     while len(blocks) > 1:
         pairs = [left + right for left, right in zip(blocks[::2], blocks[1::2])]
         blocks = [*pairs, *blocks[len(pairs) * 2 :]]
     return blocks[0]
 
 
-def _halve(blocks: Sequence[Array]) -> Array:
-    """Add ranks first that are half of all ranks apart, as recursive halving does."""
+def _add_halves_first(blocks: Sequence[Array]) -> Array:
+    """Return the sum of `blocks`: first ranks half of all ranks apart, as in recursive halving."""
     while len(blocks) > 1:
         half = len(blocks) // 2
         pairs = [left + right for left, right in zip(blocks[:half], blocks[half : 2 * half])]
@@ -56,17 +62,22 @@ def _halve(blocks: Sequence[Array]) -> Array:
 
 
 def _add_tree(blocks: Sequence[Array], root: int = 0) -> Array:
-    """Add the sums of two children at each rank; the children of rank i are 2i + 1 and 2i + 2."""
+    """Return the sum of `blocks`, added up in a binary tree from the leaves to the root.
+
+    The children of rank i are the ranks 2i + 1 and 2i + 2.
+    """
     children = [child for child in (2 * root + 1, 2 * root + 2) if child < len(blocks)]
     return reduce(np.add, [blocks[root], *(_add_tree(blocks, child) for child in children)])
 
 
-# The sums in the orders that are the same in all elements.
-SUMS: dict[str, Sum] = dict(zip(ORDERS, (_rank_by_rank(0, 1), _double, _halve, _add_tree)))
+# The functions that add up in each order, for all orders that are the same in all elements.
+SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
+    zip(ORDERS, (_sum_rank_by_rank(0, 1), _add_neighbors_first, _add_halves_first, _add_tree))
+)
 
 
 class SignedSum:
-    """The first call of a sum of inexact numbers, whose result has a signature."""
+    """The first call of a sum: its inputs are inexact, and its result has a signature."""
 
     def __init__(self, values: ExactValues) -> None:
         self._values = values
@@ -77,19 +88,22 @@ class SignedSum:
 
     def start(self, rank: int) -> Array:
         shape = self._values.starting_values(rank, 0).shape
-        return inexact(shape, self._values.group_and_position(rank), self._values.dtype)
+        return inexact_numbers(shape, self._values.group_and_position(rank), self._values.dtype)
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
-        """Return the signature of the results of the first rank of each process."""
-        rounds = self._values.chained_iterations(iterations)
-        row = signature(self._summands(rank), result, rounds)
+        """Return the signature of a result, the same on all processes.
+
+        Each process signs the result of its first rank, and the signatures are combined.
+        """
+        chain_length = self._values.chained_iterations(iterations)
+        row = hash_and_orders(self._summands(rank), result, chain_length)
         hashes, masks = zip(*all_gather([*map(float, row)]))
         words = [*map(int, hashes)]
         digest = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
-        return text_of(digest, reduce(and_, map(int, masks)))
+        return signature_text(digest, reduce(and_, map(int, masks)))
 
     def _summands(self, rank: int) -> list[Array]:
-        """Return the blocks that are added up for a rank."""
+        """Return the blocks that the collective adds up for `rank`."""
         case, collective = self._values.case, self._values.collective
         group, position = self._values.group_and_position(rank)
         inputs = [[*self.start(other)] for other in case.rank_groups[group]]
@@ -104,8 +118,11 @@ class SignedSum:
         return summands
 
 
-def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
-    """Return numbers from 1 to 2 that use all bits of a fraction, the same on every machine."""
+def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
+    """Return numbers from 1 to 2 with random bits, so that their sums are rounded.
+
+    The numbers depend only on `shape`, `seed` and `dtype`, and not on the machine.
+    """
     words = np.arange(np.prod(shape), dtype=np.uint64) + np.uint64(zlib.crc32(repr(seed).encode()))
     # The final mixing of splitmix64 (Steele, Lea and Flood, 2014).
     words *= np.uint64(0x9E3779B97F4A7C15)
@@ -117,27 +134,37 @@ def inexact(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
     return numbers
 
 
-def signature(inputs: Sequence[Array], result: Any, rounds: int) -> tuple[int, int]:
-    """Return a hash of stretches of `result`, and a mask of the orders in `ORDERS` that fit.
+def hash_and_orders(inputs: Sequence[Array], result: Any, chain_length: int) -> tuple[int, int]:
+    """Return a hash of stretches of a result, and a mask of the orders that give the result.
+
+    A bit of the mask is an index of `ORDERS`.
 
     Args:
-        inputs: one period of a block of each rank.
-        result: what one rank has after `rounds` rounds, each of which adds up all inputs.
-        rounds: how many rounds were chained.
+        inputs: A period of the block of each rank, which is repeated to fill the buffer.
+        result: The result of a rank.
+        chain_length: The number of chained sums. The first sum adds up the inputs. In each further
+            sum, every rank puts in the result of the sum before.
 
     """
     stretches = list(_stretches(result, len(inputs)))
     digest = zlib.crc32(b"".join(part.tobytes() for _, part in stretches))
-    fits = [name for name, order in SUMS.items() if all(_fits(inputs, order, rounds, stretches))]
-    if _is_ring(inputs, rounds, stretches):
+    fits = [
+        name
+        for name, order in SUMS_BY_ORDER.items()
+        if all(_matches_order(inputs, order, chain_length, stretches))
+    ]
+    if _is_ring(inputs, chain_length, stretches):
         fits.append(RING)
     return digest, sum(1 << ORDERS.index(name) for name in fits)
 
 
-def text_of(digest: int, mask: int) -> str:
-    """Return a text such as ``5e1c09af recursive doubling or binary tree``."""
+def signature_text(digest: int, mask: int) -> str:
+    """Return a signature such as ``5e1c09af recursive doubling or binary tree``.
+
+    `digest` is the hash, and a bit of `mask` is the index of a possible order in `ORDERS`.
+    """
     names = [name for bit, name in enumerate(ORDERS) if mask >> bit & 1]
-    words = ANY_ORDER if set(SUMS) <= set(names) else " or ".join(names)
+    words = ANY_ORDER if set(SUMS_BY_ORDER) <= set(names) else " or ".join(names)
     return f"{digest:08x} {words or UNKNOWN_ORDER}"
 
 
@@ -145,7 +172,10 @@ _Stretches = Sequence[tuple[int, Array]]
 
 
 def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
-    """Yield the middle of each of some equal parts, and the index of its first element."""
+    """Yield the index of the first element of each stretch of a result, and the stretch.
+
+    The result is divided into equal parts, and a stretch is the middle of a part.
+    """
     count = int(result.shape[0])
     most = max(ranks, _MAX_STRETCHES // ranks * ranks)
     parts = min(_STRETCHES_PER_RANK * ranks, most, count)
@@ -156,21 +186,28 @@ def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
         yield begin, np.ascontiguousarray(result[begin : begin + length])
 
 
-def _fits(inputs: Sequence[Array], order: Sum, rounds: int, stretches: _Stretches) -> Array:
-    """Return for each element of the stretches whether it is the sum in that order."""
+def _matches_order(
+    inputs: Sequence[Array], order: SumInOrder, chain_length: int, stretches: _Stretches
+) -> Array:
+    """Return for each element of the stretches whether the order `order` gives the element."""
     period = order(inputs)
-    for _ in range(rounds - 1):
+    for _ in range(chain_length - 1):
         period = order([period] * len(inputs))
     return np.concatenate(
         [period[(begin + np.arange(len(part))) % len(period)] == part for begin, part in stretches]
     )
 
 
-def _is_ring(inputs: Sequence[Array], rounds: int, stretches: _Stretches) -> bool:
-    """Return whether each element fits a ring from some rank, and no rank fits all elements."""
+def _is_ring(inputs: Sequence[Array], chain_length: int, stretches: _Stretches) -> bool:
+    """Return whether the result is the sum of a ring, in which parts begin at different ranks.
+
+    Each element must be the sum that begins at some rank, and no rank may fit all elements.
+    """
     for direction in (1, -1):
-        orders = (_rank_by_rank(first, direction) for first in range(len(inputs)))
-        rows = np.stack([_fits(inputs, order, rounds, stretches) for order in orders])
+        orders = (_sum_rank_by_rank(first, direction) for first in range(len(inputs)))
+        rows = np.stack(
+            [_matches_order(inputs, order, chain_length, stretches) for order in orders]
+        )
         if rows.any(axis=0).all() and not rows.all(axis=1).any():
             return True
     return False

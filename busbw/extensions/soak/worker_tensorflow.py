@@ -1,4 +1,4 @@
-"""A soak of TensorFlow's all-reduce."""
+"""A soak of a collective in TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from .worker_words import ChainProgram, Words
 
 
 @contextlib.contextmanager
-def program_of(backend: TensorflowBackend, case: Case) -> Iterator[ChainProgram]:
-    """Compile and prove a case. Raises MeasuringError."""
+def prepared_program(backend: TensorflowBackend, case: Case) -> Iterator[ChainProgram]:
+    """Yield the program of a case, compiled and proved.
+
+    Raises MeasuringError if the program cannot be compiled or is not the collective.
+    """
     with backend.hold_program(
         lambda: TensorflowProgram(case, backend.strategy_of(case), Words)
     ) as chain:

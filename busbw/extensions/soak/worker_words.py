@@ -1,7 +1,7 @@
-"""The inputs of a soak: random words, of which every order of additions gives the same bits.
+"""The inputs of a soak: random words, whose sum has the same bits in every order of summation.
 
-Floating-point numbers are whole numbers, small enough that a sum over all ranks is exact, times a
-power of two. Integers have all bits. Numpy only.
+Floating-point numbers are integers times a power of two, small enough that the sum over all ranks
+is exact. Integers use all bits. This module needs only numpy.
 """
 
 from __future__ import annotations
@@ -28,37 +28,41 @@ from busbw.worker.backends.values import (
 
 from .worker import SoakProgram, WrongElement
 
-# A prime: no chunk of a power of two is like the next one.
+# The elements after which an input repeats. The number is prime, so that no two neighboring chunks
+# whose length is a power of two are equal.
 _PERIOD = 4093
-# How many powers of two there are, from the smallest normal numbers to the largest.
+# The number of powers of two that draws use, from the smallest to the largest normal numbers.
 _SCALES = 4
 
 
 class ChainProgram(SoakProgram):
-    """A chain of one iteration, whose starting values are Words."""
+    """A chain of a single iteration, whose starting values are Words."""
 
     def __init__(self, chain: Chain) -> None:
         assert isinstance(chain.values, Words)
         self.chain, self.words = chain, chain.values
         self._last_draw = -1
-        # The draw of the other input, and the input as the framework holds it.
+        # The number of the other input, and its buffers in the framework.
         self._other: tuple[int, Any] = -1, None
 
-    def renew(self) -> None:
+    def renew_input(self) -> None:
         self.draw = self._last_draw = (self._last_draw + 1) % self.words.draw_count
         self.chain.write_draw(self.draw)
 
-    def swap(self) -> None:
+    def swap_inputs(self) -> None:
         current = self.draw, self.chain.inputs
         self.draw, self.chain.inputs = self._other
         self._other = current
         self.chain.result = None
 
-    def run(self) -> None:
+    def run_iteration(self) -> None:
         self.chain.run(1)
 
-    def digests(self) -> tuple[int, ...]:
-        """Return the CRC-32 of each result: many processors have an instruction for it."""
+    def result_hashes(self) -> tuple[int, ...]:
+        """Return the CRC-32 of the last result of each rank of this process.
+
+        Many processors have an instruction for CRC-32.
+        """
         results = self.chain.results_by_rank()
 
         def digest(rank: int) -> int:
@@ -72,54 +76,62 @@ class ChainProgram(SoakProgram):
 
 @dataclass(frozen=True)
 class Words(ExactValues):
-    """The words of `case` in each draw, and the exact result of one iteration."""
+    """The words of `case` in each draw, and the exact result of an iteration."""
 
     draw_count = 4 * _SCALES
 
     @cached_property
     def first_calls(self) -> Mapping[str, FirstCall]:
-        """Return none: a soak compares every result."""
+        """Inputs of extensions for a first call: empty, because a soak compares every result."""
         return {}
 
     def max_exact_iterations(self) -> int:
-        """Return 1. Raises MeasuringError where no sum over all ranks is exact."""
-        if self._digits < 1:
+        """Return 1, the number of iterations that stay exact.
+
+        Raises MeasuringError if no sum over all ranks is exact in the dtype.
+        """
+        if self._exact_bits < 1:
             ranks = self.case.group_size
             raise unavailable(f"{self.case.dtype} holds no exact sum over {ranks} ranks")
         return 1
 
-    def starting_values(self, rank: int, number: int) -> Array:
-        """Return a period of each block that `rank` puts in, in draw `number`."""
+    def starting_values(self, rank: int, draw: int) -> Array:
+        """Return a period of each block that `rank` puts in, in draw number `draw`."""
         group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD
-        chance = np.random.default_rng((number, group, position))
+        generator = np.random.default_rng((draw, group, position))
         if self._is_integer:
-            words = chance.integers(0, 2 ** (8 * self._word.itemsize), shape, self._word)
+            words = generator.integers(
+                0, 2 ** (8 * self._word_dtype.itemsize), shape, self._word_dtype
+            )
             return np.asarray(words.view(self.dtype))
-        most = 2**self._digits - 1
-        whole = chance.integers(-most, most, shape, endpoint=True).astype(np.float64)
-        return np.asarray(np.ldexp(whole, self._exponent(number)).astype(self.dtype))
+        most = 2**self._exact_bits - 1
+        whole = generator.integers(-most, most, shape, endpoint=True).astype(np.float64)
+        return np.asarray(np.ldexp(whole, self._exponent_of_draw(draw)).astype(self.dtype))
 
-    def values_after(self, rank: int, number: int, iterations: int) -> Array:
-        """Return a period of each block that `rank` holds after an iteration."""
+    def values_after(self, rank: int, draw: int, iterations: int) -> Array:
+        """Return a period of each block that `rank` holds after an iteration with input `draw`."""
         group, position = self.group_and_position(rank)
-        inputs = [[*self.starting_values(other, number)] for other in self.case.rank_groups[group]]
-        blocks: list[Any] = self.collective.result(inputs, position, self._reduce)
+        inputs = [[*self.starting_values(other, draw)] for other in self.case.rank_groups[group]]
+        blocks: list[Any] = self.collective.result(inputs, position, self._reduce_exactly)
         return np.stack(blocks)
 
     def find_mismatch(
-        self, number: int, iteration: int, results: Mapping[int, Any]
+        self, draw: int, iteration: int, results: Mapping[int, Any]
     ) -> WrongElement | None:
-        """Return the first wrong element of results by rank."""
+        """Return the first wrong element in the results of this process; None if all are right.
+
+        `draw` is the number of the input, and `results` has the result of each rank.
+        """
         for rank, result in results.items():
             for begin, part, exact in parts_with_exact_values(
-                self.values_after(rank, number, 1), result
+                self.values_after(rank, draw, 1), result
             ):
-                expected = exact.view(self._word)
-                actual = np.ascontiguousarray(part).view(self._word)
+                expected = exact.view(self._word_dtype)
+                actual = np.ascontiguousarray(part).view(self._word_dtype)
                 for index in np.flatnonzero(expected != actual)[:1]:
                     return WrongElement(
-                        draw=number,
+                        draw=draw,
                         rank=rank,
                         element=begin + int(index),
                         iteration=iteration,
@@ -128,14 +140,15 @@ class Words(ExactValues):
                     )
         return None
 
-    def _reduce(self, blocks: Sequence[Any]) -> Any:
+    def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
+        """Return the exact reduction of the blocks of all ranks."""
         if self.case.reduce_op != "sum":
             chosen: Any = np.maximum if self.case.reduce_op == "max" else np.minimum
             return chosen.reduce(blocks)
         if self._is_integer:
-            # Devices add up modulo the number of words, too.
-            words = [block.view(self._word) for block in blocks]
-            return np.sum(words, axis=0, dtype=self._word).view(self.dtype)
+            # Devices, too, add up words modulo 2^bits.
+            words = [block.view(self._word_dtype) for block in blocks]
+            return np.sum(words, axis=0, dtype=self._word_dtype).view(self.dtype)
         whole = np.sum([block.astype(np.float64) for block in blocks], axis=0)
         return whole.astype(self.dtype)
 
@@ -144,16 +157,18 @@ class Words(ExactValues):
         return DTYPES[self.case.dtype].least_exponent == 0
 
     @property
-    def _word(self) -> Any:
+    def _word_dtype(self) -> Any:
+        """The unsigned integer type with the same number of bits as the dtype of the case."""
         return np.dtype(f"u{DTYPES[self.case.dtype].size_bytes}")
 
     @property
-    def _digits(self) -> int:
-        """The bits of a whole number, of which a sum over all ranks fits."""
+    def _exact_bits(self) -> int:
+        """The number of bits of the integers, so that their sum over all ranks is exact."""
         added = math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
         return DTYPES[self.case.dtype].bits - added
 
-    def _exponent(self, number: int) -> int:
+    def _exponent_of_draw(self, draw: int) -> int:
+        """Return the exponent of the power of two by which integers of a draw are multiplied."""
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.bits - dtype.least_exponent
-        return dtype.least_exponent + span * (number % _SCALES) // (_SCALES - 1)
+        return dtype.least_exponent + span * (draw % _SCALES) // (_SCALES - 1)

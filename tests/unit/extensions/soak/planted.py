@@ -40,11 +40,12 @@ def _memories_of(chain: Any) -> Memories:
 
 
 def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[ChainProgram], None]:
-    """Return a `ChainProgram.run` with a fault in the result of a rank in iteration `number`.
+    """Return a `ChainProgram.run_iteration` that plants a fault in iteration `number`.
 
-    The fault ``flip`` changes a bit; ``stale`` keeps a part of the result before.
+    The fault is in the result of a rank: ``flip`` changes a bit, and ``stale`` keeps a part of the
+    result before.
     """
-    run, iterations = ChainProgram.run, itertools.count(1)
+    run, iterations = ChainProgram.run_iteration, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
@@ -82,13 +83,13 @@ def main(fault: str, name: str, *numbers: str) -> None:
         placement=collective.placements[0],
     )
     case, key = grid.resolve_case(spec, target), target.key(spec)
-    session, run = MeasureSession(backend, LaunchId(name="x")), ChainProgram.run
+    session, run = MeasureSession(backend, LaunchId(name="x")), ChainProgram.run_iteration
     for number in map(int, numbers):
         planted: list[Planted] = []
-        ChainProgram.run = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
+        ChainProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
         request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS}
         reply = soak(session, {name: wire.to_json(value) for name, value in request.items()})
-        ChainProgram.run = run  # type: ignore[method-assign]
+        ChainProgram.run_iteration = run  # type: ignore[method-assign]
         print(json.dumps({"mismatch": wire.to_json(reply.mismatch), "planted": planted}))
 
 

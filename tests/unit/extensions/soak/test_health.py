@@ -33,7 +33,7 @@ def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> Read
 
 
 def _texts(after: Reading, prefix: str = "") -> tuple[str, ...]:
-    return HealthChanges().plus(BEFORE, after, prefix).texts
+    return HealthChanges().with_changes(BEFORE, after, prefix).change_texts
 
 
 def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not_reported() -> None:
@@ -58,9 +58,9 @@ def test_throttling_is_reported_with_its_time_unless_the_counter_of_a_device_is_
 
 
 def test_error_counts_start_at_the_first_launch_and_throttling_adds_up_over_launches() -> None:
-    changes = HealthChanges().plus(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
-    changes = changes.plus(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
-    assert changes.texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
+    changes = HealthChanges().with_changes(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
+    changes = changes.with_changes(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
+    assert changes.change_texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
 
 
 HOT = HealthChanges(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 12.3})

@@ -9,7 +9,7 @@ import pytest
 from busbw.extensions.soak.judge import (
     Tally,
     compared_text,
-    judge_soak,
+    judge_soaked_case,
 )
 from busbw.extensions.soak.worker import SoakRun, WrongElement
 from busbw.model.launch import LaunchId
@@ -32,17 +32,17 @@ MUCH = Tally(iterations=1_130_000, compared_bytes=2_600_000_000_000, soaked_s=60
 
 def test_the_verdict_of_a_soak_names_each_wrong_bit_and_the_host_of_the_rank() -> None:
     tally = replace(MUCH, mismatch=replace(WRONG, actual=0), launch=LAUNCH, process=1)
-    text = judge_soak(SPEC, CASE, tally, ["a", "b"]).text
+    text = judge_soaked_case(SPEC, CASE, tally, ["a", "b"]).text
     assert text.startswith("wrong result: rank 2 (b), element 77, iteration 41: 0x0, expected ")
     assert "(bits 23, 24, 25, 26, 27, 28, 29); the same input gave a wrong result in 3 of " in text
 
 
 def test_a_soak_counts_iterations_of_a_group_once_and_adds_up_the_compared_bytes() -> None:
     reply = SoakRun(launch=LAUNCH, iterations=10, compared_bytes=100, seconds=2.0)
-    tally = Tally().plus(reply, 0).plus(replace(reply, mismatch=WRONG), 1)
+    tally = Tally().with_reply(reply, 0).with_reply(replace(reply, mismatch=WRONG), 1)
     assert (tally.iterations, tally.compared_bytes, tally.soaked_s) == (10, 200, 2.0)
     assert (tally.mismatch, tally.process, tally.is_over) == (WRONG, 1, True)
-    later = MUCH.plus(replace(reply, mismatch=WRONG))
+    later = MUCH.with_reply(replace(reply, mismatch=WRONG))
     assert later.mismatch is not None
     # The number is that in all launches.
     assert later.mismatch.iteration == MUCH.iterations + WRONG.iteration

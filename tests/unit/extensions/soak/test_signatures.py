@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.signatures import change_text, signature_of
+from busbw.extensions.soak.signatures import common_signature, order_change_text
 from busbw.model.launch import Run
 from tests.helpers import build
 
@@ -17,7 +17,7 @@ def _run(signature: str) -> Run:
 
 
 def _text(*signatures: str, before: str = RING, since: tuple[str, ...] = UPGRADE) -> str:
-    return change_text([_run(signature) for signature in signatures], before, since)
+    return order_change_text([_run(signature) for signature in signatures], before, since)
 
 
 @pytest.mark.parametrize(
@@ -33,5 +33,5 @@ def test_an_equal_or_unknown_signature_is_no_change_of_the_order_of_additions(
 def test_launches_with_different_signatures_give_the_case_no_signature() -> None:
     text = f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
     assert _text(RING, DOUBLED, before="") == text
-    assert signature_of([_run(signature) for signature in (RING, DOUBLED)]) == ""
-    assert signature_of([_run(RING)] * 3) == RING
+    assert common_signature([_run(signature) for signature in (RING, DOUBLED)]) == ""
+    assert common_signature([_run(RING)] * 3) == RING

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.extensions.soak.worker import RETRIES, Comparison, SoakProgram, SoakRun, WrongElement
+from busbw.extensions.soak.worker import (
+    RETRIES,
+    ResultComparison,
+    SoakProgram,
+    SoakRun,
+    WrongElement,
+)
 from busbw.model.launch import LaunchId
 from busbw.worker.backends.base import MeasuringError
 
@@ -30,16 +36,16 @@ class ScriptedProgram(SoakProgram):
         """Return the time by the program's own clock."""
         return self.runs / 1000
 
-    def renew(self) -> None:
+    def renew_input(self) -> None:
         self.draw = (self.draw + 1) % 3
 
-    def swap(self) -> None:
+    def swap_inputs(self) -> None:
         """Do nothing: the draw names the input."""
 
-    def run(self) -> None:
+    def run_iteration(self) -> None:
         self.runs += 1
 
-    def digests(self) -> tuple[int, ...]:
+    def result_hashes(self) -> tuple[int, ...]:
         is_other = self.runs in (*self._wrong_runs, *self._hashed_runs)
         return (self.draw, int(is_other))
 
@@ -56,7 +62,7 @@ def _soak(program: ScriptedProgram, seconds: float = 2.0, others: Sequence[float
     def gather(values: Sequence[float]) -> Sequence[Sequence[float]]:
         return [values, *([value] for value in others)]
 
-    return Comparison(program, BYTES, program.now_s, gather).run(seconds, LAUNCH)
+    return ResultComparison(program, BYTES, program.now_s, gather).compare_results(seconds, LAUNCH)
 
 
 def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_by_hash() -> None:

@@ -13,7 +13,7 @@ import pytest
 from busbw import wire
 from busbw.extensions.soak import worker_signature as signature
 from busbw.extensions.soak.worker_orders import ANY_ORDER, Signature
-from busbw.extensions.soak.worker_signature import inexact
+from busbw.extensions.soak.worker_signature import inexact_numbers
 from busbw.worker.backends.values import Array
 
 PERIOD, COUNT = 16, 4096
@@ -21,7 +21,7 @@ Added = Callable[[list[Array]], Array]
 
 
 def _inputs(ranks: int, seed: int, dtype: Any = np.float32) -> list[Array]:
-    return [inexact((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)]
+    return [inexact_numbers((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)]
 
 
 def _ring(blocks: list[Array]) -> Array:
@@ -103,7 +103,7 @@ def test_the_signature_names_the_order_of_additions_of_a_simulated_sum(
 ) -> None:
     inputs = _inputs(ranks, seed=rounds)
     got = _added(inputs, SUMS[name][0], rounds)
-    text = signature.text_of(*signature.signature(inputs, got, rounds))
+    text = signature.signature_text(*signature.hash_and_orders(inputs, got, rounds))
     named = text.partition(" ")[2].split(" or ")
     assert name.strip() in named
     # The others that are named give the same bits.
@@ -120,24 +120,26 @@ def test_the_signature_names_a_ring_with_any_number_of_parts_a_ring(count: int) 
         _in_turn([*np.roll(rows, -part, axis=0)])
         for part, rows in enumerate(np.array_split(np.stack(_laid(inputs)), count, axis=1))
     ]
-    text = signature.text_of(*signature.signature(inputs, np.concatenate(parts), 1))
+    text = signature.signature_text(*signature.hash_and_orders(inputs, np.concatenate(parts), 1))
     assert text.endswith(" ring")
 
 
 def test_the_signature_of_two_ranks_is_any_order_and_of_an_unknown_order_is_another_order() -> None:
     two = _inputs(2, seed=0)
-    assert signature.text_of(*signature.signature(two, _added(two, _in_turn, 1), 1)).endswith(
-        " any order"
-    )
+    assert signature.signature_text(
+        *signature.hash_and_orders(two, _added(two, _in_turn, 1), 1)
+    ).endswith(" any order")
     six = _inputs(6, seed=0)
     odd = _added(six, lambda blocks: _in_turn([blocks[index] for index in (3, 0, 5, 1, 4, 2)]), 1)
-    assert signature.text_of(*signature.signature(six, odd, 1)).endswith(" another order")
+    assert signature.signature_text(*signature.hash_and_orders(six, odd, 1)).endswith(
+        " another order"
+    )
 
 
 def test_signatures_have_equal_hashes_exactly_for_equal_orders_of_additions() -> None:
     inputs = _inputs(4, seed=0)
     hashes = [
-        signature.signature(inputs, _added(inputs, added, 1), 1)[0]
+        signature.hash_and_orders(inputs, _added(inputs, added, 1), 1)[0]
         for added in (_ring, _doubling, _in_turn, _ring)
     ]
     assert len(set(hashes)) == 3
@@ -154,9 +156,9 @@ def _splitmix(seed: tuple[int, ...], index: int) -> float:
 
 
 def test_the_inputs_of_signatures_equal_splitmix64_and_use_all_bits() -> None:
-    numbers = inexact((3,), (0, 1), np.float64)
+    numbers = inexact_numbers((3,), (0, 1), np.float64)
     assert numbers.tolist() == [_splitmix((0, 1), index) for index in range(3)]
-    many = inexact((4096,), (0, 0), np.float32)
+    many = inexact_numbers((4096,), (0, 0), np.float32)
     assert 1 <= many.min() < many.max() <= 2
     assert {int(word) & 1 for word in many.view(np.uint32)} == {0, 1}
 
