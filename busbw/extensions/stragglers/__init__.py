@@ -1,9 +1,10 @@
-"""Find slow hosts, links and chips: `busbw find-slow`.
+"""Find slow hosts, links and chips (`busbw find-slow`).
 
-Hosts are measured in pairs, many pairs at once. `search` decides which group is measured next, and
-`groups` measures it on hosts. A candidate is named only after measurements of its own.
+Hosts are measured in pairs, many pairs at once. `search` decides which hosts are measured next, and
+`groups` measures them. A host or link that seems slow is reported only after a test with further
+measurements.
 """
 
 COMMANDS = {"find-slow": "command"}
 HOOKS = {"notes": "note:notes_of"}
-WORKER_OPERATIONS = {"chips": "worker:chips"}
+WORKER_OPERATIONS = {"chips": "worker:measure_chips"}

@@ -1,6 +1,7 @@
-"""Find chips that compute or copy more slowly than the others, and slow links between two chips.
+"""Find chips that compute or copy more slowly than others, and slow links between chips.
 
-Each round compares every chip with the median of all, as a host is compared with control pairs.
+In each round every chip is compared with the median of all chips, as a host is compared with
+control pairs.
 """
 
 from __future__ import annotations
@@ -9,26 +10,34 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from busbw.extensions.stragglers.sequential import SequentialTest, Slow, detectable_loss
+from busbw.extensions.stragglers.sequential import SequentialTest, SlowComponent, detectable_loss
 from busbw.extensions.stragglers.worker import ChipTimes
 
-# Seconds by round, by the name of a chip or link and its host.
-Rows = Mapping[tuple[str, str], Sequence[float]]
-# Of fewer chips, one is the median.
+# The seconds of each round, by the name of a chip or link and the name of its host.
+TimesByChip = Mapping[tuple[str, str], Sequence[float]]
+# Among fewer chips, a slow chip moves the median.
 _LEAST_CHIPS = 3
 
 
-def slow_chips(
+def find_slow_chips(
     measured: Sequence[ChipTimes], hosts: Sequence[str], least: float, risk: float
-) -> tuple[list[Slow], dict[str, float]]:
-    """Return slow chips and links, the slowest first, and the detectable loss by quantity.
+) -> tuple[list[SlowComponent], dict[str, float]]:
+    """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
 
-    `measured` has as many processes of each of the hosts, in the order of `hosts`. If no chip is
-    slower by more than `least`, the chance that any is returned is at most `risk`.
+    If no chip is slower than the others by more than `least`, the chance that this function returns
+    a chip is at most `risk`.
+
+    Args:
+        measured: The times of each process, in the order of `hosts`; each host has the same number
+            of processes.
+        hosts: The names of the hosts.
+        least: The smallest loss that counts as slow; 0.05 is 5 %.
+        risk: The largest chance of a false report.
+
     """
     quantities = {
         quantity: rows
-        for quantity, rows in _quantities(measured, hosts)
+        for quantity, rows in _times_by_quantity(measured, hosts)
         if len(rows) >= _LEAST_CHIPS
     }
     share = risk / max(1, sum(map(len, quantities.values())))
@@ -38,16 +47,19 @@ def slow_chips(
         for (name, host), row in rows.items():
             test = SequentialTest(least=least, risk=share)
             for time_s, median_s in zip(row, medians):
-                test.add(math.log(time_s / median_s))
+                test.add_round(math.log(time_s / median_s))
             if test.is_slow:
-                slow.append(test.finding(name, (host,), quantity))
+                slow.append(test.describe_slow(name, (host,), quantity))
         logs = [list(map(math.log, times_s)) for times_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, least)
     return sorted(slow, key=lambda chip: -chip.ratio), losses
 
 
-def _quantities(measured: Sequence[ChipTimes], hosts: Sequence[str]) -> Iterator[tuple[str, Rows]]:
-    # By rank: the process, the row of the rank in its times, and the host.
+def _times_by_quantity(
+    measured: Sequence[ChipTimes], hosts: Sequence[str]
+) -> Iterator[tuple[str, TimesByChip]]:
+    """Yield each quantity, such as ``the link x+``, and its times by chip or link."""
+    # For each rank: its process, the index of the rank in the times of the process, and its host.
     places = {
         rank: (process, row, hosts[index * len(hosts) // len(measured)])
         for index, process in enumerate(measured)
@@ -57,9 +69,11 @@ def _quantities(measured: Sequence[ChipTimes], hosts: Sequence[str]) -> Iterator
     keys = {rank: (names[rank], host) for rank, (_, _, host) in places.items()}
     yield "computing", {keys[r]: process.compute_s[row] for r, (process, row, _) in places.items()}
     yield "copying", {keys[r]: process.copy_s[row] for r, (process, row, _) in places.items()}
-    for way in dict.fromkeys(way for process in measured for way in process.links_s):
+    for direction in dict.fromkeys(
+        direction for process in measured for direction in process.links_s
+    ):
         links = {}
-        for source, target in sorted({p for process in measured for p in process.pairs[way]}):
+        for source, target in sorted({p for process in measured for p in process.pairs[direction]}):
             process, row, host = places[target]
-            links[f"{names[source]} to {names[target]}", host] = process.links_s[way][row]
-        yield f"the link {way}", links
+            links[f"{names[source]} to {names[target]}", host] = process.links_s[direction][row]
+        yield f"the link {direction}", links

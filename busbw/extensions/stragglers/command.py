@@ -1,7 +1,8 @@
 """`busbw find-slow --hosts=LIST`: find slow hosts, links between hosts, and chips.
 
-Hosts are measured in pairs, many pairs at once; a host that seems slow is measured again. The hosts
-of a TPU slice start together and share its links, so each chip and each link is measured there.
+Hosts are measured in pairs, many pairs at once, and a host that seems slow is measured again. The
+hosts of a TPU slice can only start together, and share the links of the slice. So each chip and
+each link of a slice is measured instead.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, Starter
-from busbw.extensions.stragglers.chips import slow_chips
-from busbw.extensions.stragglers.groups import Groups
+from busbw.extensions.stragglers.chips import find_slow_chips
+from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
-from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, Result
-from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, Search
+from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResult
+from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, HostSearch
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
 from busbw.model.launch import Plan
@@ -51,7 +52,7 @@ measured. Exit code 1: a slow host, link or chip was found, or something could n
 """
 _CHIP_ROUNDS = 40
 
-# The options of sessions that say which hosts there are, and how they are started.
+# The options of sessions that name the hosts, and say how their workers are started.
 _OPTIONS = (
     *("device", "processes", "ranks_per_process", "hosts", "host_python", "host_env", "cluster"),
     *("cluster_trust_network", "device_wait"),
@@ -68,7 +69,7 @@ def add_to(commands: Commands) -> None:
         example="busbw find-slow --hosts=node1,node2,node3,node4",
     )
     add = parser.add_argument
-    # Options of an extension that was deleted are gone.
+    # The extension that declares an option may have been deleted.
     for option in (OPTIONS[name] for name in _OPTIONS if name in OPTIONS):
         add(option.flag, **option.arguments)
     parser.set_defaults(device_wait=Options().device_wait)
@@ -105,9 +106,9 @@ def run(options: argparse.Namespace) -> int:
     check_file("--results", options.results, "results of find-slow", json_with("slow", "hosts"))
     check_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
     with command_error(HostError, NoHostAnswersError), usage_error(ValueError):
-        result = _find(options)
+        result = _search_hosts_and_chips(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
-    print(*render("text", result.table()), "", *result.sentences(), sep="\n")
+    print(*render("text", result.ratio_table()), "", *result.sentences(), sep="\n")
     document = {"document": "busbw find-slow", "version": wire.VERSION, **wire.to_json(result)}
     texts = {
         options.results: json.dumps(document, indent=1) + "\n",
@@ -117,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
     return max([*codes, int(not result.is_healthy)])
 
 
-def _find(options: argparse.Namespace) -> Result:
+def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
     hosts = hosts_of(vars(options))
     if hosts is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
@@ -130,43 +131,52 @@ def _find(options: argparse.Namespace) -> Result:
         bundle = Bundle()
         stack.callback(bundle.remove)
         transport = stack.enter_context(contextlib.closing(hosts.make_transport(bundle)))
-        stack.enter_context(lock_this_machine(options.device_wait, _report))
+        stack.enter_context(lock_this_machine(options.device_wait, _print_progress))
         transport.join(options.device_wait)
-        transport.lock(options.device_wait, _report)
+        transport.lock(options.device_wait, _print_progress)
         processes = (options.processes or hosts.count) // hosts.count
-        groups = Groups(
+        groups = GroupMeasurer(
             transport=transport,
-            starter=_starter(options, transport, processes),
-            specs=_specs(options),
+            starter=_make_starter(options, transport, processes),
+            specs=_specs_to_measure(options),
             plan=Plan(launches=1, timeout_s=options.case_timeout),
             processes=processes,
         )
         least = options.least - 1
-        search = Search(transport.names, groups.measure, least, options.pairs, report=_report)
+        search = HostSearch(
+            transport.names,
+            groups.measure_groups,
+            least,
+            options.pairs,
+            report_progress=_print_progress,
+        )
         is_slice = groups.starter.device == Device.TPU.value
-        result = Result(hosts=tuple(transport.names)) if is_slice else search.run()
-        _report("single chips")
-        return _with_chips(result, groups, max(options.payloads), least)
+        result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
+        _print_progress("single chips")
+        return _with_slow_chips(result, groups, max(options.payloads), least)
 
 
-def _with_chips(result: Result, groups: Groups, payload_bytes: int, least: float) -> Result:
-    """Add the slow chips and links that two launches of all reachable hosts show alike.
+def _with_slow_chips(
+    result: SearchResult, groups: GroupMeasurer, payload_bytes: int, least: float
+) -> SearchResult:
+    """Return `result` with the slow chips and links that are found in two launches.
 
-    What a single launch shows may be a property of the launch. Of a TPU slice, whose hosts are not
-    measured in pairs, chips are the whole result: raises NoHostAnswersError if there is none.
+    A slow chip in a single launch may be a property of the launch. Only hosts that answer are
+    launched. Raises NoHostAnswersError for a TPU slice if no chip can be measured, because hosts of
+    a slice are not measured in pairs.
     """
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
     launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-    slow, losses = slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+    slow, losses = find_slow_chips(launch.chips, hosts, least, CHIPS_RISK)
     if slow:
         launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-        again, _ = slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+        again, _ = find_slow_chips(launch.chips, hosts, least, CHIPS_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
     if not result.times and (launch.reason or not losses):
         raise NoHostAnswersError(launch.reason or "expected 3 chips or more, to tell a slow one")
-    lost = [hosts[launch.lost]] if launch.lost is not None else []
+    lost = [hosts[launch.lost_index]] if launch.lost_index is not None else []
     silent = [NoAnswer(name=f"host {h}", hosts=(h,), reason=launch.reason) for h in lost]
     return replace(
         result,
@@ -179,19 +189,28 @@ def _with_chips(result: Result, groups: Groups, payload_bytes: int, least: float
     )
 
 
-def _starter(options: argparse.Namespace, transport: HostsTransport, processes: int) -> Starter:
-    """Return a starter for the device that is requested, else for that of the hosts."""
+def _make_starter(
+    options: argparse.Namespace, transport: HostsTransport, processes: int
+) -> Starter:
+    """Return the starter of workers, for the requested device or else for the device of the hosts.
+
+    `processes` is the number of processes on each host. Raises NoHostAnswersError if no host
+    answers.
+    """
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
         python=sys.executable, framework=options.framework, defaults=framework.environment
     )
-    device = options.device or _device(starter, transport, processes)
+    device = options.device or _find_device(starter, transport, processes)
     ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _device(starter: Starter, transport: HostsTransport, processes: int) -> Device:
-    """Return the device of all hosts together, as of a slice, else of the first that answers."""
+def _find_device(starter: Starter, transport: HostsTransport, processes: int) -> Device:
+    """Return the kind of device of all hosts together or, if they do not start, of a single host.
+
+    The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.
+    """
     hosts = range(len(transport.names))
     reason = ""
     for group in (tuple(hosts), *((host,) for host in hosts)):
@@ -209,8 +228,8 @@ def _device(starter: Starter, transport: HostsTransport, processes: int) -> Devi
     raise NoHostAnswersError(reason)
 
 
-def _specs(options: argparse.Namespace) -> list[Spec]:
-    """Return all-reduce of each payload and, if the framework has it, permute."""
+def _specs_to_measure(options: argparse.Namespace) -> list[Spec]:
+    """Return the Specs of all-reduce and, if the framework has it, permute, for each payload."""
     only_sums = FRAMEWORKS[options.framework].has_only_sums
     return [
         Spec(
@@ -225,7 +244,7 @@ def _specs(options: argparse.Namespace) -> list[Spec]:
     ]
 
 
-def _report(progress: str) -> None:
+def _print_progress(progress: str) -> None:
     print(f"busbw: {progress.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
 
 

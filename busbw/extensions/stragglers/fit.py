@@ -1,6 +1,7 @@
-"""Fit the times of groups as host + host + link, such that slow hosts and links move no others.
+"""Fit the times of groups of hosts, so that slow hosts and links do not change the fit of others.
 
-All values are logarithms: twice as slow is as far from the middle as twice as fast.
+The time of a pair depends on both its hosts and on the link between them. All values are logarithms
+of times or ratios, so that twice as slow and twice as fast are at the same distance.
 """
 
 from __future__ import annotations
@@ -11,48 +12,58 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.extensions.stragglers.liveness import Group
+from busbw.extensions.stragglers.liveness import HostGroup
 
-# The standard deviation of a normal distribution over its median absolute deviation.
-_MAD = 1.4826
-# Racks share a slow connection if a pair by itself loses less than this share of the loss.
+# The ratio of standard deviation and median absolute deviation in a normal distribution.
+_DEVIATION_PER_MAD = 1.4826
+# Racks share a connection if a pair that is measured by itself has less than this share of the loss
+# that pairs have together.
 _SHARED = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """The excesses of hosts and links as logarithms of ratios; `spread` is that of the noise."""
+    """How much more time hosts and links take than usual: their excesses, as logarithms of ratios.
 
-    hosts: Mapping[str, float]
-    links: Mapping[Group, float]
+    `spread` is the standard deviation of the noise, as a logarithm, too.
+    """
+
+    host_excesses: Mapping[str, float]
+    link_excesses: Mapping[HostGroup, float]
     spread: float
 
 
-def fit_pairs(times_s: Mapping[Group, float], good: Collection[str] = ()) -> Fit:
-    """Fit pairs of hosts, each of which was measured with most of the others.
+def fit_pairs(times_s: Mapping[HostGroup, float], healthy: Collection[str] = ()) -> Fit:
+    """Return the Fit of pairs of hosts, in which each host was measured with most other hosts.
 
-    The excess of a host is in the lower half of its pairs, because a slow partner or a single slow
-    link is in the upper half. The excess of a link is what its slower host does not explain. If
-    some hosts are known to be `good`, a host's pairs with these decide.
+    `times_s` has the time of each pair. The excess of a host is taken from the lower half of its
+    pairs, because a slow partner or a single slow link makes only few pairs slow. The excess of a
+    link is the part that its slower host does not explain. If `healthy` hosts are known, only the
+    pairs with these hosts count for the excess of a host.
     """
     logs: dict[str, dict[str, float]] = defaultdict(dict)
     for (first, second), time_s in times_s.items():
         logs[first][second] = logs[second][first] = math.log(time_s)
     medians = {}
     for host, partners in logs.items():
-        with_good = [log for partner, log in partners.items() if partner in good]
+        with_good = [log for partner, log in partners.items() if partner in healthy]
         medians[host] = statistics.median_low(with_good or partners.values())
-    level = statistics.median_low(log for host, log in medians.items() if not good or host in good)
+    level = statistics.median_low(
+        log for host, log in medians.items() if not healthy or host in healthy
+    )
     hosts = {host: log - level for host, log in medians.items()}
-    links: dict[Group, float] = {
+    links: dict[HostGroup, float] = {
         (first, second): logs[first][second] - level - max(0.0, hosts[first], hosts[second])
         for first, second in times_s
     }
-    return Fit(hosts=hosts, links=links, spread=spread(links.values()))
+    return Fit(host_excesses=hosts, link_excesses=links, spread=robust_deviation(links.values()))
 
 
-def fit_groups(rounds: Iterable[Mapping[Group, float]]) -> Fit:
-    """Fit rounds that divide all hosts into groups: a slow host's group is slow in every round."""
+def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
+    """Return the Fit of rounds, each of which divides all hosts into groups. Links are not fitted.
+
+    A slow host is found because its group is slow in every round.
+    """
     excesses: dict[str, list[float]] = defaultdict(list)
     noise = []
     for times_s in filter(None, rounds):
@@ -62,56 +73,73 @@ def fit_groups(rounds: Iterable[Mapping[Group, float]]) -> Fit:
             for host in group:
                 excesses[host].append(noise[-1])
     hosts = {host: statistics.median_low(logs) for host, logs in excesses.items()}
-    return Fit(hosts=hosts, links={}, spread=spread(noise))
+    return Fit(host_excesses=hosts, link_excesses={}, spread=robust_deviation(noise))
 
 
-def spread(values: Collection[float]) -> float:
-    """Return a standard deviation that outliers do not move."""
+def robust_deviation(values: Collection[float]) -> float:
+    """Return the standard deviation of values, estimated such that outliers do not change it."""
     middle = statistics.median(values)
-    return _MAD * statistics.median(abs(value - middle) for value in values)
+    return _DEVIATION_PER_MAD * statistics.median(abs(value - middle) for value in values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Racks:
-    """Sets of hosts, the largest first, and the time of a pair between them over one within.
+    """Sets of hosts with slow connections between the sets, the largest set first.
 
-    `alone` is this ratio while no other pair is measured, None if that was not measured.
+    `ratio` is the time of a pair across two sets, divided by the time of a pair in a set. `alone`
+    is the same ratio if only a single pair is measured at a time; None if single pairs were not
+    measured.
     """
 
-    hosts: tuple[Group, ...]
+    hosts: tuple[HostGroup, ...]
     ratio: float
     alone: float | None = None
 
     @property
     def is_shared(self) -> bool:
-        """Whether pairs between racks are slow only at the same time, as behind one switch."""
+        """Whether pairs between racks are slow only if they are measured at once.
+
+        This is so if they share a connection, such as a switch.
+        """
         return self.alone is not None and math.log(self.alone) < _SHARED * math.log(self.ratio)
 
-    def between(self, group: Group) -> bool:
+    def crosses_racks(self, group: HostGroup) -> bool:
         return not any({*group} <= {*rack} for rack in self.hosts)
 
 
-# The share of pairs that must be as fast or slow as the racks say. Among fewer hosts chance finds
-# racks. Racks of two hosts alone are what a round of pairs looks like that was faster.
-_CONSISTENT, _LEAST_HOSTS, _A_PAIR = 0.95, 6, 2
+# The share of pairs that must be as fast or slow as the racks say, the fewest hosts among which
+# racks are not found by chance, and a number of hosts that is too small for all racks: a single
+# round of pairs that was faster than the other rounds looks like racks of two hosts.
+_CONSISTENT, _LEAST_HOSTS, _PAIR_SIZE = 0.95, 6, 2
 
 
-def find_racks(times_s: Mapping[Group, float], least: float) -> Racks | None:
-    """Find two or more sets of hosts such that pairs within are fast and pairs between are slow.
+def find_racks(times_s: Mapping[HostGroup, float], least: float) -> Racks | None:
+    """Find sets of hosts (racks) such that pairs in a set are fast, and pairs across sets slow.
 
-    Or one such set, and hosts by themselves that are slow with all others. None if no limit divides
-    the pairs so, or if the loss between is below `least` (0.2 is 20 %). Of several limits the one
-    with the least variance on both sides is taken (Otsu).
+    A single large set is accepted, too, if every other host is slow with all hosts. A time limit
+    divides the pairs into fast and slow pairs; of several limits, the limit with the least variance
+    on its two sides is chosen (Otsu's method).
+
+    Args:
+        times_s: The time of each pair of hosts in seconds.
+        least: The smallest loss of pairs across sets that counts; 0.2 is 20 %.
+
+    Returns:
+        The sets; None for fewer than six hosts, or if no limit divides the pairs into such sets
+        with a loss above `least`.
+
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
     hosts = sorted({host for group in logs for host in group})
     best, least_variance = None, math.inf
     for limit in sorted(logs.values())[:-1] if len(hosts) >= _LEAST_HOSTS else ():
-        racks = Racks(hosts=_joined(hosts, [g for g, log in logs.items() if log <= limit]), ratio=1)
-        near = [log for group, log in logs.items() if not racks.between(group)]
-        far = [log for group, log in logs.items() if racks.between(group)]
+        racks = Racks(
+            hosts=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]), ratio=1
+        )
+        near = [log for group, log in logs.items() if not racks.crosses_racks(group)]
+        far = [log for group, log in logs.items() if racks.crosses_racks(group)]
         consistent = sum(log <= limit for log in near) + sum(log > limit for log in far)
-        plausible = near and far and _are_racks(racks.hosts, len(hosts))
+        plausible = near and far and _have_rack_sizes(racks.hosts, len(hosts))
         if not plausible or consistent < _CONSISTENT * len(logs):
             continue
         ratio = math.exp(statistics.median(far) - statistics.median(near))
@@ -121,16 +149,19 @@ def find_racks(times_s: Mapping[Group, float], least: float) -> Racks | None:
     return best
 
 
-def _are_racks(sets: Sequence[Group], hosts: int) -> bool:
-    """Tell whether sets are racks: of several hosts each, or half of all and single others."""
+def _have_rack_sizes(sets: Sequence[HostGroup], host_count: int) -> bool:
+    """Return whether sets of hosts can be racks, by their sizes; the largest set comes first.
+
+    Racks have several hosts each, or are a set with at least half of all hosts and single hosts.
+    """
     sizes = [len(group) for group in sets]
     if len(sets) > 1 and set(sizes[1:]) == {1}:
-        return 2 * sizes[0] >= hosts
-    return 1 not in sizes and max(sizes) > _A_PAIR
+        return 2 * sizes[0] >= host_count
+    return 1 not in sizes and max(sizes) > _PAIR_SIZE
 
 
-def _joined(hosts: Sequence[str], pairs: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the sets of hosts that the pairs connect, the largest first."""
+def _connected_hosts(hosts: Sequence[str], pairs: Iterable[HostGroup]) -> tuple[HostGroup, ...]:
+    """Return the sets of hosts that the pairs connect, the largest set first."""
     sets = {host: {host} for host in hosts}
     for first, second in pairs:
         sets[first] |= sets[second]

@@ -1,4 +1,4 @@
-"""Measure groups of hosts at the same time, each group in a launch of its own."""
+"""Measure groups of hosts at the same time, each group in its own launch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import partial
 from busbw import grid
 from busbw.driver.executor import Executor
 from busbw.driver.transport import HostError, HostsTransport, Request, Starter
-from busbw.extensions.stragglers.liveness import Group, Round, Times
+from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import GridError, Spec
 from busbw.model.cluster import Cluster
@@ -20,17 +20,19 @@ from busbw.model.machine import Probe
 from busbw.model.words import Device, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 
-# All hosts together may take longer than a pair: in every round they wait for the slowest.
-_ALL_HOSTS = 5.0
+# How many times as long as a pair all hosts together may take, which wait for each other.
+_ALL_HOSTS_TIMEOUT_FACTOR = 5.0
 
-Step = Callable[["Launch"], Failure | None]
+Step = Callable[["GroupLaunch"], Failure | None]
 
 
 @dataclass(kw_only=True)
-class Groups:
-    """Measures `specs` with `processes` on every host, started as `starter` says.
+class GroupMeasurer:
+    """Measures groups of hosts, with `processes` processes on every host.
 
-    The ranks of `starter` are those of a process.
+    `transport` reaches the hosts, and `starter` says how a worker is started; `starter.ranks` is
+    the number of ranks of a process. `specs` are the cases to measure for each group, and `plan`
+    says for how long. `rounds` counts the rounds of launches so far.
     """
 
     transport: HostsTransport
@@ -40,29 +42,35 @@ class Groups:
     processes: int = 1
     rounds: int = 0
 
-    def measure(self, groups: Round) -> list[Times | str]:
-        """Return the times of each group, or the reason why it has none."""
-        steps = [partial(Launch.measure, spec=spec) for spec in self.specs]
-        return [launch.reason or launch.times_s for launch in self._launch(groups, steps)]
+    def measure_groups(self, groups: Round) -> list[TimesByQuantity | str]:
+        """Return the times of each group by quantity, or the reason why the group has no times."""
+        steps = [partial(GroupLaunch.measure_case, spec=spec) for spec in self.specs]
+        return [launch.reason or launch.times_s for launch in self._launch_groups(groups, steps)]
 
-    def measure_chips(self, hosts: Group, payload_bytes: int, rounds: int) -> Launch:
-        """Measure the chips of all hosts in one launch, and links between chips."""
-        step = partial(Launch.measure_chips, payload_bytes=payload_bytes, rounds=rounds)
-        return self._launch((hosts,), [step])[0]
+    def measure_chips(self, hosts: HostGroup, payload_bytes: int, rounds: int) -> GroupLaunch:
+        """Measure the chips of `hosts`, and the links between chips, in a single launch.
 
-    def _launch(self, groups: Round, steps: Sequence[Step]) -> list[Launch]:
-        """Take each step in all groups at the same time, after all have started."""
+        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed.
+        """
+        step = partial(GroupLaunch.measure_chips, payload_bytes=payload_bytes, rounds=rounds)
+        return self._launch_groups((hosts,), [step])[0]
+
+    def _launch_groups(self, groups: Round, steps: Sequence[Step]) -> list[GroupLaunch]:
+        """Launch all groups at the same time, and run each step in all groups at once.
+
+        A step begins when the step before it has ended in all groups.
+        """
         self.rounds += 1
         with ExitStack() as stack:
             launches = []
             for group in groups:
-                ranks = list(map(self.transport.names.index, group))
-                executor = stack.enter_context(Executor(self.transport.for_hosts(ranks)))
-                launches.append(Launch(self, executor, ranks))
+                host_indexes = list(map(self.transport.names.index, group))
+                executor = stack.enter_context(Executor(self.transport.for_hosts(host_indexes)))
+                launches.append(GroupLaunch(self, executor, host_indexes))
             threads = stack.enter_context(ThreadPoolExecutor(max(1, len(groups))))
             try:
-                for step in (Launch.begin, *steps, Launch.end):
-                    list(threads.map(partial(Launch.attempt, step=step), launches))
+                for step in (GroupLaunch.start_workers, *steps, GroupLaunch.close_workers):
+                    list(threads.map(partial(GroupLaunch.run_step, step=step), launches))
             except BaseException:
                 for launch in launches:
                     launch.executor.stop()
@@ -71,26 +79,28 @@ class Groups:
 
 
 @dataclass
-class Launch:
-    """One group of hosts in one round: its times, or the reason why it has none.
+class GroupLaunch:
+    """The launch of a group of hosts in a round: its times, or the `reason` why it has no times.
 
-    `lost` is the index, in the group, of the host that gave no answer; None if that is not known.
-    A launch `is_incomplete` if it failed, unless the framework cannot measure what was requested.
+    `host_indexes` are the indexes of the hosts among all hosts. `times_s` has seconds by quantity,
+    and `chips` the times of chips by process. `lost_index` is the index, in the group, of the host
+    that did not answer; None if it is unknown. `is_incomplete` is true after a failure, unless the
+    framework cannot measure what was requested.
     """
 
-    groups: Groups
+    measurer: GroupMeasurer
     executor: Executor
-    ranks: Sequence[int]
+    host_indexes: Sequence[int]
     times_s: dict[str, float] = field(default_factory=dict)
     chips: Sequence[ChipTimes] = ()
     reason: str = ""
-    lost: int | None = None
+    lost_index: int | None = None
     is_incomplete: bool = False
 
-    def attempt(self, step: Step) -> None:
-        """Run a step unless an earlier one failed, and keep its failure.
+    def run_step(self, step: Step) -> None:
+        """Run a step unless an earlier step failed, and keep the reason if the step fails.
 
-        A single process that ended is the cause of a failure.
+        If a single process did not answer, its host is noted as lost.
         """
         if self.reason:
             return
@@ -103,17 +113,22 @@ class Launch:
             self.reason = failure.message
             self.is_incomplete = failure.kind is not FailureKind.UNAVAILABLE
             index = failure.launch.member.removeprefix("worker")
-            # "worker 1, worker 2: ..." did not answer in time, and may all have waited for another.
+            # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
+            # process that does not answer.
             if index and "," not in failure.message.partition(":")[0]:
-                self.lost = int(index) // self.groups.processes
+                self.lost_index = int(index) // self.measurer.processes
 
-    def begin(self) -> Failure | None:
-        starter, count = self.groups.starter, self.groups.processes * len(self.ranks)
-        starter = replace(starter, processes=count, ranks=starter.ranks and starter.ranks * count)
-        name = f"slow-{self.groups.rounds}-{self.ranks[0]}"
+    def start_workers(self) -> Failure | None:
+        starter, count = self.measurer.starter, self.measurer.processes * len(self.host_indexes)
+        starter = replace(
+            starter,
+            processes=count,
+            ranks=starter.ranks and starter.ranks * count,
+        )
+        name = f"slow-{self.measurer.rounds}-{self.host_indexes[0]}"
         cluster = Cluster(processes=count)
         self._workers = self.executor.start(starter, LaunchId(name=name), cluster)
-        timeout_s = self.groups.plan.timeout_s
+        timeout_s = self.measurer.plan.timeout_s
         if failure := self._workers.wait_until_ready(timeout_s):
             return failure
         probe = self._workers.ask(Request("probe", Probe), timeout_s, "looking for devices")
@@ -127,11 +142,11 @@ class Launch:
         )
         return None
 
-    def measure(self, spec: Spec) -> Failure | None:
+    def measure_case(self, spec: Spec) -> Failure | None:
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
         plan, case, key = (
-            self.groups.plan,
+            self.measurer.plan,
             grid.resolve_case(spec, self._target),
             self._target.key(spec),
         )
@@ -144,10 +159,10 @@ class Launch:
         return answer if isinstance(answer, Failure) else None
 
     def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
-        """Measure chips, and then links, which have a payload."""
+        """Measure the chips of all processes, and then the links with `payload_bytes`."""
         for size in (0, payload_bytes):
             request = Request("chips", ChipTimes, {"rounds": rounds, "payload_bytes": size})
-            timeout_s = _ALL_HOSTS * self.groups.plan.timeout_s
+            timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.measurer.plan.timeout_s
             doing = "measuring links" if size else "measuring chips"
             answers = self._workers.ask_each(request, timeout_s, doing)
             replies = [answers] if isinstance(answers, Failure) else answers
@@ -161,5 +176,5 @@ class Launch:
             ]
         return None
 
-    def end(self) -> None:
+    def close_workers(self) -> None:
         self.executor.close_group(self._workers)

@@ -1,7 +1,7 @@
-"""Find the hosts that do not answer, and go on with the others.
+"""Find the hosts that do not answer, and go on with the other hosts.
 
-In a pair that gives no time, one host or both do not answer. Each is measured again with hosts that
-answer. A host is unreachable when it has failed with several of them.
+If a pair has no time, one or both of its hosts do not answer. So each of the two hosts is measured
+again with hosts that answer. A host is unreachable after it has failed with several such hosts.
 """
 
 from __future__ import annotations
@@ -10,37 +10,39 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# Names of hosts, sorted; and groups that share no host and are measured at once.
-Group = tuple[str, ...]
-Round = tuple[Group, ...]
-# Seconds by quantity.
-Times = Mapping[str, float]
-# Measures groups of hosts at once: the times of each group, or the reason why it has none.
-Measure = Callable[[Round], Sequence[Times | str]]
+# A group is the sorted names of its hosts. A round has groups without a common host, which are
+# measured at once.
+HostGroup = tuple[str, ...]
+Round = tuple[HostGroup, ...]
+# Seconds by quantity, such as ``all-reduce 16M``.
+TimesByQuantity = Mapping[str, float]
+# Measures a round, and returns the times of each group, or the reason why the group has no times.
+MeasureGroups = Callable[[Round], Sequence[TimesByQuantity | str]]
 
-# The number of answering partners with which an unreachable host has failed, and the number of
-# successive rounds without any answer after which none is expected.
+# The number of answering hosts with which a host must fail to be unreachable, and the number of
+# successive rounds without an answer after which the search ends.
 _FAILED_PARTNERS, _MOST_SILENT_ROUNDS = 2, 3
 
 
 class NoHostAnswersError(Exception):
-    """No group gives a time any more; the message is the reason of the last one."""
+    """No group of hosts has a time any more; the message is the reason of the last group."""
 
 
 @dataclass
 class Liveness:
-    """Hosts, and which of them are `unreachable`, with the reasons.
+    """Measures rounds of groups, and finds the hosts that do not answer.
 
-    `reasons` has the last reason of each group without a time, the latest at the end.
+    `unreachable` has the reason for each host that is given up. `reasons` has the last reason for
+    each group without a time; the latest group is the last.
     """
 
     hosts: Sequence[str]
-    measure: Measure
-    chance: random.Random
+    measure_groups: MeasureGroups
+    rng: random.Random
     unreachable: dict[str, str] = field(default_factory=dict)
-    reasons: dict[Group, str] = field(default_factory=dict)
+    reasons: dict[HostGroup, str] = field(default_factory=dict)
     _answering: set[str] = field(default_factory=set)
-    # Hosts without an answer, until that is decided, and the partners with which they had none.
+    # The hosts that do not answer and are not given up, and the partners with which each failed.
     _silent: dict[str, set[str]] = field(default_factory=dict)
     _silent_rounds: int = 0
 
@@ -48,29 +50,35 @@ class Liveness:
     def reachable(self) -> list[str]:
         return [host for host in self.hosts if host not in self.unreachable]
 
-    def measure_round(self, groups: Iterable[Group]) -> dict[Group, Times]:
-        """Return the times of the groups that answer, without their unreachable hosts.
+    def measure_round(self, groups: Iterable[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
+        """Measure a round without unreachable hosts, and return the times of groups that answer.
 
-        Raises NoHostAnswersError.
+        Hosts that do not answer are then measured with other hosts, until it is clear whether they
+        are unreachable. Raises NoHostAnswersError after several successive rounds without an
+        answer.
         """
         reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
-        times = self._measure(tuple(group for group in reachable if len(group) > 1))
+        times = self._measure_groups(tuple(group for group in reachable if len(group) > 1))
         self._silent_rounds = 0 if self._answering else self._silent_rounds + 1
         if self._silent_rounds >= _MOST_SILENT_ROUNDS:
             raise NoHostAnswersError(next(reversed(self.reasons.values())))
         while self._silent and self._answering:
-            self._measure_silent()
+            self._measure_silent_hosts()
         return times
 
-    def _measure(self, groups: Round) -> dict[Group, Times]:
-        times: dict[Group, Times] = {}
-        for group, answer in zip(groups, self.measure(groups) if groups else ()):
+    def _measure_groups(self, groups: Round) -> dict[HostGroup, TimesByQuantity]:
+        """Measure groups, and return the times of the groups that answer.
+
+        Also note the hosts of the groups that do not answer.
+        """
+        times: dict[HostGroup, TimesByQuantity] = {}
+        for group, answer in zip(groups, self.measure_groups(groups) if groups else ()):
             if isinstance(answer, str):
                 self.reasons.pop(group, None)
                 self.reasons[group] = answer
                 self._answering.difference_update(group)
                 for host in group:
-                    # In a larger group it may be that another host did not answer.
+                    # In a larger group, a host other than the partner may not have answered.
                     partners = {*group} - {host} if len(group) == 2 else set()
                     self._silent.setdefault(host, set()).update(partners)
             else:
@@ -80,17 +88,21 @@ class Liveness:
                     self._silent.pop(host, None)
         return times
 
-    def _measure_silent(self) -> None:
-        """Measure each silent host with an answering host with which it has not failed yet."""
+    def _measure_silent_hosts(self) -> None:
+        """Measure each host that has not answered with a host that answers and is a new partner.
+
+        A host is given up as unreachable after it has failed with several partners, or if no new
+        partner is left for any host.
+        """
         answering = sorted(self._answering)
-        self.chance.shuffle(answering)
+        self.rng.shuffle(answering)
         pairs = []
         for host, failed in self._silent.items():
             partner = next((h for h in answering if h not in failed), None)
             if partner is not None:
                 answering.remove(partner)
-                pairs.append(pair(host, partner))
-        self._measure(tuple(pairs))
+                pairs.append(sorted_pair(host, partner))
+        self._measure_groups(tuple(pairs))
         for host, failed in list(self._silent.items()):
             if len(failed & self._answering) >= _FAILED_PARTNERS or not pairs:
                 del self._silent[host]
@@ -98,5 +110,5 @@ class Liveness:
                 self.unreachable[host] = next(reason for group, reason in latest if host in group)
 
 
-def pair(first: str, second: str) -> Group:
+def sorted_pair(first: str, second: str) -> HostGroup:
     return (min(first, second), max(first, second))

@@ -1,4 +1,4 @@
-"""The note below a session of several hosts that says how to find the slow host or link."""
+"""The note that tells the user of several hosts how to find a slow host or link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from busbw.session.state import Judged, Measured
 
 
 def notes_of(judged: Judged) -> Iterator[str]:
-    """Yield a note if a case is slower on several hosts."""
+    """Yield a note with the command `busbw find-slow` if a case is slower on several hosts."""
     is_slower = any(v.outcome is Outcome.REGRESSED for v in judged.verdicts.values())
     measured = judged.observed
     if is_slower and isinstance(measured, Measured) and measured.environment.key.hosts > 1:
@@ -20,7 +20,7 @@ def notes_of(judged: Judged) -> Iterator[str]:
 
 
 def find_slow_text(options: Options) -> str:
-    """Return the command that looks for a slow host or link among the hosts of a session."""
+    """Return the command `busbw find-slow` with the options that name the session's hosts."""
     if options.remote is None:
         return "busbw find-slow --hosts=LIST"
     flags = {option.flag for option in OPTIONS.values() if option.group == HOSTS}

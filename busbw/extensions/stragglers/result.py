@@ -1,4 +1,4 @@
-"""The result of a search: its JSON fields, sentences, table and healthy hosts."""
+"""The result of `busbw find-slow`: its JSON fields, sentences, table and healthy hosts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from busbw.extensions.stragglers.fit import Racks
-from busbw.extensions.stragglers.sequential import Slow
+from busbw.extensions.stragglers.sequential import SlowComponent
 from busbw.report.table import Column, Table, rows_of
 
-# Healthy clusters of which at most this share is reported to have a slow host, link or chip; the
-# two searches share it.
+# The largest chance that a healthy cluster is reported to have a slow host, link or chip. The
+# search for hosts and links may use half of the chance, and the search for chips the other half.
 RISK = 0.01
 PAIRS_RISK, CHIPS_RISK = 0.5 * RISK, 0.5 * RISK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoAnswer:
-    """An unreachable host, or a link without an answer though both its hosts answer others."""
+    """An unreachable host, or a link that gave no time though both its hosts answer other hosts."""
 
     name: str
     hosts: tuple[str, ...]
@@ -25,19 +25,24 @@ class NoAnswer:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
-    """What is known of all `hosts`, by name.
+class SearchResult:
+    """The result of a search for slow hosts, links and chips among `hosts`.
 
-    `detectable` is the smallest loss (0.15 is 15 %) that would have been found, by quantity,
-    `ratios` the fitted ratio of each host. `times` are the seconds of the pairs or groups of the
-    first rounds, by their hosts as a comma list; none in a TPU slice. If `unmeasured` has a reason,
-    chips were not measured, and the result `is_incomplete` unless the framework cannot measure
-    them.
+    `slow` are the slow hosts, links and chips. `unreachable` are the hosts and links that gave no
+    time. `undecided` are the names of hosts and links whose tests did not end. `racks` has sets of
+    hosts with slow connections between them, by quantity. `detectable` is the smallest loss (0.15
+    is 15 %) that would have been found, by quantity. `ratios` has the fitted ratio of each host to
+    the other hosts, by quantity and host. `links_measured` is false if hosts were measured in
+    groups instead of pairs.
+
+    `times` has the seconds of the pairs or groups of the first rounds, by host names joined with
+    commas and by quantity; it is empty for a TPU slice. If chips were not measured, `unmeasured` is
+    the reason. `is_incomplete` is then true, unless the framework cannot measure chips.
     """
 
     hosts: tuple[str, ...]
     rounds: int = 0
-    slow: tuple[Slow, ...] = ()
+    slow: tuple[SlowComponent, ...] = ()
     unreachable: tuple[NoAnswer, ...] = ()
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
@@ -50,7 +55,7 @@ class Result:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a host, link or chip is slow or unreachable, or a rack is far from the others."""
+        """Whether a host, link or chip is slow or unreachable, or racks are far from each other."""
         far = any(not racks.is_shared for racks in self.racks.values())
         return bool(self.slow or self.unreachable or far)
 
@@ -60,7 +65,7 @@ class Result:
 
     @property
     def good_hosts(self) -> list[str]:
-        """The hosts without a problem; of a link with a problem, without its second host."""
+        """All hosts except slow and unreachable hosts, and the second host of such links."""
         bad = {slow.hosts[-1] for slow in self.slow}
         bad |= {silent.hosts[-1] for silent in self.unreachable}
         return [host for host in self.hosts if host not in bad]
@@ -87,8 +92,8 @@ class Result:
         if not self.links_measured:
             yield "links were not measured, because hosts were measured in groups: use --pairs"
 
-    def table(self) -> Table:
-        """Return the ratio of each host's pairs to those of the others, by quantity."""
+    def ratio_table(self) -> Table:
+        """Return a table of how much longer the pairs of a host take than others, by quantity."""
         columns = (
             Column("host", "host", left_aligned=True, fits=True),
             *(Column(name, name, text="{:.2f}".format, fits=True, gap=2) for name in self.ratios),

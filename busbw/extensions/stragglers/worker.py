@@ -1,4 +1,4 @@
-"""Time single chips of a process, and the links between them."""
+"""Time every chip of a process, and the links between chips."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from busbw.worker.serve import request_value
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChipTimes:
-    """Seconds by round of each chip of a process; `ranks` are the ranks of the chips.
+    """The seconds that the chips of a process take, by chip and round.
 
-    `links_s` has the times of permutes by their direction, such as ``x+``, as long as the receiving
-    rank takes. `pairs` are the senders and receivers of each direction, in all processes.
+    `ranks` are the ranks of the chips. `compute_s` are times of a computation, and `copy_s` are
+    times of a copy. `links_s` has times of permutes by their direction, such as ``x+``: the time
+    that the receiving rank takes. `pairs` has the senders and receivers of each direction in all
+    processes.
     """
 
     ranks: tuple[Natural, ...]
@@ -29,10 +31,11 @@ class ChipTimes:
     pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
 
 
-def chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
-    """Time each chip of this process or, with a payload, the links to it.
+def measure_chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
+    """Time each chip of this process or, if the request has a payload, the links to each chip.
 
-    Raises MeasuringError.
+    Raises MeasuringError if the framework is not JAX, or if the recording of the links is
+    incomplete.
     """
     if importlib.util.find_spec(f"{__name__}_{session.backend.name}") is None:
         raise unavailable("only JAX measures single chips")
@@ -40,5 +43,5 @@ def chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
         request_value(request, name, int) for name in ("rounds", "payload_bytes")
     )
     framework = importlib.import_module(f"{__name__}_{session.backend.name}")
-    times: ChipTimes = framework.chips(session.backend, rounds, payload_bytes)
+    times: ChipTimes = framework.measure_chips(session.backend, rounds, payload_bytes)
     return times

@@ -1,7 +1,7 @@
-"""Single chips of the fake framework, by the key `chips` of its script.
+"""The chips of the fake framework, from the key `chips` of its script.
 
-On each host are `count` chips. Single chips are `slower`, by their number on the host, and `then`
-is what happens when the chips are measured.
+Each host has `count` chips. `slower` has the seconds of slow chips by their number on the host.
+`then` is an event that happens when the chips are measured, such as ``hang``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from busbw.worker.backends.fake.backend import FakeBackend, cause_event
 from .worker import ChipTimes
 
 
-def chips(backend: FakeBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Return a second for each round of a chip, or more for a chip that the script makes slower."""
+def measure_chips(backend: FakeBackend, rounds: int, payload_bytes: int) -> ChipTimes:
+    """Return 1 second for each round of a chip, or the seconds that the script says."""
     script = backend.script.get("chips", {})
     cause_event(script.get("then", ""))
     count = script.get("count", backend.script.get("ranks", VIRTUAL_RANKS))

@@ -1,7 +1,8 @@
-"""Time single chips, which compute and copy, and the links between them.
+"""Time the chips of a process in JAX, which compute and copy, and the links between chips.
 
-One program has a permute along each axis of the chips' torus in each direction, so that every link
-carries one payload each way. The profiler times the permutes at the ranks that receive.
+All links are timed by a single program, with a permute along each axis of the chips' torus in each
+direction. So every link carries a payload in each direction. The profiler times each permute at the
+receiving rank.
 """
 
 from __future__ import annotations
@@ -33,79 +34,89 @@ from busbw.worker.backends.recordings import timed_instructions
 from .worker import ChipTimes
 
 Pairs = list[tuple[int, int]]
-# Seconds by rank of a process and by round.
-Times = tuple[tuple[float, ...], ...]
+# The seconds of each round, for each rank of a process.
+RowsByRank = tuple[tuple[float, ...], ...]
 Recording = Callable[[Path], AbstractContextManager[Reader]]
 
-# The calls of a round: about a tenth of a second of computing, so that a chip that is throttled
-# from time to time, such as by the quota of a cgroup, is throttled in every round.
+# The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
+# to time, such as by the quota of a cgroup, is throttled in every round.
 _CALLS = 16
-# Products of square matrices in a call, the side of these, and the bytes copied; fewer on a CPU.
+# The number of matrix products in a call. On a CPU (True) the matrices and copies are smaller.
 _PRODUCTS = 32
-_SIDE, _COPIED = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
+_MATRIX_SIDE, _COPIED_BYTES = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
-# Chips whose slices are closed to a torus, and the extents of an axis from which that is so.
-_CLOSED = {"TPU v4": 4, "TPU v5": 4, "TPU v5p": 4, "TPU7x": 4, "TPU v5 lite": 16, "TPU v6 lite": 16}
+# The smallest extent of an axis along which the last chip is linked to the first chip, by device.
+_WRAPPING_EXTENTS = {
+    "TPU v4": 4,
+    "TPU v5": 4,
+    "TPU v5p": 4,
+    "TPU7x": 4,
+    "TPU v5 lite": 16,
+    "TPU v6 lite": 16,
+}
 
 
-def chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Time each chip of this process or, with a payload, the links to it."""
+def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
+    """Time each chip of this process or, if `payload_bytes` is not 0, the links to each chip."""
     devices = backend.devices()
     if not payload_bytes:
         return time_chips(devices, rounds)
     if backend.device is not Device.TPU:
-        # A rank that waits for a late sender is as long in its permute: no link is told by that.
+        # On other devices the time of a permute includes the wait for a late sender, so that it
+        # does not show a slow link.
         return ChipTimes(ranks=())
     return time_links(devices, rounds, payload_bytes, backend.record_profile)
 
 
-def links(devices: Sequence[Any]) -> dict[str, Pairs]:
-    """Return the senders and receivers by axis and direction, such as ``x+``, of every link.
+def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
+    """Return the (sender, receiver) pairs of all links, by axis and direction such as ``x+``.
 
-    Chips without coordinates are a ring. Two devices of one chip have a link of their own.
+    Devices without coordinates form a ring. The two devices of a chip have a link of their own.
     """
-    places = [_place(device, rank) for rank, device in enumerate(devices)]
-    ranks = {place: rank for rank, place in enumerate(places)}
-    pairs_by_way: dict[str, Pairs] = {}
-    for axis, extents in enumerate(zip(*places)):
-        size = max(extents) + 1
-        for way in (1, -1) if size > 2 else (1,):
-            is_closed = size >= 2 and (size == 2 or _is_closed(devices[0], size))
+    coordinates = [_coordinates(device, rank) for rank, device in enumerate(devices)]
+    ranks = {position: rank for rank, position in enumerate(coordinates)}
+    pairs_by_direction: dict[str, Pairs] = {}
+    for axis, extents in enumerate(zip(*coordinates)):
+        extent = max(extents) + 1
+        for direction in (1, -1) if extent > 2 else (1,):
+            is_closed = extent >= 2 and (extent == 2 or _wraps_around(devices[0], extent))
             pairs = []
-            for place, rank in ranks.items():
-                target = place[axis] + way
-                if is_closed or 0 <= target < size:
-                    other = (*place[:axis], target % size, *place[axis + 1 :])
+            for position, rank in ranks.items():
+                target = position[axis] + direction
+                if is_closed or 0 <= target < extent:
+                    other = (*position[:axis], target % extent, *position[axis + 1 :])
                     pairs += [(rank, ranks[other])] if other in ranks else []
             if pairs:
-                pairs_by_way[_name(axis, len(places[0]), way)] = pairs
-    return pairs_by_way
+                pairs_by_direction[_direction_name(axis, len(coordinates[0]), direction)] = pairs
+    return pairs_by_direction
 
 
-def _place(device: Any, rank: int) -> tuple[int, ...]:
+def _coordinates(device: Any, rank: int) -> tuple[int, ...]:
+    """Return the coordinates of a chip, and the number of the core; only the rank if unknown."""
     coords = getattr(device, "coords", None)
     if coords is None:
         return (rank,)
     return (*coords, getattr(device, "core_on_chip", 0))
 
 
-def _name(axis: int, axes: int, way: int) -> str:
-    word = "core" if axes > 1 and axis == axes - 1 else _AXES[axis]
-    return f"{word}{'+' if way > 0 else '-'}"
+def _direction_name(axis: int, axis_count: int, direction: int) -> str:
+    """Return the name of a direction along an axis, such as ``x+``, or ``core+``."""
+    word = "core" if axis_count > 1 and axis == axis_count - 1 else _AXES[axis]
+    return f"{word}{'+' if direction > 0 else '-'}"
 
 
-def _is_closed(device: Any, size: int) -> bool:
-    """Return whether the last chip along an axis is linked to the first."""
+def _wraps_around(device: Any, extent: int) -> bool:
+    """Return whether the last chip along an axis of this extent is linked to the first chip."""
     if getattr(device, "coords", None) is None:
         return True
-    least = _CLOSED.get(device.device_kind, math.inf)
-    return size >= least and size % 4 == 0
+    least = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
+    return extent >= least and extent % 4 == 0
 
 
-def step(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
-    """Lower all permutes in one program: a payload for each rank and each way."""
+def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
+    """Lower a program in which each rank sends `payload_bytes` in every direction at once."""
     mesh = Mesh(np.array(devices), ("chips",))
-    ways = links(devices)
+    directions = find_links(devices)
     shape = (len(devices), payload_bytes // 4)
     rows = jax.ShapeDtypeStruct(
         shape, jnp.float32, sharding=NamedSharding(mesh, PartitionSpec("chips"))
@@ -114,38 +125,45 @@ def step(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
     def permute_all(*payloads: Any) -> tuple[Any, ...]:
         return tuple(
             jax.lax.ppermute(payload, "chips", pairs)
-            for payload, pairs in zip(payloads, ways.values())
+            for payload, pairs in zip(payloads, directions.values())
         )
 
-    spec = (PartitionSpec("chips"),) * len(ways)
+    spec = (PartitionSpec("chips"),) * len(directions)
     mapped = versions.shard_map(permute_all, mesh=mesh, in_specs=spec, out_specs=spec)
-    return jax.jit(mapped).lower(*([rows] * len(ways)))
+    return jax.jit(mapped).lower(*([rows] * len(directions)))
 
 
 def time_chips(devices: Sequence[Any], rounds: int) -> ChipTimes:
-    """Time this process's chips, each of which computes and copies while the others do."""
-    local, ranks = _local(devices)
-    is_cpu = local[0].platform == "cpu"
+    """Time a computation, and then a copy, on every chip of this process.
+
+    All chips do the same at the same time. `devices` are the devices of all processes.
+    """
+    local_chips, ranks = _local_chips(devices)
+    is_cpu = local_chips[0].platform == "cpu"
     return ChipTimes(
         ranks=ranks,
-        compute_s=_time_together(local, _multiply, (_SIDE[is_cpu],) * 2, rounds),
-        copy_s=_time_together(local, jnp.negative, (_COPIED[is_cpu] // 4,), rounds),
+        compute_s=_time_together(local_chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds),
+        copy_s=_time_together(local_chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds),
     )
 
 
 def time_links(
     devices: Sequence[Any], rounds: int, payload_bytes: int, recording: Recording
 ) -> ChipTimes:
-    """Time the links to this process's chips, from all chips that have places in a torus."""
-    local, ranks = _local(devices)
+    """Time the links to this process's chips, while all links carry a payload in each direction.
+
+    `devices` are the devices of all processes, and `recording` records the program with the
+    profiler. Raises MeasuringError if the recording lacks a permute.
+    """
+    local_chips, ranks = _local_chips(devices)
     return ChipTimes(
         ranks=ranks,
-        links_s=_time_permutes(devices, len(local), rounds, payload_bytes, recording),
-        pairs={way: tuple(pairs) for way, pairs in links(devices).items()},
+        links_s=_time_permutes(devices, len(local_chips), rounds, payload_bytes, recording),
+        pairs={direction: tuple(pairs) for direction, pairs in find_links(devices).items()},
     )
 
 
-def _local(devices: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+def _local_chips(devices: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
     """Return the chips of this process, and their ranks."""
     ranks = tuple(
         rank for rank, device in enumerate(devices) if device.process_index == jax.process_index()
@@ -159,8 +177,11 @@ def _multiply(matrix: Any) -> Any:
 
 def _time_together(
     devices: Sequence[Any], function: Callable[..., Any], shape: tuple[int, ...], rounds: int
-) -> Times:
-    """Time each round of each chip; all chips begin a round at the same time."""
+) -> RowsByRank:
+    """Return the time of each round of `function` on each device, on an array of this `shape`.
+
+    All devices begin a round at the same time.
+    """
     call, barrier = jax.jit(function), threading.Barrier(len(devices))
     dtype = jnp.float32 if devices[0].platform == "cpu" else jnp.bfloat16
     # Products of these numbers neither grow nor vanish.
@@ -182,15 +203,23 @@ def _time_together(
 
 
 def _time_permutes(
-    devices: Sequence[Any], local: int, rounds: int, payload_bytes: int, recording: Recording
-) -> dict[str, Times]:
-    """Read the times of each way from a recording, for the `local` ranks of this process."""
+    devices: Sequence[Any],
+    local_chip_count: int,
+    rounds: int,
+    payload_bytes: int,
+    recording: Recording,
+) -> dict[str, RowsByRank]:
+    """Return the times of the permutes of each direction, read from a recording.
+
+    `local_chip_count` is the number of chips of this process. Raises MeasuringError if the
+    recording lacks a permute.
+    """
     if len(devices) < 2:
         return {}
-    lowered = step(devices, payload_bytes)
+    lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()
     module = hlo.read_module(compiled.as_text())
-    ways = _ways(module, links(devices))
+    directions = _directions_of_permutes(module, find_links(devices))
     sharding = compiled.input_shardings[0][0]
     shapes = jax.tree.leaves(lowered.args_info)
     payloads = [put_on_devices(np.zeros(row.shape, np.float32), sharding) for row in shapes]
@@ -199,23 +228,32 @@ def _time_permutes(
         with recording(Path(folder)) as read:
             for _ in range(rounds):
                 jax.block_until_ready(compiled(*payloads))
-        rows_by_way: dict[str, dict[int, list[float]]] = {way: {} for way in ways.values()}
+        rows_by_direction: dict[str, dict[int, list[float]]] = {
+            direction: {} for direction in directions.values()
+        }
         for permute in read(timed_instructions(module)):
-            way = ways.get(permute.instruction)
-            if way is not None:
-                rows_by_way[way].setdefault(permute.device, []).append(permute.duration_s)
-    for way, rows in rows_by_way.items():
-        if len(rows) != local or {len(row) for row in rows.values()} != {rounds}:
-            raise unavailable(f"the recording does not hold every permute along {way}")
+            direction = directions.get(permute.instruction)
+            if direction is not None:
+                rows_by_direction[direction].setdefault(permute.device, []).append(
+                    permute.duration_s
+                )
+    for direction, rows in rows_by_direction.items():
+        if len(rows) != local_chip_count or {len(row) for row in rows.values()} != {rounds}:
+            raise unavailable(f"the recording does not hold every permute along {direction}")
     return {
-        way: tuple(tuple(rows[device]) for device in sorted(rows))
-        for way, rows in rows_by_way.items()
+        direction: tuple(tuple(rows[device]) for device in sorted(rows))
+        for direction, rows in rows_by_direction.items()
     }
 
 
-def _ways(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
-    """Return the way of each permute of a compiled program, by its instruction's name."""
-    way_of = {frozenset[tuple[int, ...]](pairs): way for way, pairs in links.items()}
+def _directions_of_permutes(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
+    """Return the direction of each permute in a compiled program, by the name of the instruction.
+
+    `links` has the (sender, receiver) pairs of each direction.
+    """
+    direction_of = {
+        frozenset[tuple[int, ...]](pairs): direction for direction, pairs in links.items()
+    }
     permutes = {line.name: pairs_of(line.text) or () for line in module.collectives()}
-    ways = {name: way_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
-    return {name: way for name, way in ways.items() if way is not None}
+    directions = {name: direction_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
+    return {name: direction for name, direction in directions.items() if direction is not None}

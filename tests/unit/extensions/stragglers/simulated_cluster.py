@@ -10,9 +10,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.liveness import Round, Times
-from busbw.extensions.stragglers.result import Result
-from busbw.extensions.stragglers.search import Search
+from busbw.extensions.stragglers.liveness import Round, TimesByQuantity
+from busbw.extensions.stragglers.result import SearchResult
+from busbw.extensions.stragglers.search import HostSearch
 
 LATENCY_S, BANDWIDTH_S = 1e-4, 1e-2
 # With heavy tails: the share of times with a tail, and its mean length in noises.
@@ -40,12 +40,12 @@ class Cluster:
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
 
-    def measure(self, groups: Round) -> Sequence[Times | str]:
+    def measure(self, groups: Round) -> Sequence[TimesByQuantity | str]:
         self.rounds.append(groups)
         numbers = [sorted(map(int, group)) for group in groups]
         return [self._measure(group, sum(map(self._crosses, numbers))) for group in numbers]
 
-    def _measure(self, group: Sequence[int], crossing: int) -> Times | str:
+    def _measure(self, group: Sequence[int], crossing: int) -> TimesByQuantity | str:
         if missing := self.unreachable.intersection(group):
             return f"{min(missing)} hangs"
         ring = zip(group, (*group[1:], group[0]))
@@ -67,11 +67,11 @@ class Cluster:
         return math.exp(log)
 
 
-def search(cluster: Cluster, count: int, **options: object) -> Result:
+def search(cluster: Cluster, count: int, **options: object) -> SearchResult:
     """Search the first `count` hosts of a cluster."""
     names = [str(host) for host in range(count)]
-    return Search(hosts=names, measure=cluster.measure, **options).run()  # type: ignore[arg-type]
+    return HostSearch(hosts=names, measure_groups=cluster.measure, **options).run()  # type: ignore[arg-type]
 
 
-def slow_groups(result: Result) -> set[tuple[int, ...]]:
+def slow_groups(result: SearchResult) -> set[tuple[int, ...]]:
     return {tuple(sorted(map(int, slow.hosts))) for slow in result.slow}

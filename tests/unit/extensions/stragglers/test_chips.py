@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from busbw.extensions.stragglers.chips import slow_chips
-from busbw.extensions.stragglers.sequential import Slow
+from busbw.extensions.stragglers.chips import find_slow_chips
+from busbw.extensions.stragglers.sequential import SlowComponent
 from busbw.extensions.stragglers.worker import ChipTimes
 
 ROUNDS = 50
@@ -19,7 +19,7 @@ def _row(chance: random.Random, ratio: float = 1.0) -> tuple[float, ...]:
 
 def _slow(
     *, computing: dict[int, float] | None = None, link: tuple[str, int] | None = None, seed: int = 1
-) -> list[Slow]:
+) -> list[SlowComponent]:
     """Search two hosts with a ring of eight chips, with slow chips or a slow link to a chip."""
     chance = random.Random(seed)
     pairs = {
@@ -41,7 +41,7 @@ def _slow(
                 pairs=pairs,
             )
         )
-    slow, losses = slow_chips(chips, ["a", "b"], 0.05, 0.01)
+    slow, losses = find_slow_chips(chips, ["a", "b"], 0.05, 0.01)
     assert list(losses) == ["computing", "copying", "the link x+", "the link x-"]
     return slow
 
@@ -68,4 +68,4 @@ def test_no_chip_is_named_as_slow_if_only_two_chips_were_measured() -> None:
     chance = random.Random(1)
     rows = (_row(chance), _row(chance, 2.0))
     chips = ChipTimes(ranks=(0, 1), compute_s=rows, copy_s=rows)
-    assert slow_chips([chips], ["a"], 0.05, 0.01) == ([], {})
+    assert find_slow_chips([chips], ["a"], 0.05, 0.01) == ([], {})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from busbw.extensions.stragglers.fit import Racks
-from busbw.extensions.stragglers.result import NoAnswer, Result
-from busbw.extensions.stragglers.sequential import Slow
+from busbw.extensions.stragglers.result import NoAnswer, SearchResult
+from busbw.extensions.stragglers.sequential import SlowComponent
 
 SIZE = "all-reduce 16M"
-HEALTHY = Result(
+HEALTHY = SearchResult(
     hosts=("a", "b", "c", "d"),
     detectable={SIZE: 0.15},
     ratios={SIZE: {"a": 1.0, "b": 1.0, "c": 1.8}},
@@ -36,6 +36,6 @@ def test_a_result_of_find_slow_with_missing_measurements_is_not_healthy() -> Non
 
 
 def test_the_good_hosts_leave_out_unreachable_hosts_and_one_host_of_a_slow_link() -> None:
-    link = Slow(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
+    link = SlowComponent(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
     silent = NoAnswer(name="host b", hosts=("b",), reason="it hangs")
     assert replace(HEALTHY, slow=(link,), unreachable=(silent,)).good_hosts == ["a", "c"]

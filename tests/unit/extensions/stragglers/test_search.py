@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from busbw.extensions.stragglers.liveness import Group, NoHostAnswersError, Round, Times
-from busbw.extensions.stragglers.search import pairings, partitions
+from busbw.extensions.stragglers.liveness import (
+    HostGroup,
+    NoHostAnswersError,
+    Round,
+    TimesByQuantity,
+)
+from busbw.extensions.stragglers.search import rounds_of_groups, rounds_of_pairs
 from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
 
@@ -92,7 +97,7 @@ class Stopping(Cluster):
 
     ends: Mapping[int, int]
 
-    def measure(self, groups: Round) -> Sequence[Times | str]:
+    def measure(self, groups: Round) -> Sequence[TimesByQuantity | str]:
         done = len(self.rounds)
         self.unreachable = frozenset(host for host, end in self.ends.items() if done >= end)
         return super().measure(groups)
@@ -152,11 +157,11 @@ def test_find_slow_reports_about_one_of_a_hundred_healthy_clusters_at_most(count
 class _Failing(Cluster):
     """A cluster without a time for the groups of which `fails` is true, given the round."""
 
-    def __init__(self, fails: Callable[[int, Group], bool]) -> None:
+    def __init__(self, fails: Callable[[int, HostGroup], bool]) -> None:
         super().__init__(noise=0.01)
         self.fails = fails
 
-    def measure(self, groups: Round) -> Sequence[Times | str]:
+    def measure(self, groups: Round) -> Sequence[TimesByQuantity | str]:
         answers = super().measure(groups)
         number = len(self.rounds)
         return ["no route" if self.fails(number, g) else a for g, a in zip(groups, answers)]
@@ -178,7 +183,7 @@ def test_find_slow_measures_pairs_of_hosts_again_if_none_of_the_pairs_answered()
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 31, 32])
 def test_every_two_hosts_are_paired_once_and_a_host_is_in_one_pair_at_a_time(count: int) -> None:
     hosts = [f"{host:02}" for host in range(count)]
-    rounds = pairings(hosts)
+    rounds = rounds_of_pairs(hosts)
     assert sorted(itertools.chain(*rounds)) == list(itertools.combinations(hosts, 2))
     for groups in rounds:
         assert len({*itertools.chain(*groups)}) == 2 * len(groups)
@@ -188,7 +193,7 @@ def test_every_two_hosts_are_paired_once_and_a_host_is_in_one_pair_at_a_time(cou
 @pytest.mark.parametrize("count", [64, 100, 1024])
 def test_find_slow_divides_all_hosts_into_different_groups_each_time(count: int) -> None:
     hosts = [str(host) for host in range(count)]
-    rounds = partitions(hosts, random.Random(1))
+    rounds = rounds_of_groups(hosts, random.Random(1))
     for groups in rounds:
         assert sorted(itertools.chain(*groups)) == sorted(hosts)
         assert {len(group) for group in groups} <= {8, 9, 12, 13, 16}

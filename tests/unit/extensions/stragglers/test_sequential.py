@@ -14,7 +14,7 @@ def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
     chance, test = random.Random(seed), SequentialTest(least=0.05, risk=risk)
     assert callable(draw)
     while test.is_open and len(test.excesses) < 10_000:
-        test.add(draw(chance))
+        test.add_round(draw(chance))
     return test
 
 
@@ -38,12 +38,12 @@ def test_the_sequential_test_names_a_healthy_candidate_about_once_in_a_hundred_t
 def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() -> None:
     trials = [_decided(lambda chance: 0.4 + chance.gauss(0, 0.05), seed) for seed in range(200)]
     assert all(test.is_slow and len(test.excesses) == 9 for test in trials)
-    for slow in [test.finding("host a", ("a",), "latency") for test in trials]:
+    for slow in [test.describe_slow("host a", ("a",), "latency") for test in trials]:
         assert 1.4 < slow.ratio < 1.6
         assert slow.p < 0.01
 
 
 def test_the_sequential_test_decides_a_healthy_candidate_after_three_measurements() -> None:
     test = _decided(lambda chance: 0.0, 1)
-    test.add(1.0)
+    test.add_round(1.0)
     assert (test.is_slow, test.is_open, len(test.excesses)) == (False, False, 3)
