@@ -26,6 +26,7 @@ def main() -> int:
         for extension in (copy / "busbw" / "extensions").glob("*/"):
             for folder in (extension, *(copy / "tests").glob(f"**/{extension.name}/")):
                 shutil.rmtree(folder)
+            (copy / "perf" / f"test_{extension.name}.py").unlink(missing_ok=True)
         options = ["-n3", "--dist=loadscope", "--no-loadscope-reorder", *sys.argv[1:]]
         command = [sys.executable, "-m", "pytest", *FOLDERS, *options]
         return subprocess.run(

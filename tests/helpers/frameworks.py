@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,6 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import Starter
-from busbw.extensions.compiled import compilation
-from busbw.extensions.compiled.parallel import Job, ParallelCompiler
-from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
@@ -38,7 +34,6 @@ from busbw.model.variables import with_huge_pages
 from busbw.model.words import Device, FailureKind
 from busbw.worker import process
 from tests.helpers import build
-from tests.helpers import compiled as made
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
 QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
@@ -48,9 +43,6 @@ TIMEOUT_S = 120
 _STALLED = ("the host's clock cannot distinguish them", "repeat it on an idle machine")
 
 Results = dict[str, "Run | Failure"]
-
-# A topology, and what is asked for beside a JAX all-reduce of 1M.
-Wanted = tuple[str, Mapping[str, object]]
 
 _BEGIN = """
 import json, os, sys
@@ -113,7 +105,7 @@ def run_script(
 
 
 @contextlib.contextmanager
-def _executor() -> Iterator[Executor]:
+def local_executor() -> Iterator[Executor]:
     bundle = Bundle()
     try:
         yield Executor(LocalTransport(bundle))
@@ -130,7 +122,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
     keys = keys_of(specs, ranks)
     results: dict[Case, Run | Failure] = {}
-    with _executor() as executor:
+    with local_executor() as executor:
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _is_open(results.get(case))}
             if again:
@@ -157,7 +149,7 @@ def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
 @functools.cache
 def _probe(framework: str, ranks: int) -> Probe:
     """What a framework finds here, which is the same for all tests."""
-    with _executor() as executor:
+    with local_executor() as executor:
         return probe(starter(framework, ranks), executor)
 
 
@@ -274,66 +266,3 @@ def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
     return {
         name: wire.from_json(kinds[kind], value) for name, (kind, value) in zip(sabotages, replies)
     }
-
-
-@contextlib.contextmanager
-def compiling() -> Iterator[ParallelCompiler]:
-    """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
-    starter = Starter(
-        python=sys.executable,
-        framework="jax",
-        service="compile",
-        defaults=compilation.COMPILER_ENVIRONMENT["jax"],
-    )
-    with _executor() as executor:
-        yield ParallelCompiler(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
-
-
-def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
-    """What the compiler is for each of the topologies."""
-    with compiling() as parallel:
-        described = parallel.describe_compilers("", [topology_of(name) for name in topologies])
-    return {compiler.topology: compiler for compiler in described}
-
-
-def compiled(
-    wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
-) -> dict[str, CompiledProgram | Failure]:
-    """What becomes of each that is wanted, by its name."""
-
-    def job(topology: str, changes: Mapping[str, object]) -> Job:
-        devices = found[topology].devices
-        assert devices is not None, found[topology].missing
-        spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
-        case, key = compilation.case_on(spec, devices)
-        return Job(case=case, key=key, topology=topology_of(topology))
-
-    jobs = {name: job(*one) for name, one in wanted.items()}
-    with compiling() as parallel:
-        parallel.compile_jobs(list(jobs.values()))
-        return {name: parallel.results[job] for name, job in jobs.items()}
-
-
-# What is compiled after the collective was replaced in the program.
-_SABOTAGED_PROGRAM = """
-from busbw.extensions.compiled import topologies, worker, worker_jax
-_, topology, mesh, collective = sys.argv
-real.prepare("jax", None, real.compilation.COMPILER_ENVIRONMENT["jax"])
-import jax
-from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.jax import collective as forms
-from tests.helpers import build
-forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
-case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
-try:
-    say(str(worker.compile_and_prove(worker_jax, case, topologies.topology_of(topology))))
-except MeasuringError as error:
-    say(f"{error.kind}: {error}")
-"""
-
-
-def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
-    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
-    arguments = topology, mesh, collective
-    (answer,) = run_script(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
-    return str(answer)

@@ -25,7 +25,7 @@ garbled = json.loads(os.environ["BUSBW_GARBLED"])
 from busbw.worker import serve
 from busbw.worker.__main__ import main
 
-send = serve.Channel.send
+send = serve.Channel.send_reply
 
 
 def sent(channel, value):
@@ -35,7 +35,7 @@ def sent(channel, value):
     channel.replies.buffer.flush()
 
 
-serve.Channel.send = sent
+serve.Channel.send_reply = sent
 main()
 """
 

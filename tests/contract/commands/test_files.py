@@ -91,6 +91,7 @@ def other_name_of(path: Path, how: str) -> Path | str:
 @pytest.mark.parametrize(
     ("read", "how"), [*((source, "path") for source in READ), *((READ[1], how) for how in NAMES)]
 )
+@pytest.mark.extension("page")
 def test_a_command_does_not_overwrite_its_input_file_under_any_name(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
 ) -> None:
@@ -130,6 +131,7 @@ def run_writing(name: str, folder: Path, output: Path) -> Answer:
 
 
 @each_command
+@pytest.mark.extension("page")
 def test_a_command_does_not_overwrite_a_file_that_busbw_did_not_write(
     tmp_path: Path, name: str
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_command_does_not_overwrite_a_file_that_busbw_did_not_write(
 
 
 @pytest.mark.parametrize("name", sweep(WRITING))
+@pytest.mark.extension("page")
 def test_a_command_overwrites_its_earlier_output(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +161,7 @@ def test_a_command_overwrites_its_earlier_output(
     [(os.mkfifo, ": is not a regular file"), (loop, ": Too many levels of symbolic links")],
 )
 @each_command
+@pytest.mark.extension("page")
 def test_a_command_refuses_an_output_that_is_a_pipe_or_a_loop_of_links(
     tmp_path: Path, name: str, become: Callable[[Path], None], says: str
 ) -> None:
@@ -166,6 +170,7 @@ def test_a_command_refuses_an_output_that_is_a_pipe_or_a_loop_of_links(
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("page")
 def test_a_full_disk_leaves_the_earlier_page_unchanged(tmp_path: Path) -> None:
     path, output = _results(tmp_path), tmp_path / "page.html"
     assert run_writing("page", tmp_path, output).code == 0

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,20 +18,25 @@ from tests.contract.docs.programs import busbw_parsers
 from tests.helpers.command_line import asked_here, command
 
 
+def _of(extension: str, *values: object) -> Any:
+    """Return `values`, which concern a command of an extension, as parameters."""
+    return pytest.param(*values, marks=pytest.mark.extension(extension))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
-        (["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
-        (["trace", "x", "--rate=busb"], "argument --rate: invalid choice: 'busb' (choose from "),
-        (["trace", "x", "--collective=allreduce"], "expected one of all_reduce, all_gather, "),
-        (["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
+        _of("stacks", ["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
+        _of("profiles", ["trace", "x", "--rate=busb"], "argument --rate: invalid choice: 'busb' "),
+        _of("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
+        _of("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         (
             ["history", "x", "--baselines="],
             "argument --baselines: expected a value, got an empty text",
         ),
-        (["page", "x", "-o", ""], "argument -o/--output: expected a value, got an empty text"),
+        _of("page", ["page", "x", "-o", ""], "argument -o/--output: expected a value, got an "),
         (["history", ""], "argument DIR: expected a value, got an empty text"),
         ([], "the following arguments are required: COMMAND"),
     ],
@@ -54,11 +60,21 @@ def test_the_help_of_busbw_names_the_script_busbw() -> None:
 
 
 ROOT = Path(__file__).parents[3]
-NAMES = [
-    *("run", "history", "summary"),
-    *("bisect", "estimate", "page", "figure", "trace", "program", "doctor", "init", "stack"),
-    "find-slow",
-]
+# The commands in the order of the help, and the extensions that have them.
+OF_EXTENSIONS = {
+    "bisect": "bisect",
+    "estimate": "estimate",
+    "page": "page",
+    "figure": "page",
+    "trace": "profiles",
+    "program": "program",
+    "doctor": "setup",
+    "init": "setup",
+    "stack": "stacks",
+    "find-slow": "stragglers",
+}
+OF_CORE = ["run", "history", "summary"]
+NAMES = [*OF_CORE, *OF_EXTENSIONS]
 
 # The verbs with which the help of commands begins.
 _VERBS = {
@@ -71,7 +87,9 @@ def _verb(text: str) -> str:
     return re.split(r"\W", text.strip())[0].lower()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [*OF_CORE, *(_of(extension, name) for name, extension in OF_EXTENSIONS.items())]
+)
 def test_the_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
     parser = busbw_parsers()[name]
     assert "{}" not in parser.format_help()
@@ -83,6 +101,7 @@ def test_the_help_of_a_command_begins_with_a_verb_and_explains_each_argument(nam
     assert unclear == ["help"] * (name != "run")
 
 
+@pytest.mark.extension("setup")
 def test_the_help_of_busbw_lists_each_command_in_order_with_a_description() -> None:
     listed = re.findall(r"^    (\S+)\s+(.*)", asked_here("--help").out, flags=re.MULTILINE)
     assert [name for name, _ in listed] == NAMES
@@ -112,6 +131,7 @@ def run(options):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("setup")
 def test_the_command_of_a_new_extension_is_the_last_command_in_the_help(tmp_path: Path) -> None:
     skipped = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)

@@ -159,6 +159,8 @@ def test_busbw_run_accepts_the_options_of_pytest(empty_folder: Folder, options: 
     assert answer.code == code and text in answer.text
 
 
+@pytest.mark.extension("cluster")
+@pytest.mark.extension("compiled")
 def test_the_help_of_busbw_run_shows_the_options_of_busbw_before_the_options_of_pytest(
     pytester: pytest.Pytester,
 ) -> None:

@@ -16,7 +16,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 
-from bench.__main__ import parser as bench_parser
 from busbw import cli
 from tests.contract.docs.pages import ROOT
 
@@ -81,6 +80,9 @@ def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
 
 def _of_bench(words: Sequence[str]) -> str:
     """Return what the parser of the benchmarks says of a call, or nothing."""
+    # The benchmarks import extensions, which can be deleted.
+    from bench.__main__ import parser as bench_parser
+
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):

@@ -38,6 +38,7 @@ def test_results_on_standard_output_are_the_only_text_on_standard_output(folder:
     assert not (folder.path / "-").exists()
 
 
+@pytest.mark.extension("metrics")
 def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     folder.script(**SLOW)

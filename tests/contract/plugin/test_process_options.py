@@ -123,6 +123,7 @@ def test_a_session_leaves_no_lock_file(folder: Folder) -> None:
 
 
 @needs("jax")
+@pytest.mark.extension("cluster")
 def test_a_session_on_a_single_host_of_a_tpu_slice_is_a_usage_error_without_hosts(
     folder: Folder,
 ) -> None:

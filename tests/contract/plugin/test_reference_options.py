@@ -159,6 +159,7 @@ def test_a_variable_of_try_env_that_makes_a_case_slower_is_a_regression(
         ]
     ),
 )
+@pytest.mark.extension("page")
 def test_a_variable_of_only_one_stack_is_in_the_title_the_results_the_page_and_the_history(
     option: str, changed: str, folder: Folder
 ) -> None:

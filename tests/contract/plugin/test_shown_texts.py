@@ -66,6 +66,7 @@ def test_control_characters_in_versions_and_devices_of_a_worker_are_escaped(
 TOKEN, SHORT = "hunter2-hunter2", "short77"
 
 
+@pytest.mark.extension("page")
 def test_the_log_of_a_worker_is_escaped_and_its_secrets_are_masked_in_every_output(
     folder: Folder,
 ) -> None:

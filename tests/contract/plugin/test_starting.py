@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.compiled.fake_compiler import compiled
 from tests.helpers.session_folder import WITHOUT_CACHE, Folder, Ran
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import interpreter
@@ -77,9 +76,13 @@ def test_a_group_of_workers_is_started_once_more_if_a_worker_is_killed_at_its_st
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("compiled")
 def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
     folder: Folder,
 ) -> None:
+    # The extension, and its folders of tests, can be deleted.
+    from tests.contract.compiled.fake_compiler import compiled
+
     ran = compiled(folder, option_that_kills(folder, "compile-2", 1), exit_code=0)
     assert f"note: launch compile-2: {KILLED}; it was started once more" in ran.text
     assert "= 2 without baseline in " in ran.text

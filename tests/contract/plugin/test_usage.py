@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,8 @@ WITHOUT_SETTING = (
 )
 
 
+@pytest.mark.extension("cluster")
+@pytest.mark.extension("compiled")
 def test_the_help_lists_every_option_in_exactly_one_of_four_groups(folder: Folder) -> None:
     ran = folder.pytest("--help", "perf", exit_code=0)
     groups = [text.split("\n\n")[0] for text in ran.text.split("\nbusbw: ")[1:]]
@@ -90,6 +93,7 @@ def test_an_option_overrides_the_ini_setting_of_its_name(folder: Folder) -> None
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
+@pytest.mark.extension("compiled")
 def test_the_reference_page_lists_every_option_and_setting_of_a_session(
     pytester: pytest.Pytester,
 ) -> None:
@@ -113,13 +117,20 @@ def test_a_path_after_update_baselines_is_a_usage_error_and_runs_no_tests(
     assert "passed" not in ran.text
 
 
+def _of(extension: str, name: str) -> Any:
+    """Return the option `name` of an extension as a parameter."""
+    return pytest.param(name, marks=pytest.mark.extension(extension))
+
+
 @pytest.mark.parametrize(
     "name",
     sweep(
         [
-            *("hosts", "cluster", "processes", "ranks", "mesh", "axes", "results", "page"),
-            *("history", "topology", "libtpu", "memory-limit", "inject"),
-            *("stack-cache", "host-env", "host-python"),
+            *("processes", "ranks", "mesh", "axes", "results"),
+            *("history", "memory-limit", "inject"),
+            *(_of("cluster", name) for name in ("hosts", "cluster", "host-env", "host-python")),
+            *(_of("compiled", name) for name in ("topology", "libtpu")),
+            *(_of("page", "page"), _of("stacks", "stack-cache")),
         ],
         in_gate=3,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,13 @@ def test_the_recorded_sessions_have_every_outcome_of_a_case() -> None:
     assert {recorded.given["settings"]["paired"] for recorded in measured} == {True, False}
 
 
-@pytest.mark.parametrize("recorded", SESSIONS, ids=lambda recorded: recorded.name)
+def _parameter(recorded: Recorded) -> Any:
+    """Return `recorded` as a parameter; a session that compiled needs the extension."""
+    marks = [pytest.mark.extension("compiled")] if recorded.is_compiled else []
+    return pytest.param(recorded, marks=marks, id=recorded.name)
+
+
+@pytest.mark.parametrize("recorded", [_parameter(recorded) for recorded in SESSIONS])
 def test_a_recorded_session_gets_the_same_outcomes_and_figures_when_it_is_judged_again(
     recorded: Recorded, tmp_path: Path
 ) -> None:

@@ -68,21 +68,6 @@ def test_an_appended_session_is_pooled_with_the_stored_sessions(root: Path) -> N
     assert baseline.level_s == pytest.approx(1.025e-3)
 
 
-def test_a_loss_within_the_budget_is_not_recorded_as_an_accepted_regression(root: Path) -> None:
-    save(root, 1e-3)
-    save(root, 1.05e-3, takes_loss=True)
-    assert found(root).pinned_s == 1e-3
-    assert "accepted_regression" not in history(root)[-1]
-
-
-def test_an_out_of_memory_replaces_a_stored_time_only_if_the_loss_is_accepted(root: Path) -> None:
-    save(root, 1e-3)
-    _, (refusal,) = save(root)
-    assert "out of memory where there was a time, 1 ms pinned on 2026-03-04" in refusal.refusal
-    assert save(root, takes_loss=True)[0]
-    assert found(root).is_out_of_memory
-
-
 def test_a_refused_case_does_not_keep_another_case_from_being_saved(root: Path) -> None:
     save(root, 1e-3)
     session = Record(moment="2026-03-05T03:00:00Z")
@@ -138,12 +123,6 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
     path = at(filled)
     updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
     return updates
-
-
-def test_pruning_removes_a_baseline_file_without_any_remaining_entry(filled: Path) -> None:
-    gone = written(prune, filled, [(KEY, build.case(payload_bytes=64))], **WHY)
-    assert len(gone) == 2
-    assert not at(filled).exists()
 
 
 def test_pruning_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(

@@ -5,7 +5,6 @@ What stands in the results is read back; what the options said is handed to the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,11 +14,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.baselines.store import find_baseline, find_published_bandwidth
-from busbw.extensions.compiled import baselines, compilation
-from busbw.extensions.compiled.parallel import Job
-from busbw.extensions.compiled.results import results_json
-from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
-from busbw.model.case import Case, Spec, convert_to
+from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
@@ -34,13 +29,15 @@ from tests.helpers.recorded_sessions import Recorded
 # After every baseline that was recorded.
 BEGAN = datetime(2027, 1, 1, tzinfo=UTC)
 
-# When the compilers were recorded, of which one's result has the date for the next one's.
-COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
-
 
 def results(recorded: Recorded, root: Path) -> dict[str, Any]:
     """The results of `recorded`, whose baselines lie below `root`, as they are judged now."""
-    return _compiled(recorded, root) if recorded.is_compiled else _measured(recorded, root)
+    if recorded.is_compiled:
+        # The extension can be deleted.
+        from tests.unit.recorded import compiled_again
+
+        return compiled_again.compiled(recorded, root)
+    return _measured(recorded, root)
 
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         device=device, unreached=inputs["unreached"], slice_key=slice_keys.__getitem__
     )
     machine = SimpleNamespace(target=target, process_hosts=())
-    options = _options(inputs, baselines=root, history=None)
+    options = options_of(inputs, baselines=root, history=None)
     paired = inputs["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
     collected = Collected(options=options, began=BEGAN)
@@ -78,7 +75,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             spec: Measurement(
                 case=job.case,
                 runs=_runs(rows[spec]["launches"]),
-                failures=_all(Failure, rows[spec]["failures"]),
+                failures=read_all(Failure, rows[spec]["failures"]),
             )
             for spec, job in jobs.items()
         },
@@ -117,7 +114,7 @@ def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[
     }
 
 
-def _options(inputs: Mapping[str, Any], **more: Any) -> Options:
+def options_of(inputs: Mapping[str, Any], **more: Any) -> Options:
     """Return what the options of a recorded session were."""
     recorded = inputs["settings"]
     options = SimpleNamespace(
@@ -136,56 +133,6 @@ def _options(inputs: Mapping[str, Any], **more: Any) -> Options:
     return options  # type: ignore[return-value]
 
 
-def _compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
-    inputs = recorded.given
-    specs = tuple(_compile_spec(row) for row in inputs["compile_specs"])
-    compilers = _all(Compiler, inputs["compilers"])
-    topologies = _all(Topology, inputs["topologies"])
-    labels = list(dict.fromkeys(spec.compiler for spec in specs))
-    for_each_label = len(compilers) // len(labels) if labels else 0
-    described = {
-        (labels[place // for_each_label], compiler.topology): compiler
-        for place, compiler in enumerate(compilers)
-    }
-    compiling: Any = SimpleNamespace(
-        accept_changes=inputs["settings"]["accept_changes"], topologies=topologies
-    )
-    jobs: dict[CompileSpec, Job] = {}
-    results: dict[CompileSpec, CompiledProgram | Failure] = {}
-    by_name = {topology.name: topology for topology in topologies}
-    for place, (key, case, kind, answer) in zip(
-        inputs["results_of"], inputs["results"], strict=True
-    ):
-        spec = specs[place]
-        job = Job(
-            topology=by_name[spec.topology],
-            compiler=spec.compiler,
-            case=wire.from_json(Case, case),
-            key=wire.from_json(EnvironmentKey, key),
-        )
-        jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
-        kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
-        results[spec] = wire.from_json(kinds[kind], answer)
-    programs = compilation.Compilation(
-        collected=Collected(options=_options(inputs, baselines=root), began=COMPILED),
-        compiling=compiling,
-        specs=specs,
-        compilers=described,
-        jobs=jobs,
-        skipped={},
-        results=results,
-    )
-    document: dict[str, Any] = json.loads(
-        results_json(compilation.judge_programs(programs, inputs["skip"]))
-    )
-    return {**document, "command": ""}
-
-
-def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
-    spec = wire.from_json(Spec, row["spec"])
-    return convert_to(CompileSpec, spec, topology=row["topology"], compiler=row["compiler"])
-
-
 def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
     """Those that were there, by their Spec."""
     return {
@@ -200,8 +147,8 @@ def _plan(row: Mapping[str, Any]) -> Plan:
 
 
 def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
-    return _all(Run, rows)
+    return read_all(Run, rows)
 
 
-def _all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:
+def read_all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(wire.from_json(kind, row) for row in rows)

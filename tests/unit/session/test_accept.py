@@ -72,15 +72,6 @@ def write(found: Judged) -> Judged:
     return written
 
 
-def test_a_session_that_failed_writes_baselines_unless_it_also_has_no_verdict(
-    tmp_path: Path,
-) -> None:
-    found = judged(tmp_path, session=SessionOutcome.FAILED)
-    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
-    both = replace(found, session_verdict=replace(found.session_verdict, outcomes=outcomes))
-    assert write(found).changes and not write(both).changes
-
-
 WHY: dict[str, Any] = {"accept_regression": "why"}
 NAMED = {**WHY, "is_filtered": True}
 NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
@@ -156,38 +147,9 @@ def _sessions(root: Path) -> list[tuple[float, ...]]:
     return [one.times_s for one in found.sessions]
 
 
-@pytest.mark.parametrize(
-    ("time_s", "changes", "taken"),
-    [
-        (1.09e-3, {}, True),
-        (1.11e-3, {}, False),
-        (1.11e-3, {"accept_regression": "why"}, True),
-        (1.09e-3, {"update_baselines": "new"}, False),
-        (1.09e-3, {"update_baselines": "improved"}, False),
-    ],
-)
-def test_slower_times_are_accepted_within_the_budget_or_with_a_reason(
-    tmp_path: Path, time_s: float, changes: dict[str, str], taken: bool
-) -> None:
-    read = options(tmp_path, **changes)
-    found = accepts_slower_times(read, build.baseline(1e-3), build.measurement(time_s), 0.10)
-    assert found is taken
-
-
 def test_any_time_is_accepted_for_a_case_without_an_accepted_time_of_the_same_protocol(
     tmp_path: Path,
 ) -> None:
     read, slow = options(tmp_path), build.measurement(9.0)
     for stored in (None, build.baseline(), build.baseline(1e-3, protocol="host/another")):
         assert accepts_slower_times(read, stored, slow, 0.10)
-
-
-def test_the_text_of_a_session_names_an_accepted_loss_within_the_budget(
-    tmp_path: Path,
-) -> None:
-    write(judged(tmp_path, times_s=(1e-3,)))
-    within = write(judged(tmp_path, outcome=Outcome.REGRESSED, times_s=(1.08e-3,), **WHY))
-    name = "jax.all_reduce.psum.float32.4K"
-    assert within.session_verdict.text.endswith(
-        f"accepted as a loss: {name} 1.080 x its accepted time"
-    )

@@ -26,7 +26,7 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session.command_line import read_options
 from busbw.session.judge import judge_cases, judge_measured
-from busbw.session.levels import assess_machines, read_levels, record_of, sessions_of_today
+from busbw.session.levels import read_levels, record_of, sessions_of_today
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
@@ -113,17 +113,6 @@ def test_all_cases_with_baselines_on_the_machine_have_levels(tmp_path: Path) -> 
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
     found = _levels(_options(tmp_path), [KEY, KEY])
     assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
-
-
-def test_a_case_that_was_stored_as_out_of_memory_has_no_level(tmp_path: Path) -> None:
-    case, session = build.case(), Record(moment="2026-01-02T03:00:00Z")
-    with open_draft(tmp_path / "baselines") as draft:
-        lost = Measurement(case=case, failures=(build.out_of_memory(),))
-        save_accepted(draft, [build.accepted(lost, session)], session=session, budget=0.1)
-    assert _levels(_options(tmp_path)) == {}
-    _stored(tmp_path / "baselines", build.case(payload_bytes=8192))
-    (levels,) = _levels(_options(tmp_path)).values()
-    assert levels.cases == {build.case(payload_bytes=8192)}
 
 
 AT = "2026-01-02T03:00:00Z"
@@ -254,20 +243,6 @@ def test_a_session_that_is_both_the_baseline_and_in_the_history_counts_once_for_
     append_to_history(_judged(measured))
     (levels,) = _levels(_options(tmp_path)).values()
     assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
-
-
-def test_a_case_that_was_out_of_memory_or_has_no_baseline_has_no_limit(tmp_path: Path) -> None:
-    _stored(tmp_path / "baselines", *_cases(7))
-    measured = _measured(
-        tmp_path,
-        [
-            *_each(_cases(6)),
-            replace(_each(_cases(7))[6], failures=(build.out_of_memory(),)),
-            *_each([build.case(framework="tensorflow")]),
-        ],
-    )
-    limits = assess_machines(measured)
-    assert set(limits[KEY].limits) == set(_cases(6))
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(

@@ -28,8 +28,8 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
-from busbw.extensions.compiled import topologies
-real.prepare("jax", None, real.compilation.COMPILER_ENVIRONMENT["jax"])
+from busbw.extensions.compiled import compilation, topologies
+real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
 from busbw.extensions.compiled.worker_programs import CompileError

@@ -17,6 +17,7 @@ from busbw.extensions.program.worker_values import Difference
 from busbw.model.case import convert_to
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
+from tests.helpers import compilers
 from tests.helpers import frameworks as real
 from tests.unit.extensions.program.test_inventory import EXPECTED, rows_of
 
@@ -115,14 +116,14 @@ def mapped(devices):
 def _answers(
     sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, CompiledProgram | Failure]:
-    devices = real.compilers([topology])[topology].devices
+    devices = compilers.compilers([topology])[topology].devices
     assert devices is not None
     jobs = {}
     for name, source in sources.items():
         spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
         case, key = case_on(spec, devices)
         jobs[name] = Job(case=case, key=key, topology=topology_of(topology))
-    with real.compiling() as parallel:
+    with compilers.compiling() as parallel:
         parallel.cache = cache
         parallel.compile_jobs(list(jobs.values()))
         return {name: parallel.results[job] for name, job in jobs.items()}

@@ -14,6 +14,7 @@ from busbw.extensions.compiled.topologies import GPUS, topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram
 from busbw.model.launch import Failure
 from busbw.model.words import GIB, Detection, Device, FailureKind
+from tests.helpers import compilers
 from tests.helpers import frameworks as real
 from tests.helpers.sweep import sweep
 
@@ -33,7 +34,7 @@ OTHERS: Mapping[str, tuple[str, Mapping[str, object]]] = {
 CHIPS = [f"{name}:8" for name in GPUS]
 
 # A name, a topology, and what is asked for beside a JAX all-reduce of 1M.
-ON_TPUS: Mapping[str, real.Wanted] = {
+ON_TPUS: Mapping[str, compilers.Wanted] = {
     **{f"v5e {name}": ("v5e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
     **{f"v6e {name}": ("v6e:2x4", {"payload_bytes": size}) for name, size in SIZES.items()},
     "v2": ("v2:2x2", {}),
@@ -48,7 +49,7 @@ ON_TPUS: Mapping[str, real.Wanted] = {
     "v5e other hosts": ("v5e:2x4", {"mesh": "hosts:4,devices:2", "axes": "hosts"}),
     "v5e gather": ("v5e:2x4", {"collective": "all_gather", **APART}),
 }
-ON_GPUS: Mapping[str, real.Wanted] = {
+ON_GPUS: Mapping[str, compilers.Wanted] = {
     **{chip: (chip, {}) for chip in CHIPS},
     "small": ("h100:8", {"payload_bytes": 1024}),
     "large": ("h100:8", {"payload_bytes": 64 * 2**20}),
@@ -94,11 +95,11 @@ OF_GPUS: Mapping[str, Mapping[str, object]] = {
 class Programs:
     """The compilers of all topologies, and the results of all requested programs."""
 
-    def __init__(self, wanted_programs: Mapping[str, real.Wanted]) -> None:
-        self.compilers = real.compilers(
+    def __init__(self, wanted_programs: Mapping[str, compilers.Wanted]) -> None:
+        self.compilers = compilers.compilers(
             dict.fromkeys(topology for topology, _ in wanted_programs.values())
         )
-        self.answers = real.compiled(wanted_programs, self.compilers)
+        self.answers = compilers.compiled(wanted_programs, self.compilers)
 
     def compiled(self, name: str) -> CompiledProgram:
         result = self.answers[name]
@@ -249,7 +250,7 @@ def test_a_compiled_program_with_another_number_of_collectives_is_refused_as_no_
     tmp_path: Path, topology: str, collective: str, expected: int, message: str
 ) -> None:
     mesh = "2x4" if topology.startswith("v5e") else ""
-    answer = real.sabotaged_program(topology, collective, tmp_path, mesh=mesh)
+    answer = compilers.sabotaged_program(topology, collective, tmp_path, mesh=mesh)
     assert FailureKind.NOT_A_COLLECTIVE.value in answer
     assert f"expected {expected} all-reduce of 1048576 bytes" in answer
     assert f"XLA {message}" in answer

@@ -1,0 +1,83 @@
+"""Compile programs for TPUs and GPUs in workers, as a session with --topology does."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from busbw.driver.transport import Starter
+from busbw.extensions.compiled import compilation
+from busbw.extensions.compiled.parallel import Job, ParallelCompiler
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
+from busbw.model.launch import Failure
+from tests.helpers import compiled as made
+from tests.helpers.frameworks import TIMEOUT_S, local_executor, run_script
+
+# A topology, and what is asked for beside a JAX all-reduce of 1M.
+Wanted = tuple[str, Mapping[str, object]]
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[ParallelCompiler]:
+    """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
+    starter = Starter(
+        python=sys.executable,
+        framework="jax",
+        service="compile",
+        defaults=compilation.COMPILER_ENVIRONMENT["jax"],
+    )
+    with local_executor() as executor:
+        yield ParallelCompiler(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
+
+
+def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
+    """What the compiler is for each of the topologies."""
+    with compiling() as parallel:
+        described = parallel.describe_compilers("", [topology_of(name) for name in topologies])
+    return {compiler.topology: compiler for compiler in described}
+
+
+def compiled(
+    wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
+) -> dict[str, CompiledProgram | Failure]:
+    """What becomes of each that is wanted, by its name."""
+
+    def job(topology: str, changes: Mapping[str, object]) -> Job:
+        devices = found[topology].devices
+        assert devices is not None, found[topology].missing
+        spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
+        case, key = compilation.case_on(spec, devices)
+        return Job(case=case, key=key, topology=topology_of(topology))
+
+    jobs = {name: job(*one) for name, one in wanted.items()}
+    with compiling() as parallel:
+        parallel.compile_jobs(list(jobs.values()))
+        return {name: parallel.results[job] for name, job in jobs.items()}
+
+
+# What is compiled after the collective was replaced in the program.
+_SABOTAGED_PROGRAM = """
+from busbw.extensions.compiled import compilation, topologies, worker, worker_jax
+_, topology, mesh, collective = sys.argv
+real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
+import jax
+from busbw.worker.backends.base import MeasuringError
+from busbw.worker.backends.jax import collective as forms
+from tests.helpers import build
+forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
+case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
+try:
+    say(str(worker.compile_and_prove(worker_jax, case, topologies.topology_of(topology))))
+except MeasuringError as error:
+    say(f"{error.kind}: {error}")
+"""
+
+
+def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
+    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
+    arguments = topology, mesh, collective
+    (answer,) = run_script(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
+    return str(answer)

@@ -1,0 +1,76 @@
+"""A recorded session that compiled, judged again. No test lives here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from busbw import wire
+from busbw.extensions.compiled import baselines, compilation
+from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled.results import results_json
+from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
+from busbw.model.case import Case, Spec, convert_to
+from busbw.model.launch import Failure
+from busbw.model.machine import EnvironmentKey
+from busbw.session.state import Collected
+from tests.helpers.recorded_sessions import Recorded
+from tests.unit.recorded import replayed
+
+# When the compilers were recorded, of which one's result has the date for the next one's.
+COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
+    inputs = recorded.given
+    specs = tuple(_compile_spec(row) for row in inputs["compile_specs"])
+    compilers = replayed.read_all(Compiler, inputs["compilers"])
+    topologies = replayed.read_all(Topology, inputs["topologies"])
+    labels = list(dict.fromkeys(spec.compiler for spec in specs))
+    for_each_label = len(compilers) // len(labels) if labels else 0
+    described = {
+        (labels[place // for_each_label], compiler.topology): compiler
+        for place, compiler in enumerate(compilers)
+    }
+    compiling: Any = SimpleNamespace(
+        accept_changes=inputs["settings"]["accept_changes"], topologies=topologies
+    )
+    jobs: dict[CompileSpec, Job] = {}
+    results: dict[CompileSpec, CompiledProgram | Failure] = {}
+    by_name = {topology.name: topology for topology in topologies}
+    for place, (key, case, kind, answer) in zip(
+        inputs["results_of"], inputs["results"], strict=True
+    ):
+        spec = specs[place]
+        job = Job(
+            topology=by_name[spec.topology],
+            compiler=spec.compiler,
+            case=wire.from_json(Case, case),
+            key=wire.from_json(EnvironmentKey, key),
+        )
+        jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
+        kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
+        results[spec] = wire.from_json(kinds[kind], answer)
+    programs = compilation.Compilation(
+        collected=Collected(options=replayed.options_of(inputs, baselines=root), began=COMPILED),
+        compiling=compiling,
+        specs=specs,
+        compilers=described,
+        jobs=jobs,
+        skipped={},
+        results=results,
+    )
+    document: dict[str, Any] = json.loads(
+        results_json(compilation.judge_programs(programs, inputs["skip"]))
+    )
+    return {**document, "command": ""}
+
+
+def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
+    spec = wire.from_json(Spec, row["spec"])
+    return convert_to(CompileSpec, spec, topology=row["topology"], compiler=row["compiler"])
