@@ -365,7 +365,7 @@ def check_equal_blocks(spec: Spec, ranks: int) -> None:
     `ranks` is the number of all ranks, which the axes of `spec` split into groups.
     """
     group_size = len(split_ranks(spec.mesh, spec.axes, ranks)[0])
-    parts = COLLECTIVES[spec.collective].parts(group_size)
+    parts = COLLECTIVES[spec.collective].payload_blocks(group_size)
     size = DTYPES[spec.dtype].size_bytes
     if spec.payload_bytes % (parts * size):
         raise GridError(

@@ -19,7 +19,7 @@ from typing import Any
 from busbw import wire
 from busbw.collectives import COLLECTIVES
 from busbw.driver.local import free_ports, lock_this_machine
-from busbw.extensions.profiles.recordings import collectives, read
+from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
 from busbw.model.cluster import Cluster, cluster_members
 from busbw.model.words import MIB, Device, payload_text
@@ -172,8 +172,8 @@ def event_rows(recording: Path) -> list[dict[str, Any]]:
     ``known_as`` is the collective that busbw recognizes in the event, empty for no collective.
     """
     counts = Counter[tuple[str, str, str]]()
-    for event in read(recording, most_bytes=1024 * MIB):
-        kind = "".join(collective.kind for collective in collectives([event], ""))
+    for event in read_events(recording, most_bytes=1024 * MIB):
+        kind = "".join(collective.kind for collective in find_collectives([event], ""))
         if kind or "nccl" in event.name.lower():
             counts[event.plane, event.name, kind] += 1
     return [

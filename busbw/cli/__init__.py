@@ -1,9 +1,10 @@
-"""The `busbw` command: its subcommands `run`, `history` and `summary`, and those of extensions.
+"""The `busbw` command with its subcommands: `run`, `history`, `summary`, and extensions' commands.
 
-A subcommand is a module with a function `add_to`, in this package or declared by an extension. It
-reads options and files, passes values to other packages, prints the results, and returns an exit
-code: 0 success, 1 failure, 2 wrong usage. The file that an option names is checked before a command
-does anything, so that no file of a user is lost.
+A subcommand is a module in this package, or a module that an extension declares. Its function
+`add_to` adds a parser, and its function `run` reads options and files, passes values to other
+packages, prints the results, and returns the exit code: 0 for success, 1 for failure, 2 for wrong
+usage. A file that an option names for output is checked before the command does anything, so that
+no file of a user is lost.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from busbw.session.errors import UsageError, raise_with_remedy, usage_error
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-_CORE = ("run", "history", "summary")
+_CORE_COMMANDS = ("run", "history", "summary")
 
 
 class CommandError(Exception):
-    """A command that ends without a result; the message is for the user."""
+    """A command cannot give a result; the message tells the user the reason."""
 
 
+# `with command_error(SomeError):` turns a SomeError into a CommandError.
 command_error = functools.partial(storage.reraise_as, CommandError)
 
 
@@ -43,7 +45,17 @@ def add_command(
     description: str | None,
     example: str = "",
 ) -> argparse.ArgumentParser:
-    """Add a subcommand that `run` carries out, and return its parser."""
+    """Add a subcommand to `commands`, and return its parser.
+
+    Args:
+        commands: The subcommands of `busbw`.
+        name: The name of the subcommand.
+        run: The function that runs the subcommand and returns the exit code.
+        help: A line for `busbw --help`.
+        description: A text for `busbw NAME --help`.
+        example: A command line that is shown below the options; "" for none.
+
+    """
     parser = commands.add_parser(
         name,
         help=help,
@@ -55,7 +67,8 @@ def add_command(
     return parser
 
 
-def add_baselines(parser: argparse.ArgumentParser) -> None:
+def add_baselines_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option --baselines, the folder with the file of accepted changes."""
     parser.add_argument(
         "--baselines",
         type=parse_path,
@@ -65,26 +78,39 @@ def add_baselines(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_machine(parser: argparse.ArgumentParser, default: str = "") -> None:
+def add_machine_option(parser: argparse.ArgumentParser, default: str = "") -> None:
+    """Add the option --machine; the text `default` ends its help."""
     machine = "Read only this folder of the history, such as tpu-v5-lite/4r"
     parser.add_argument("--machine", type=parse_text, metavar="NAME", help=machine + default)
 
 
-def check_file(
+def check_output_file(
     option: str,
     path: Path | None,
     kind: str,
     is_kind: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless `path` may be written: as `check_output`, with the option's name."""
+    """Raise UsageError unless a command may write the file `path`; None stands for no file.
+
+    Args:
+        option: The option that names the file, for the message.
+        path: The file, which must be new, empty, or of the same kind.
+        kind: The kind of file, such as ``a page of busbw page``, for the message.
+        is_kind: A function that returns whether the text of a file is of this kind.
+        inputs: Files that the command reads, and must not overwrite.
+
+    """
     if path is not None:
         with usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
             storage.check_output(path, kind=kind, is_kind=is_kind, inputs=inputs)
 
 
-def json_with(*keys: str) -> Callable[[str], bool]:
-    """Recognize JSON: an object with these keys, or a list of such objects."""
+def json_recognizer(*keys: str) -> Callable[[str], bool]:
+    """Return a function that recognizes the text of a JSON object with all of these keys.
+
+    The function also recognizes a list of such objects.
+    """
 
     def is_kind(text: str) -> bool:
         try:
@@ -98,7 +124,10 @@ def json_with(*keys: str) -> Callable[[str], bool]:
 
 
 def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
-    """Write a file; return 1, with a sentence after `prefix`, if it cannot be written, else 0."""
+    """Write `content` into a file, and return the exit code.
+
+    If the file cannot be written, print the reason after `prefix` on standard error, and return 1.
+    """
     try:
         storage.write(path, content)
     except OSError as error:
@@ -108,19 +137,25 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:
-    """Write `text` so that it moves no terminal and is no command of a workflow on GitHub."""
+    """Pass `text` to `write`, with control characters and commands of GitHub workflows escaped."""
     return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
 
 
 def write_workflow_commands(lines: Iterable[str]) -> None:
-    """Write commands to GitHub on standard error, past `write_escaped`, which lets none through."""
+    """Write commands of a GitHub workflow to standard error, without escaping them.
+
+    The text layer of standard error is bypassed, because `write_escaped` would escape the commands.
+    """
     sys.stderr.flush()
     sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode())
     sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that `arguments` name, by default those of the process."""
+    """Run the command that `arguments` name, and return the exit code.
+
+    By default the arguments are the command line of this process.
+    """
     parser = argparse.ArgumentParser(
         prog="busbw",
         description="Measure all-reduce with JAX and TensorFlow, and fail when it becomes slower. "
@@ -134,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     modules = find_commands(words[0] if words else "") or find_commands()
     for module in modules:
         module.add_to(commands)
-    words, passed = split_passed(modules[0], words)
+    words, passed = split_passed_words(modules[0], words)
     options = parser.parse_args(words)
     options.passed = passed
     try:
@@ -146,17 +181,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def split_passed(command: ModuleType, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split words at ``--`` if the command passes the words after that on to other commands."""
+def split_passed_words(
+    command: ModuleType, words: Sequence[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Split the words of a command line at ``--``, and return the words before and after it.
+
+    If the module `command` has no `PASSES_ON`, all words are before it: only such a command passes
+    words on to another command.
+    """
     is_split = getattr(command, "PASSES_ON", False) and "--" in words
     end = words.index("--") if is_split else len(words)
     return words[:end], words[end + 1 :]
 
 
 def find_commands(name: str = "") -> list[ModuleType]:
-    """Return the modules of all commands in the order of --help, or the module of one command.
+    """Return the modules of all commands, in the order of --help, or of the command `name`.
 
-    The other modules are not imported then: packages that they need may be missing.
+    With a name only one module is imported, because packages that other commands need may be
+    missing. The list is empty if there is no such command.
     """
-    core_modules = [import_module(f"{__name__}.{core}") for core in _CORE if name in ("", core)]
+    core_modules = [
+        import_module(f"{__name__}.{core}") for core in _CORE_COMMANDS if name in ("", core)
+    ]
     return [*core_modules, *extensions.load_table("COMMANDS", name).values()]

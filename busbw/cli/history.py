@@ -1,6 +1,6 @@
-"""`busbw history DIR`: show what sessions measured over time, by case.
+"""`busbw history DIR`: show the times that sessions measured for each case.
 
-Reads the history that `--history` appends to, and changes nothing in it.
+The command reads the history that `--history` appends to, and does not change it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from busbw.report.renderers import render
 from busbw.report.table import Column, Row, Table, TextLine
 from busbw.session.arguments import parse_path
 
-from . import Commands, add_baselines, add_command, add_machine
-from .sessions import select_machines
+from . import Commands, add_baselines_option, add_command, add_machine_option
+from .sessions import select_machine_histories
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "history",
@@ -34,26 +34,29 @@ def add_to(commands: Commands) -> None:
     )
     folder = "The folder given to busbw run --history"
     parser.add_argument("folder", type=parse_path, metavar="DIR", help=folder)
-    add_machine(parser)
-    add_baselines(parser)
+    add_machine_option(parser)
+    add_baselines_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    for history in select_machines(options.folder, options.baselines, name=options.machine):
-        print("\n".join(_lines(history)))
+    """Run the command, and return the exit code."""
+    for history in select_machine_histories(
+        options.folder, options.baselines, name=options.machine
+    ):
+        print("\n".join(_machine_lines(history)))
     return 0
 
 
 def _name_cases(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
-    """Yield each case with its name, and with the protocol if it was measured by several."""
+    """Yield each case with its name; the name includes the protocol if a case has several."""
     counts = Counter((case.series, case.case.name) for case in cases)
     for case in cases:
         several = counts[case.series, case.case.name] > 1
         yield f"{case.case.name} ({case.case.protocol})" if several else case.case.name, case
 
 
-# How a figure of each is written.
-_COLUMNS: Mapping[str, Callable[..., str]] = {
+# The functions that write a cell, by the heading of the column.
+_CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
     "case": str,
     "sessions": str,
     "level": seconds_text,
@@ -65,17 +68,17 @@ _COLUMNS: Mapping[str, Callable[..., str]] = {
 }
 
 
-def _lines(machine: MachineHistory) -> list[str]:
+def _machine_lines(machine: MachineHistory) -> list[str]:
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
     lines = [f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes})"]
-    # What was measured by itself is one table, whatever the framework.
+    # Cases that were measured without a reference stack share a table, whatever the framework.
     tables: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:
         title = f"{history.series.text}:" if history.series.stack else ""
         tables.setdefault(title, []).append(history)
     for title, cases in tables.items():
         lines += ["", title] if title else []
-        lines += render("text", _table(cases))
+        lines += render("text", _cases_table(cases))
         for series in dict.fromkeys(history.series for history in cases):
             lines += [
                 f"all cases of {series.text} together: {history.sentence}"
@@ -84,12 +87,18 @@ def _lines(machine: MachineHistory) -> list[str]:
     return [*lines, ""]
 
 
-def _table(cases: Sequence[CaseHistory]) -> Table:
+def _cases_table(cases: Sequence[CaseHistory]) -> Table:
     columns = (
         Column(
-            head, head, text=text, fits=True, left_aligned=head == "case", gap=2, width=len(head)
+            head,
+            head,
+            text=text,
+            is_fitted_to_cells=True,
+            left_aligned=head == "case",
+            gap=2,
+            width=len(head),
         )
-        for head, text in _COLUMNS.items()
+        for head, text in _CELL_TEXT_BY_HEADING.items()
     )
     rows = []
     for name, history in _name_cases(cases):
@@ -108,5 +117,5 @@ def _table(cases: Sequence[CaseHistory]) -> Table:
         sentences = [change.sentence for change in history.changes]
         wrong = wrong_values_text(history.sessions.values())
         notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
-        rows.append(Row(dict(zip(_COLUMNS, cells, strict=True)), notes=notes))
+        rows.append(Row(dict(zip(_CELL_TEXT_BY_HEADING, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")

@@ -1,6 +1,6 @@
-"""`busbw run [OPTIONS]`: pytest with busbw's plugin and, unless tests are named, its tests.
+"""`busbw run [OPTIONS]`: run pytest with busbw's plugin and, unless tests are named, busbw's tests.
 
-This process becomes pytest's, so that its terminal, its signals and its exit code are pytest's own.
+pytest replaces this process, so that terminal, signals and exit code are pytest's own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 
 from . import Commands
 
-# -B: no file is written beside installed files.
-_PYTEST = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
+# -B, so that Python writes no compiled files next to installed files.
+_PYTEST_ARGUMENTS = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
 _DESCRIPTION = """\
 Measure all-reduce, compare it with baselines (accepted times), and fail if it became slower. This
 is pytest with busbw's tests: the options of busbw come first below, then those of pytest, which
@@ -26,14 +26,14 @@ work too.
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command, which passes all its arguments on."""
+    """Add the subcommand to `commands`; it passes all its arguments on to pytest."""
     parser = commands.add_parser(
         "run",
         help="Measure all-reduce, compare with baselines, and fail if it became slower",
         usage="busbw run [OPTIONS] [TESTS]",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # No argument begins with this, so that argparse takes none of them for an option.
+        # No argument begins with this character, so argparse takes no argument for its own option.
         prefix_chars="\0",
         add_help=False,
     )
@@ -42,6 +42,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Replace this process by pytest, with the options of the command."""
     if {"-h", "--help"} & set(options.options):
         print(_DESCRIPTION, flush=True)
-    os.execv(sys.executable, [sys.executable, *_PYTEST, *options.options])
+    os.execv(sys.executable, [sys.executable, *_PYTEST_ARGUMENTS, *options.options])

@@ -1,4 +1,4 @@
-"""The sessions and histories that commands show, read from the files that options name."""
+"""Read the sessions and histories that commands show from the files that options name."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from busbw import storage
 from busbw.history.files import HistoryError, machine_folders, read_acknowledged, read_all_machines
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.judge.policy import POLICIES
-from busbw.report.reading import DocumentError, Session, SessionRecord, read_results
+from busbw.report.reading import DocumentError, MeasuredSession, SessionRecord, read_results
 from busbw.session.errors import UsageError, usage_error
 
 
 def read_session(path: Path) -> SessionRecord:
-    """Read the session in a file of `--results`. Raises UsageError."""
+    """Read the session in a file of `--results`. Raises UsageError if the file is not valid."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
 
 
-def read_machines(
+def read_machine_histories(
     root: Path, baselines: Path, names: Collection[str] | None = None
 ) -> list[MachineHistory]:
-    """Read the machines of the history `root`, or those whose folders are `names`.
+    """Read the history of each machine.
 
-    The folder `baselines` has the file that says which changes are accepted. Raises HistoryError.
+    Args:
+        root: The folder of the history.
+        baselines: The folder of the file that lists accepted changes.
+        names: The folders of the machines to read, such as ``tpu-v5-lite/4r``; None for all.
+
+    Raises:
+        HistoryError: A file of the history, or the file of accepted changes, cannot be read.
+
     """
     known_changes = read_acknowledged(baselines)
     return [
@@ -41,26 +48,41 @@ def read_machines(
     ]
 
 
-def select_machines(
+def select_machine_histories(
     root: Path | None,
     baselines: Path,
     *,
     name: str | None = None,
     sessions: Iterable[SessionRecord] = (),
 ) -> Sequence[MachineHistory]:
-    """Return the machine `name`, else the machines of `sessions`, else all of the history `root`.
+    """Return the histories of the machines that a command shows.
 
-    `baselines` says which changes are accepted. Raises UsageError if there is no machine. If
-    the history only lacks the machines of `sessions`, a note says so.
+    Args:
+        root: The folder of the history; None for no history.
+        baselines: The folder of the file that lists accepted changes.
+        name: The machine that --machine names; None for the machines of `sessions` or, without
+            such sessions, for all machines.
+        sessions: The sessions that the command shows.
+
+    Returns:
+        The histories. If the history lacks the machines of `sessions`, the list is empty, and a
+        note on standard error says so.
+
+    Raises:
+        UsageError: The history cannot be read, is empty, or lacks the machine `name`, or there is
+            a `name` without a history.
+
     """
     if root is None and name:
         raise UsageError("--machine: expected --history=DIR with it")
     if root is None:
         return ()
-    of_sessions = (session.folders for session in sessions if isinstance(session, Session))
+    of_sessions = (
+        session.machine_folders for session in sessions if isinstance(session, MeasuredSession)
+    )
     names = {name} if name else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError):
-        machines = read_machines(root, baselines, names or None)
+        machines = read_machine_histories(root, baselines, names or None)
         present = ", ".join(machine_folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"
     if not machines and (name or not names):

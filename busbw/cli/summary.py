@@ -1,7 +1,8 @@
 """`busbw summary RESULTS`: print the result of a session as Markdown.
 
-For the summary of a workflow run, an issue or a mail, from a file of `--results` and the folder of
-`--history`. In a workflow (GITHUB_ACTIONS) what failed is annotated, too, on standard error.
+The Markdown is for the summary of a workflow run, an issue or a mail. The command reads a file of
+`--results` and the folder of `--history`. In a GitHub workflow (GITHUB_ACTIONS) it also annotates
+the failures, on standard error.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import sys
 
 from busbw.history.failing import failed_since_texts
 from busbw.history.levels import change_texts
-from busbw.report.summary import summary, workflow_commands
+from busbw.report.summary import annotation_commands, markdown_summary
 from busbw.session.arguments import parse_path
 
-from . import Commands, add_baselines, add_command, write_workflow_commands
-from .sessions import read_session, select_machines
+from . import Commands, add_baselines_option, add_command, write_workflow_commands
+from .sessions import read_session, select_machine_histories
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "summary",
@@ -35,14 +36,17 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("results", type=parse_path, metavar="RESULTS", help=results)
     history = "Say since when each case fails, and what changed then, from this history"
     parser.add_argument("--history", type=parse_path, metavar="DIR", help=history)
-    add_baselines(parser)
+    add_baselines_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command, and return the exit code."""
     session = read_session(options.results)
-    machines = select_machines(options.history, options.baselines, sessions=[session])
+    machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
-    sys.stdout.write(summary(session, failed_since_texts(session.verdicts, machines), histories))
+    sys.stdout.write(
+        markdown_summary(session, failed_since_texts(session.verdicts, machines), histories)
+    )
     if os.environ.get("GITHUB_ACTIONS"):
-        write_workflow_commands(workflow_commands(session.verdicts, session.answer))
+        write_workflow_commands(annotation_commands(session.verdicts, session.session_verdict))
     return 0

@@ -1,8 +1,9 @@
-"""The collectives: a file each, found by being in this folder.
+"""The collectives, each in a file of this folder, which this module finds and imports.
 
-Byte counts, busbw factor, exact values, names in programs. A leaf that both sides of
-the worker's channel import: the worker lays out and checks values with it, the other side computes
-payloads and rates. Standard library only, Python 3.11; knows no framework, no file and no clock.
+A collective has its byte counts, its busbw factor, its exact values, and its name in programs. The
+worker writes and checks values with this package, and the parent process computes payloads and
+rates. The package needs only the standard library of Python 3.11, and knows no framework, file or
+clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ for _module in pkgutil.iter_modules(__path__):
 COLLECTIVES: Mapping[str, AbstractCollective] = {
     kind.name: kind()
     for kind in sorted(
-        AbstractCollective.__subclasses__(), key=lambda kind: (kind.order, kind.name)
+        AbstractCollective.__subclasses__(), key=lambda kind: (kind.sort_order, kind.name)
     )
 }
 

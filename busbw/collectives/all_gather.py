@@ -1,26 +1,26 @@
-"""All-gather: every rank gets the blocks of all ranks, one after the other."""
+"""All-gather: every rank gets the blocks of all ranks, in the order of the ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import AbstractCollective, Reduced, T
+from .base import AbstractCollective, ReduceBlocks, T
 
 
 class AllGather(AbstractCollective):
-    """In: S/n bytes, one block. Out: S bytes, n blocks in the order of the ranks."""
+    """The all-gather: a rank's input is a block of S/n bytes, its output is n blocks (S bytes)."""
 
     name = "all_gather"
-    hlo = "all-gather"
+    hlo_name = "all-gather"
     placements = ("out_of_place",)
     bus_factor_text = "(n-1)/n"
-    order = 1
-    passes_all_links = True
+    sort_order = 1
+    uses_all_links = True
 
     def bus_factor(self, ranks: int) -> float:
-        """(n-1)/n: each rank has one of the n parts of S and must receive the n-1 others.
+        """Return (n-1)/n for n `ranks`, because each rank receives n-1 of the n blocks of S bytes.
 
-        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        Over n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA
         nccl-tests, doc/PERFORMANCE.md.
         """
         return (ranks - 1) / ranks
@@ -28,5 +28,7 @@ class AllGather(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         return ranks
 
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
         return [blocks[0] for blocks in inputs]

@@ -1,8 +1,9 @@
-"""All-reduce: every rank gets the sum (maximum, minimum) of all ranks' buffers.
+"""All-reduce: every rank gets the sum (or maximum, or minimum) of the buffers of all ranks.
 
-Element i is a weight w(i), the same on every rank, times a factor that is not: for the sum 0 on
-rank i mod n, 2 on the rank after it and 1 on the others, so that the sum is n w(i); for maximum
-and minimum 4, 1 and 2. So some elements are wrong whichever rank is left out.
+A rank's element i is a weight w(i), which is the same on every rank, times a factor. For the sum
+the factor is 0 on rank i mod n, 2 on the next rank and 1 on all other ranks, so that the sum is
+n w(i). For maximum and minimum the factors are 4, 1 and 2. If any rank is left out, some elements
+of the result are wrong.
 """
 
 from __future__ import annotations
@@ -10,53 +11,55 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .base import DTYPES, MOST_ROUNDS, AbstractCollective, Blocks, Draw, Reduced, T
+from .base import DTYPES, MOST_ITERATIONS, AbstractCollective, Blocks, Draw, ReduceBlocks, T
 
 WEIGHTS = (1.0, 2.0, 4.0, 2.0)
 
 
 class AllReduce(AbstractCollective):
-    """In: S bytes on each rank. Out: S bytes, on each rank the same."""
+    """The all-reduce: a rank's input is S bytes; its output is S bytes, the same on every rank."""
 
     name = "all_reduce"
-    hlo = "all-reduce"
+    hlo_name = "all-reduce"
     placements = ("in_place", "out_of_place")
-    copy_free_on_accelerators = True
-    in_place_on_gpus = True
+    is_copy_free_on_accelerators = True
+    is_in_place_on_gpus = True
     reduce_ops = ("sum", "max", "min")
     bus_factor_text = "2(n-1)/n"
-    order = 0
-    passes_all_links = True
-    added_in_switch = True
+    sort_order = 0
+    uses_all_links = True
+    can_add_in_switch = True
 
     def bus_factor(self, ranks: int) -> float:
-        """2(n-1)/n.
+        """Return 2(n-1)/n for n `ranks`.
 
-        A reduction of S bytes over n ranks needs n-1 of n parts of S to leave every rank to be
-        summed, and n-1 of n parts of the sums to come back; over n links of bandwidth B that
-        takes t = 2(n-1)/n * S/B at best, whatever the algorithm. So S/t * 2(n-1)/n can be
-        compared with B. Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
+        To be summed, n-1 of n parts of a rank's S bytes must leave the rank, and n-1 of n parts of
+        the sums must come back. Over n links of bandwidth B that takes at least
+        t = 2(n-1)/n * S/B with any algorithm. So S/t * 2(n-1)/n can be compared with B. Source:
+        NVIDIA nccl-tests, doc/PERFORMANCE.md.
         """
         return 2 * (ranks - 1) / ranks
 
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Return how many rounds stay exact: a sum's exponent grows by log2(n) in each round.
+    def max_exact_iterations(self, draw: Draw, placement: str) -> int:
+        """Return how many chained iterations have exact values.
 
-        If n is no power of two, n^k must also fit into the bits.
+        The exponent of a sum grows by log2(n) in each iteration, and must stay in the range of the
+        dtype. If n is not a power of two, n^k after k iterations must also fit into the significant
+        bits of the dtype.
         """
         if draw.reduce_op != "sum":
-            return MOST_ROUNDS
+            return MOST_ITERATIONS
         dtype, ranks = DTYPES[draw.dtype], draw.ranks
-        if ranks > 2**dtype.bits:
+        if ranks > 2**dtype.significant_bits:
             return 0
         room = dtype.greatest_exponent - dtype.least_exponent - int(math.log2(max(WEIGHTS)))
-        rounds = int(room / math.log2(ranks))
+        iterations = int(room / math.log2(ranks))
         if ranks & (ranks - 1):
-            rounds = min(rounds, int(dtype.bits / math.log2(ranks)))
-        return rounds if placement == "in_place" or rounds == 0 else MOST_ROUNDS
+            iterations = min(iterations, int(dtype.significant_bits / math.log2(ranks)))
+        return iterations if placement == "in_place" or iterations == 0 else MOST_ITERATIONS
 
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Return one block with a period of 4n."""
+    def starting_blocks(self, draw: Draw, position: int) -> Blocks:
+        """Return the only block of a rank's input; its period has 4n values."""
         at_own, at_next, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         values = []
         for index, weight in enumerate(_weights(draw)):
@@ -66,22 +69,28 @@ class AllReduce(AbstractCollective):
             values.append(weight * factor)
         return (tuple(values),)
 
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
-        return [reduced([blocks[0] for blocks in inputs])]
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
+        return [reduce_blocks([blocks[0] for blocks in inputs])]
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """Return n^k w(i) for the sum, 4 w(i) for the maximum, w(i) for the minimum."""
-        unchained = {"max": 4.0, "min": 1.0}
-        factor = unchained.get(draw.reduce_op) or float(draw.ranks) ** rounds
+    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+        """Return the block of any rank after k iterations: n^k w(i), 4 w(i) for max, w(i) for min.
+
+        n is the number of ranks, and w(i) is the weight of element i.
+        """
+        constant_factors = {"max": 4.0, "min": 1.0}
+        factor = constant_factors.get(draw.reduce_op) or float(draw.ranks) ** iterations
         return (tuple(weight * factor for weight in _weights(draw)),)
 
 
 def _weights(draw: Draw) -> list[float]:
-    """Return one period of w(i): each weight n times, beginning with another weight in each draw.
+    """Return a period of the weights w(i), in which each weight occurs n times for n ranks.
 
-    Sums begin with the smallest power of two, so that they have far to grow.
+    Each draw begins with another weight. The weights of sums are multiples of the smallest power of
+    two, so that the sums of many chained iterations stay in the range of the dtype.
     """
     scale = 2.0 ** DTYPES[draw.dtype].least_exponent if draw.reduce_op == "sum" else 1.0
     first = draw.number % len(WEIGHTS)
-    turned = WEIGHTS[first:] + WEIGHTS[:first]
-    return [weight * scale for weight in turned for _ in range(draw.ranks)]
+    rotated = WEIGHTS[first:] + WEIGHTS[:first]
+    return [weight * scale for weight in rotated for _ in range(draw.ranks)]

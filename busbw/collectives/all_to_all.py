@@ -1,33 +1,34 @@
-"""All-to-all: rank p gets block p of every rank, as a matrix of blocks is transposed.
+"""All-to-all: rank p gets block p of every rank, as if a matrix of blocks were transposed.
 
-Not in place: two rounds would return the input, as doing nothing does.
+It is never chained in place, because two iterations would return the input, as a program that does
+nothing would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import AbstractCollective, Reduced, T
+from .base import AbstractCollective, ReduceBlocks, T
 
 
 class AllToAll(AbstractCollective):
-    """In and out: S bytes, n blocks, one for and one from each rank.
+    """The all-to-all: a rank's input has a block for each rank, its output a block from each rank.
 
-    XLA cuts and joins the blocks, and on TPUs transposes their layout: these copies are counted,
-    and are part of what is timed.
+    Input and output are n blocks (S bytes). XLA cuts and joins the blocks, and on TPUs transposes
+    their layout. These copies are counted, and are part of the measured time.
     """
 
     name = "all_to_all"
-    hlo = "all-to-all"
+    hlo_name = "all-to-all"
     placements = ("out_of_place",)
-    copy_free = False
+    is_copy_free = False
     bus_factor_text = "(n-1)/n"
-    order = 3
+    sort_order = 3
 
     def bus_factor(self, ranks: int) -> float:
-        """(n-1)/n: all but a rank's own block of S must leave it.
+        """Return (n-1)/n for n `ranks`, because n-1 of n blocks of S bytes leave each rank.
 
-        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        Over n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA
         nccl-tests, doc/PERFORMANCE.md.
         """
         return (ranks - 1) / ranks
@@ -38,5 +39,7 @@ class AllToAll(AbstractCollective):
     def output_blocks(self, ranks: int) -> int:
         return ranks
 
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
         return [blocks[position] for blocks in inputs]

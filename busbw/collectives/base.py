@@ -1,7 +1,8 @@
-"""What describes a collective: bytes, rates, names, exact values, and the groups that XLA writes.
+"""The base class of collectives, their dtypes, and the groups of ranks in XLA's programs (HLO).
 
-A buffer is some equal blocks, and a block is one period of values, repeated to its end. n is the
-size of the group that one collective runs over, a position is a rank's index in it.
+A rank's buffer consists of blocks of equal size, and a block repeats its period, a few values, up
+to its end. S is the payload in bytes, n is the number of ranks in the group that a collective runs
+over, and a position is the index of a rank in its group.
 """
 
 from __future__ import annotations
@@ -17,37 +18,44 @@ from typing import TypeAlias, TypeVar
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dtype:
-    """Bytes of an element, significant bits, and the exponents of its powers of two.
+    """The numbers that a dtype can hold exactly.
 
-    Integers have no negative exponents: their least is 0.
+    An element has `size_bytes` and `significant_bits`. The powers of two that it can hold have
+    exponents from `least_exponent` (0 for integers) to `greatest_exponent`.
     """
 
     size_bytes: int
-    bits: int
+    significant_bits: int
     least_exponent: int
     greatest_exponent: int
 
 
 DTYPES: Mapping[str, Dtype] = {
-    "float32": Dtype(size_bytes=4, bits=24, least_exponent=-126, greatest_exponent=127),
-    "bfloat16": Dtype(size_bytes=2, bits=8, least_exponent=-126, greatest_exponent=127),
-    "float16": Dtype(size_bytes=2, bits=11, least_exponent=-14, greatest_exponent=15),
-    "int32": Dtype(size_bytes=4, bits=31, least_exponent=0, greatest_exponent=30),
+    "float32": Dtype(size_bytes=4, significant_bits=24, least_exponent=-126, greatest_exponent=127),
+    "bfloat16": Dtype(size_bytes=2, significant_bits=8, least_exponent=-126, greatest_exponent=127),
+    "float16": Dtype(size_bytes=2, significant_bits=11, least_exponent=-14, greatest_exponent=15),
+    "int32": Dtype(size_bytes=4, significant_bits=31, least_exponent=0, greatest_exponent=30),
 }
 
-# One tuple of values per block: a period of it.
+# A tuple for each block of a buffer, with the values of the block's period.
 Blocks = tuple[tuple[float, ...], ...]
 
 T = TypeVar("T")
-Reduced: TypeAlias = Callable[[Sequence[T]], T]
+# A function that returns the reduction (such as the sum) of blocks.
+ReduceBlocks: TypeAlias = Callable[[Sequence[T]], T]
 
-# A chain whose values do not grow could go on for ever; loop counters and clocks could not.
-MOST_ROUNDS = 4096
+# A chain whose values do not grow stays exact for ever. Its length is limited all the same, because
+# loop counters and clocks are limited.
+MOST_ITERATIONS = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draw:
-    """Which values a sample starts from: consecutive `number`s give each rank different ones."""
+    """A draw: it decides the values that all ranks start with in a sample.
+
+    Draws with consecutive numbers give each rank different values, so that the result of an earlier
+    sample is noticed. `ranks` is the number of ranks in the group.
+    """
 
     dtype: str
     reduce_op: str
@@ -56,112 +64,131 @@ class Draw:
 
 
 class AbstractCollective(ABC):
-    """One collective.
+    """A collective, such as all-reduce: its byte counts, rates, names and exact values.
 
-    `hlo` is its instruction in XLA's HLO, `copy_free` that XLA needs no copy. `placements` are
-    those it can have, the default first; `reduce_ops` is empty for one that reduces nothing.
+    Attributes:
+        name: The name in options and files, such as ``all_reduce``.
+        hlo_name: The name of its instruction in XLA's HLO, such as ``all-reduce``.
+        placements: The placements that it can have; the first is the default.
+        reduce_ops: Its reductions, such as ``sum``; empty for a collective that reduces nothing.
+        is_copy_free: XLA's programs for a CPU run it without copies of the payload.
+        is_copy_free_on_accelerators: XLA's programs for TPUs and GPUs do so, too.
+        is_in_place_on_gpus: XLA for GPUs can run it only in place. If the input must not be
+            overwritten, XLA copies the input first.
+        bus_factor_text: The formula of `bus_factor`, such as ``(n-1)/n``; "" for a factor of 1.
+        uses_all_links: The data of each rank must reach all other ranks, so that the bandwidth of
+            all links together limits the collective.
+        can_add_in_switch: If a switch adds up the data, a rank sends only half of the bytes.
+        sort_order: The position among all collectives in help texts and in the grid of cases.
 
-    In optimised programs accelerators need copies with it unless `copy_free_on_accelerators`. XLA
-    for GPUs has it in place alone if `in_place_on_gpus`: where the input must stay, it is copied.
-
-    `order` sorts collectives in help and in a grid of all of them. `passes_all_links`: what every
-    rank has must reach every other one, which bounds it by what all links together carry.
-    `added_in_switch`: a switch that adds up halves what it sends.
     """
 
     name: str
-    hlo: str
+    hlo_name: str
     placements: tuple[str, ...]
     reduce_ops: tuple[str, ...] = ()
-    copy_free: bool = True
-    copy_free_on_accelerators: bool = False
-    in_place_on_gpus: bool = False
+    is_copy_free: bool = True
+    is_copy_free_on_accelerators: bool = False
+    is_in_place_on_gpus: bool = False
     bus_factor_text: str
-    passes_all_links: bool = False
-    added_in_switch: bool = False
-    order: int = 100
+    uses_all_links: bool = False
+    can_add_in_switch: bool = False
+    sort_order: int = 100
 
     @abstractmethod
     def bus_factor(self, ranks: int) -> float:
-        """Return busbw / algbw over n = `ranks`, where algbw is payload / time."""
+        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time."""
 
-    def parts(self, ranks: int) -> int:
-        """Return the number of blocks of the payload S, the larger of a rank's input and output."""
+    def payload_blocks(self, ranks: int) -> int:
+        """Return the number of blocks in the payload, the larger of a rank's input and output."""
         return max(self.input_blocks(ranks), self.output_blocks(ranks))
 
     def input_blocks(self, ranks: int) -> int:
-        """Return the number of these blocks that a rank puts in."""
+        """Return the number of blocks in the input of a rank."""
         return 1
 
     def output_blocks(self, ranks: int) -> int:
-        """Return the number of these blocks that a rank gets."""
+        """Return the number of blocks in the output of a rank."""
         return 1
 
     def input_bytes(self, payload_bytes: int, ranks: int) -> int:
-        return payload_bytes // self.parts(ranks) * self.input_blocks(ranks)
+        return payload_bytes // self.payload_blocks(ranks) * self.input_blocks(ranks)
 
     def output_bytes(self, payload_bytes: int, ranks: int) -> int:
-        return payload_bytes // self.parts(ranks) * self.output_blocks(ranks)
+        return payload_bytes // self.payload_blocks(ranks) * self.output_blocks(ranks)
 
-    def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
-        """Return (source, target) positions if the collective sends to single ranks, else none."""
+    def source_target_pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
+        """Return the (source, target) positions of a collective that sends to single ranks.
+
+        The tuple is empty for all other collectives.
+        """
         return ()
 
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Return how many chained rounds stay exact, 0 for none; all do where nothing is summed."""
-        return MOST_ROUNDS
+    def max_exact_iterations(self, draw: Draw, placement: str) -> int:
+        """Return how many chained iterations have exact values; 0 if the first is not exact.
 
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Return the input of the rank at `position`: by default numbers by rank and block."""
+        By default, for a collective that adds nothing up, the number is MOST_ITERATIONS.
+        """
+        return MOST_ITERATIONS
+
+    def starting_blocks(self, draw: Draw, position: int) -> Blocks:
+        """Return the input of the rank at `position`.
+
+        By default the values identify the rank that sends a block and the block.
+        """
         blocks = range(self.input_blocks(draw.ranks))
-        return tuple(coded(position, block, draw.number) for block in blocks)
+        return tuple(coded_values(position, block, draw.number) for block in blocks)
 
     @abstractmethod
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
-        """Return the blocks that the rank at `position` gets of the blocks that each rank puts in.
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
+        """Return the output of the rank at `position`, as a list of blocks.
 
-        `reduced` makes one block of the blocks of all ranks.
+        `inputs` has the list of blocks that each rank puts in, in the order of positions.
+        `reduce_blocks` returns the reduction of a list of blocks.
         """
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """Return the blocks of the rank at `position` after `rounds` chained rounds, at least one.
+    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+        """Return the output of the rank at `position` after 1 or more chained `iterations`.
 
-        Out of place every round has the same input: that is one round. By default of one that adds
-        nothing up.
+        Out of place `iterations` is 1, because every iteration has the same input. By default it is
+        the output of a collective that adds nothing up.
         """
-        inputs = [self.start(draw, other) for other in range(draw.ranks)]
-        return tuple(self.result(inputs, position, lambda blocks: blocks[0]))
+        inputs = [self.starting_blocks(draw, other) for other in range(draw.ranks)]
+        return tuple(self.result_blocks(inputs, position, lambda blocks: blocks[0]))
 
 
 PERIOD = 8
 _PRIME = 251
 
 
-def coded(source: int, target: int, number: int) -> tuple[float, ...]:
-    """Whole numbers of 1 to 251 that identify a block's sender and receiver in draw `number`.
+def coded_values(source: int, target: int, number: int) -> tuple[float, ...]:
+    """Return a block's period, which identifies its sender and its receiver in draw `number`.
 
-    A prime below 2^8, so that bfloat16 holds them all and up to 251 sources differ.
+    The values are whole numbers from 1 to 251. 251 is a prime below 2^8, so that bfloat16 holds all
+    values exactly, and the values of up to 251 senders differ.
     """
     first = 8 * source + 3 * target + 5 * number
     return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))
 
 
-# The ranks of one collective, as XLA writes them after an instruction: {{0,2},{1,3}} lists the
-# groups, [2,4]<=[4,2]T(1,0) counts them out of an array of all ranks, mesh['x'=2,'y'=4] {'x'} names
-# the axes that they go along. Programs have fewer ranks than a number of more than nine digits, and
-# meshes 64 axes at most.
+# XLA writes the groups of ranks of a collective after the instruction in one of three forms:
+# {{0,2},{1,3}} lists the groups; [2,4]<=[4,2]T(1,0) describes an array of all ranks that is
+# transposed and cut into groups; mesh['x'=2,'y'=4] {'x'} names the axes along which groups run.
+# Numbers have at most nine digits, and meshes at most 64 axes, so that no text takes long to read.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
-_SOME = r"\d{1,9}(?:,\d{1,9})*"
+_NUMBERS = r"\d{1,9}(?:,\d{1,9})*"
 _IOTA = re.compile(
     r"replica_groups=\[(?P<groups>\d{1,9}),(?P<size>\d{1,9})\]"
-    rf"<=\[(?P<dims>{_SOME})\](?:T\((?P<turn>{_SOME})\))?"
+    rf"<=\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?"
 )
 _ONE_EXTENT = r"'\w+'=\d{1,9}"
 _MESH = re.compile(
     rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
-# Nothing within the outer braces is one group of all ranks.
+# Empty outer braces are left out, because they mean a group of all ranks.
 _NAMED = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
@@ -170,7 +197,7 @@ _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
 @dataclass(frozen=True)
 class GroupSize:
-    """How many groups run one collective at the same time, and over how many ranks each."""
+    """The number of groups that run a collective at the same time, and the `size` of each group."""
 
     groups: int
     size: int
@@ -181,82 +208,98 @@ class GroupSize:
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Groups of `size` ranks: an array of `dims` counts all, transposed to `turn` and cut up."""
+class _GroupLayout:
+    """Groups of ranks described by an array of all ranks, as XLA does.
+
+    The array has the shape `dims`, and its ranks are counted with the last axis running fastest. It
+    is transposed to `axis_order`, and then cut into `groups` groups of `size` ranks.
+    """
 
     dims: tuple[int, ...]
-    turn: tuple[int, ...]
+    axis_order: tuple[int, ...]
     groups: int
     size: int
 
 
 def group_size_of(line: str) -> GroupSize | None:
-    """Return how many groups an instruction's line names; None for no or unequal groups.
+    """Return the number and the size of the groups that an instruction's HLO line names.
 
-    The line may have any origin: numbers may be huge, so that no group is expanded.
+    Returns None if the line names no groups, or groups of different sizes. The line may come from
+    an unknown source and have huge numbers, so groups are counted, not expanded.
     """
     listed = _LISTED.search(line)
     if listed is not None:
-        sizes = {len(_numbers(text)) for text in _BRACED.findall(listed[1])}
+        sizes = {len(_whole_numbers(text)) for text in _BRACED.findall(listed[1])}
         one_size = len(sizes) == 1 and 0 not in sizes
         return GroupSize(listed[1].count("{"), sizes.pop()) if one_size else None
-    layout = _layout_of(line)
+    layout = _group_layout_of(line)
     size = GroupSize(layout.groups, layout.size) if layout else None
     return size if size and size.ranks else None
 
 
-def unread_groups_of(line: str) -> str:
-    """Return the first characters of groups that have no common size; "" for other lines."""
+def unequal_groups_text(line: str) -> str:
+    """Return the beginning of the text of groups without a common size; "" for any other line."""
     named = _NAMED.search(line)
     return named[0] if named and group_size_of(line) is None else ""
 
 
-def groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
-    """Return the replica groups that a collective's line names, in order; None for no groups.
+def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
+    """Return the ranks of each group that a collective's HLO line names.
 
-    The line must come from a compiler. No braces within the outer ones mean all `ranks` in one
-    group. A mesh's devices are counted in order; a mesh that numbers them differently, or a part
-    of an axis, gives None.
+    The line must come from a compiler, because its groups are expanded. Empty groups mean a single
+    group of all `ranks`. Returns None if the line names no groups, names a mesh whose devices are
+    not numbered in order, or names a part of an axis.
     """
     listed = _LISTED.search(line)
     if listed is not None:
-        groups = tuple(_numbers(text) for text in _BRACED.findall(listed[1]))
+        groups = tuple(_whole_numbers(text) for text in _BRACED.findall(listed[1]))
         return groups if any(groups) else (tuple(range(ranks)),)
-    layout = _layout_of(line)
+    layout = _group_layout_of(line)
     if layout is None:
         return None
-    dims, turn, size = layout.dims, layout.turn, layout.size
+    dims, axis_order, size = layout.dims, layout.axis_order, layout.size
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    order = [
-        sum(place * strides[axis] for place, axis in zip(index, turn))
-        for index in itertools.product(*(range(dims[axis]) for axis in turn))
+    ranks_in_order = [
+        sum(place * strides[axis] for place, axis in zip(index, axis_order))
+        for index in itertools.product(*(range(dims[axis]) for axis in axis_order))
     ]
-    return tuple(tuple(order[begin : begin + size]) for begin in range(0, len(order), size))
+    return tuple(
+        tuple(ranks_in_order[begin : begin + size]) for begin in range(0, len(ranks_in_order), size)
+    )
 
 
-def _layout_of(line: str) -> _Layout | None:
-    """Read the forms that list no groups. Along x a mesh is like its array with x at the end."""
+def _group_layout_of(line: str) -> _GroupLayout | None:
+    """Return the groups of an HLO line that describes an array or a mesh; None for any other line.
+
+    Groups along an axis of a mesh are the same as groups of its array with that axis moved to the
+    end.
+    """
     iota, mesh = _IOTA.search(line), _MESH.search(line)
     if iota is not None:
-        dims = _numbers(iota["dims"])
-        turn = _numbers(iota["turn"]) if iota["turn"] else tuple(range(len(dims)))
-        return _Layout(dims, turn, int(iota["groups"]), int(iota["size"]))
+        dims = _whole_numbers(iota["dims"])
+        axis_order = (
+            _whole_numbers(iota["axis_order"]) if iota["axis_order"] else tuple(range(len(dims)))
+        )
+        return _GroupLayout(dims, axis_order, int(iota["groups"]), int(iota["size"]))
     extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
     along = _AXIS.findall(mesh["axes"]) if mesh else []
     if mesh is None or not set(along) <= set(extents):
         return None
     names, dims = list(extents), tuple(extents.values())
-    turned = [*(name for name in names if name not in along), *along]
+    ordered_names = [*(name for name in names if name not in along), *along]
     size = math.prod(extents[name] for name in along)
     groups = math.prod(dims) // size if size else 0
-    return _Layout(dims, tuple(map(names.index, turned)), groups, size)
+    return _GroupLayout(dims, tuple(map(names.index, ordered_names)), groups, size)
 
 
-def pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
-    """Return the (source, target) pairs of a collective-permute's line; None without any."""
+def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
+    """Return the (source, target) ranks that an HLO line of a collective-permute lists.
+
+    Returns None if the line lists no pairs.
+    """
     match = _PAIRS.search(line)
-    return tuple(_numbers(text) for text in _BRACED.findall(match[1])) if match else None
+    return tuple(_whole_numbers(text) for text in _BRACED.findall(match[1])) if match else None
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(",") if word)

@@ -1,33 +1,36 @@
-"""Permute: every rank sends its buffer to the next one, the last to the first.
+"""Permute: every rank sends its buffer to the next rank, and the last rank to the first.
 
-Not in place: n rounds would give back what was put in, as doing nothing does.
+It is never chained in place, because n iterations would return the input, as a program that does
+nothing would.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import AbstractCollective, Reduced, T
+from .base import AbstractCollective, ReduceBlocks, T
 
 
 class Permute(AbstractCollective):
-    """In and out: S bytes, the buffer of the rank before."""
+    """The permute: a rank's input is S bytes, its output is the buffer of the rank before it."""
 
     name = "permute"
-    hlo = "collective-permute"
+    hlo_name = "collective-permute"
     placements = ("out_of_place",)
     bus_factor_text = ""
-    order = 4
+    sort_order = 4
 
     def bus_factor(self, ranks: int) -> float:
-        """1: S bytes leave each rank over one link and S arrive, so S/t is the link's speed.
+        """Return 1: the S bytes of a rank take one link, so S/t is the speed of that link.
 
         Source: NVIDIA nccl-tests, doc/PERFORMANCE.md (send and receive).
         """
         return 1.0
 
-    def pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
+    def source_target_pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
 
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
         return [inputs[(position - 1) % len(inputs)][0]]

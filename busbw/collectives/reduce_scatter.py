@@ -1,27 +1,27 @@
-"""Reduce-scatter: rank p gets the sum of all ranks' blocks p."""
+"""Reduce-scatter: rank p gets the sum of the blocks p of all ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import DTYPES, MOST_ROUNDS, PERIOD, AbstractCollective, Blocks, Draw, Reduced, T
+from .base import DTYPES, MOST_ITERATIONS, PERIOD, AbstractCollective, Blocks, Draw, ReduceBlocks, T
 
 
 class ReduceScatter(AbstractCollective):
-    """In: S bytes, n blocks. Out: S/n bytes, one block."""
+    """The reduce-scatter: a rank's input is n blocks (S bytes), its output is a single block."""
 
     name = "reduce_scatter"
-    hlo = "reduce-scatter"
+    hlo_name = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
     bus_factor_text = "(n-1)/n"
-    order = 2
-    passes_all_links = True
+    sort_order = 2
+    uses_all_links = True
 
     def bus_factor(self, ranks: int) -> float:
-        """(n-1)/n: n-1 of the n blocks of S must leave each rank to be summed elsewhere.
+        """Return (n-1)/n for n `ranks`, because n-1 of n blocks of S bytes leave each rank.
 
-        Over n links of bandwidth B that takes t = (n-1)/n * S/B at best. Source: NVIDIA
+        Over n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA
         nccl-tests, doc/PERFORMANCE.md.
         """
         return (ranks - 1) / ranks
@@ -29,12 +29,16 @@ class ReduceScatter(AbstractCollective):
     def input_blocks(self, ranks: int) -> int:
         return ranks
 
-    def exact_rounds(self, draw: Draw, placement: str) -> int:
-        """Return all rounds if one sum of up to 2n times a power of two is exact, else 0."""
-        return MOST_ROUNDS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].bits else 0
+    def max_exact_iterations(self, draw: Draw, placement: str) -> int:
+        """Return MOST_ITERATIONS if sums of up to 2n times a power of two are exact, else 0."""
+        return MOST_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
 
-    def start(self, draw: Draw, position: int) -> Blocks:
-        """Return powers of two that tell the block, once or twice, by turns from rank to rank."""
+    def starting_blocks(self, draw: Draw, position: int) -> Blocks:
+        """Return blocks whose values are powers of two, in an order that identifies the block.
+
+        Every second value is doubled: values with an odd index on ranks with an even position, and
+        values with an even index on the other ranks.
+        """
         return tuple(
             tuple(
                 weight * (1 + (position + index) % 2)
@@ -43,11 +47,16 @@ class ReduceScatter(AbstractCollective):
             for block in range(draw.ranks)
         )
 
-    def result(self, inputs: Sequence[Sequence[T]], position: int, reduced: Reduced[T]) -> list[T]:
-        return [reduced([blocks[position] for blocks in inputs])]
+    def result_blocks(
+        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+    ) -> list[T]:
+        return [reduce_blocks([blocks[position] for blocks in inputs])]
 
-    def after(self, draw: Draw, position: int, rounds: int) -> Blocks:
-        """Return the weights of the rank's block, as often as all ranks together have them."""
+    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+        """Return the block of the rank at `position`: powers of two times the sum of all factors.
+
+        The factor of a rank's value is 2 if its starting value was doubled, else 1.
+        """
         counts = [
             sum(1 + (rank + index) % 2 for rank in range(draw.ranks)) for index in range(PERIOD)
         ]
@@ -55,9 +64,10 @@ class ReduceScatter(AbstractCollective):
 
 
 def _weights(draw: Draw, block: int) -> tuple[float, ...]:
-    """Return one period of a block: eight powers of two, in an order by which 32 blocks differ.
+    """Return a period of `block`: eight powers of two in an order that is unique among 32 blocks.
 
-    It begins with another power in each of eight blocks, and continues in steps of 1, 3, 5 or 7.
+    The period begins with a different power in each of eight blocks. The next eight blocks step
+    through the powers by 3 instead of 1, and the following blocks by 5 and by 7.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
     first, step = block + draw.number, 2 * (block // PERIOD) + 1

@@ -1,4 +1,4 @@
-"""Descriptors of the frameworks, a file each, found by being here; imports no framework."""
+"""The descriptors of the frameworks, each in a file of this folder; no framework is imported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from busbw.model.workload import Framework
 
 
-def _load() -> dict[str, Framework]:
-    """Load all descriptors by name, scripted frameworks last."""
+def _load_descriptors() -> dict[str, Framework]:
+    """Import the descriptors in this package, and return them by name.
+
+    Scripted frameworks, which are measured only if an option names them, come last.
+    """
     names = (module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     descriptors = sorted(
@@ -20,7 +23,9 @@ def _load() -> dict[str, Framework]:
     return {framework.name: framework for framework in descriptors}
 
 
-FRAMEWORKS: Mapping[str, Framework] = _load()
+FRAMEWORKS: Mapping[str, Framework] = _load_descriptors()
 
-# The frameworks that are measured by default.
-USUAL = tuple(name for name, framework in FRAMEWORKS.items() if not framework.is_scripted)
+# The frameworks that a session measures by default, if they are installed.
+DEFAULT_FRAMEWORKS = tuple(
+    name for name, framework in FRAMEWORKS.items() if not framework.is_scripted
+)

@@ -1,4 +1,4 @@
-"""A framework that is scripted, for tests and demonstrations."""
+"""The scripted framework "fake", for tests and demonstrations: its times come from a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX: `jax.lax.psum` and the other collectives of `jax.lax`."""
+"""The framework JAX, with `jax.lax.psum` and the other collectives of `jax.lax`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""TensorFlow: the all-reduce of `tf.distribute`, which has sums over all replicas."""
+"""The framework TensorFlow, with the all-reduce of `tf.distribute`: sums over all replicas."""
 
 from __future__ import annotations
 
 from busbw.model.workload import Framework
 
-# TensorFlow's CPU ring allocates its output each time. With oneDNN its allocator keeps the
-# memory, as in everyday use; without, every all-reduce would fault its pages in again.
+# TensorFlow's ring on a CPU allocates its output in every all-reduce. With oneDNN, as in everyday
+# use, TensorFlow's allocator keeps the memory. Without oneDNN every all-reduce would also measure
+# the page faults of new memory.
 _VARIABLES = {
     "TF_ENABLE_ONEDNN_OPTS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "1",

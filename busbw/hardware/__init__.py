@@ -1,5 +1,5 @@
-"""Chips, slices and links: figures with their sources, and the bandwidth that they allow.
+"""Chips, slices and links: their stated bandwidths with sources, and the busbw that they allow.
 
-Imports the model and the collectives. Where no trusted figure is known there is none here: no
-ceiling is better than an invented one. What was measured is judged elsewhere.
+If no bandwidth can be trusted, there is no ceiling, because a wrong ceiling would be worse. This
+package imports the model and the collectives, and judges no measurement.
 """

@@ -1,9 +1,10 @@
-"""The bus bandwidth that links and memory allow: a bound derived from topology, no measurement.
+"""Calculate ceilings: the busbw that links and memory allow, derived from topology alone.
 
-Of S bytes over c chips and n ranks links carry 2 (c-1) S at C bytes per second, so that busbw <=
-(n-1)/n C/(c-1); with k colors C is at most k b c, b one link's bandwidth. Memory of M bytes per
-second allows (n-1)/n M, a switch that adds up 2 (n-1)/n L, L what a chip sends; GPUs on several
-hosts have network cards besides, which carry no more than L. docs/measuring.md says why.
+An all-reduce of S bytes over c chips with n ranks moves 2 (c-1) S bytes over links that carry C
+bytes per second together, so that busbw <= (n-1)/n C/(c-1). With k colors (routes) C is at
+most k b c; b is the bandwidth of a link. Memory with M bytes per second allows (n-1)/n M. A switch
+that adds up allows 2 (n-1)/n L; L is the bandwidth of all links of a chip. GPUs on several hosts
+also have network cards, which carry at most L. docs/measuring.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -18,44 +19,51 @@ from busbw.model.machine import EnvironmentKey, mesh_shape
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
 
-from .chips import Chip, Confidence, chip_of, kind_of_type
+from .chips import Chip, Confidence, chip_of, device_kind_of_type
 
-# Larger than any chip's own memory or cache, so that every round goes through the main memory.
-_BEYOND_CACHES_BYTES = 256 * MIB
+# A payload of this size is larger than any on-chip memory or cache, so each collective uses main
+# memory.
+_MORE_THAN_CACHES_BYTES = 256 * MIB
 
 
 def ceiling_of(
     key: EnvironmentKey, case: Case, algorithm: Mapping[str, str] | None = None
 ) -> Ceiling | None:
-    """Return the busbw that links and memory allow `case` on `key`; None without a trusted figure.
+    """Return the busbw that links and memory allow a case; None if no bandwidth is trusted.
 
-    `algorithm` is the choice that the compiler published; its ``colors`` count. There is no ceiling
-    for a collective along a part of the axes, between hosts of GPUs, for all-to-all and permute,
-    and where ranks share a device, so that no link is passed.
+    There is also no ceiling for a collective along a part of the axes, between hosts of GPUs, for
+    all-to-all and permute, and if ranks share a device, so that data crosses no link.
+
+    Args:
+        key: The device, the ranks and the mesh that the case was measured on.
+        case: The measured case.
+        algorithm: The compiler's published choices; ``colors`` can lower the ceiling.
+
     """
     chip = chip_of(key.device_kind) if not key.shared else None
     if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
         return None
-    if case.axes or not COLLECTIVES[case.collective].passes_all_links:
+    if case.axes or not COLLECTIVES[case.collective].uses_all_links:
         return None
     if chip.shapes:
-        ceiling = _of_torus(chip, chip.link_bytes_per_s, key, algorithm or {})
+        ceiling = _torus_ceiling(chip, chip.link_bytes_per_s, key, algorithm or {})
     else:
-        ceiling = _of_switch(chip, chip.link_bytes_per_s, key, case)
-    return _with_memory(ceiling, chip, case) if ceiling is not None else None
+        ceiling = _switch_ceiling(chip, chip.link_bytes_per_s, key, case)
+    return _limit_by_memory(ceiling, chip, case) if ceiling is not None else None
 
 
-def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
-    """Return the busbw that all links of the chips can give `case`, in any shape of slice.
+def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
+    """Return a generous ceiling of a case: the busbw of all links of all chips at the same time.
 
-    The bound is twice the figure if the figure is not trusted, or if GPUs are on several hosts.
-    None for an unknown chip, and within one chip or on a shared one, where nothing passes a link.
+    The ceiling holds for any shape of slice. It is doubled if the stated bandwidth is not trusted,
+    or if GPUs are on several hosts. Returns None for an unknown chip, for ranks on a single chip,
+    and for a shared device, where data crosses no link.
     """
     if key.shared:
         return None
-    chip = chip_of(key.device_kind) or chip_of(kind_of_type(key.device_kind))
-    each = (chip.link_bytes_per_s or chip.doubted_bytes_per_s) if chip is not None else None
-    chips = math.ceil(case.group_size / chip.devices) if chip is not None else 0
+    chip = chip_of(key.device_kind) or chip_of(device_kind_of_type(key.device_kind))
+    each = (chip.link_bytes_per_s or chip.uncertain_link_bytes_per_s) if chip is not None else None
+    chips = math.ceil(case.group_size / chip.devices_per_chip) if chip is not None else 0
     if chip is None or each is None or chips < 2:
         return None
     torus = bool(chip.shapes)
@@ -71,14 +79,18 @@ def bound_of(key: EnvironmentKey, case: Case) -> Ceiling | None:
     )
 
 
-def _of_torus(
+def _torus_ceiling(
     chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, algorithm: Mapping[str, str]
 ) -> Ceiling | None:
-    chips = key.ranks // chip.devices
+    """Return the ceiling of the links of a TPU slice.
+
+    Returns None if the mesh does not have the shape of the slice, and for a slice of one chip.
+    """
+    chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
         return None
     one_bytes_per_s = link_bytes_per_s / chip.links
-    used = directed_links(key.mesh)
+    used = count_directed_links(key.mesh)
     colors = int(algorithm["colors"]) if algorithm.get("colors", "").isdecimal() else 0
     by_algorithm = min(used, colors * chips) if colors else used
     share = (key.ranks - 1) / key.ranks / (chips - 1)
@@ -92,12 +104,13 @@ def _of_torus(
     )
 
 
-def _of_switch(
+def _switch_ceiling(
     chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, case: Case
 ) -> Ceiling | None:
+    """Return the ceiling of GPUs that a switch connects; None for GPUs on several hosts."""
     if key.hosts > 1:
         return None
-    in_switch = chip.reduces_in_switch and COLLECTIVES[case.collective].added_in_switch
+    in_switch = chip.can_reduce_in_switch and COLLECTIVES[case.collective].can_add_in_switch
     with_switch = 2 * (key.ranks - 1) / key.ranks * link_bytes_per_s
     return Ceiling(
         bytes_per_s=link_bytes_per_s,
@@ -108,30 +121,37 @@ def _of_switch(
     )
 
 
-def directed_links(shape: str) -> int:
-    """Count the links in each direction; two chips share a link, and on a closed axis each has two.
+def count_directed_links(mesh: str) -> int:
+    """Count the links between the chips of a slice, each link once in each direction.
 
-    Of two axes, one of 16 chips is the whole length of a pod of v5e or v6e and closes. Of three
-    axes, the slices of whole cubes of 4 x 4 x 4 chips close, through the optical switches between
-    cubes.
+    Neighboring chips share a link, and an axis that wraps around has a link between its ends. With
+    two axes, an axis of 16 chips is the whole length of a pod of v5e or v6e, and wraps around. With
+    three axes, all axes wrap around if the slice consists of whole cubes of 4 x 4 x 4 chips, which
+    optical switches connect.
     """
-    extents = mesh_shape(shape)
+    extents = mesh_shape(mesh)
     chips = math.prod(extents)
     whole_cubes = all(extent % 4 == 0 for extent in extents)
-    closed = [extent == 16 if len(extents) == 2 else whole_cubes for extent in extents]
+    wraps_around = [extent == 16 if len(extents) == 2 else whole_cubes for extent in extents]
     return sum(
-        2 * (chips // extent) * (extent if closes else extent - 1)
-        for extent, closes in zip(extents, closed, strict=True)
+        2 * (chips // extent) * (extent if wraps else extent - 1)
+        for extent, wraps in zip(extents, wraps_around, strict=True)
     )
 
 
-def _with_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
-    bytes_per_s = chip.memory_bytes_per_s / chip.devices * (case.group_size - 1) / case.group_size
-    if case.payload_bytes < _BEYOND_CACHES_BYTES or bytes_per_s >= ceiling.bytes_per_s:
+def _limit_by_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
+    """Return the ceiling of the main memory if it is lower than `ceiling`, else `ceiling`.
+
+    The main memory is no limit for payloads that fit into caches.
+    """
+    bytes_per_s = (
+        chip.memory_bytes_per_s / chip.devices_per_chip * (case.group_size - 1) / case.group_size
+    )
+    if case.payload_bytes < _MORE_THAN_CACHES_BYTES or bytes_per_s >= ceiling.bytes_per_s:
         return ceiling
     return replace(
         ceiling,
         bytes_per_s=bytes_per_s,
         most_bytes_per_s=max(bytes_per_s, ceiling.most_bytes_per_s),
-        text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices)}",
+        text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices_per_chip)}",
     )

@@ -1,7 +1,7 @@
-"""Chips: memory, memory bandwidth, links. One row each, with its source.
+"""The table of chips: memory, memory bandwidth and links, with sources.
 
-Vendors' figures, one direction only: what one chip can send over all of its links together.
-(NVLink's 300, 600 and 900 GB/s in sales figures count both directions.)
+Bandwidths are stated by vendors. The bandwidth of links is the bandwidth of all links of a chip
+together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both directions.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GIB = 2**30
 
 
 class Confidence(enum.StrEnum):
-    """How reliable a chip's figures are."""
+    """How reliable the stated bandwidths of a chip are."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -24,13 +24,25 @@ class Confidence(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
-    """One kind of chip, as its vendor describes it.
+    """A kind of chip, as its vendor describes it.
 
-    `device_kind` is what JAX calls it, `devices` how many devices JAX makes of one chip.
-    `link_bytes_per_s` is what one chip can send, all links together, one direction; None where no
-    trusted figure is known, but `doubted_bytes_per_s` of which the order of magnitude holds.
-    `reduces_in_switch` says that its switch can add up what passes. Of a TPU `name` and one of
-    `shapes` name a slice, such as ``v5e:2x4``.
+    Attributes:
+        device_kind: The name that JAX has for its devices.
+        memory_bytes: The size of its main memory.
+        memory_bytes_per_s: The bandwidth of its main memory.
+        links: The number of its links to other chips.
+        link_bytes_per_s: The bandwidth of all its links together in one direction; None if no
+            stated bandwidth is trusted.
+        confidence: How reliable its bandwidths are.
+        source: The source of its numbers.
+        devices_per_chip: The number of devices that JAX makes of a chip.
+        doubt: Why its bandwidths may be wrong; "" if nothing speaks against them.
+        uncertain_link_bytes_per_s: Like `link_bytes_per_s`, from sources that give only the order
+            of magnitude; None for a chip whose bandwidth is trusted.
+        can_reduce_in_switch: Its switch can add up the data that passes.
+        name: Google's name of a TPU, such as ``v5e``; "" for a GPU.
+        shapes: The shapes of a TPU's slices, such as ``2x4``; `name` and shape name a slice.
+
     """
 
     device_kind: str
@@ -40,15 +52,15 @@ class Chip:
     link_bytes_per_s: float | None
     confidence: Confidence
     source: str
-    devices: int = 1
+    devices_per_chip: int = 1
     doubt: str = ""
-    doubted_bytes_per_s: float | None = None
-    reduces_in_switch: bool = False
+    uncertain_link_bytes_per_s: float | None = None
+    can_reduce_in_switch: bool = False
     name: str = ""
     shapes: tuple[str, ...] = ()
 
 
-# Shapes of slices. All of v3 in _PODS; a pod of v2 ends at 16x16.
+# The shapes of slices. _PODS has the shapes of v3; a pod of v2 has at most 16x16 chips.
 _PODS = ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32")
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
@@ -68,25 +80,28 @@ _DOUBTS = {
     "v6e": f"400 {_OFFICIAL} the scaling book counts 4 x 90",
     "tpu7x": f"600 {_OFFICIAL} a draft of the scaling book counts 6 x 90",
 }
-_DOUBTED_BYTES_PER_S = {"v2": 4 * 496 / 8 * _GB_PER_S, "v3": 340e3 / 1024 * _GB_PER_S}
+_UNCERTAIN_LINK_BYTES_PER_S = {"v2": 4 * 496 / 8 * _GB_PER_S, "v3": 340e3 / 1024 * _GB_PER_S}
 
 
-def _tpu(
+def _tpu_chip(
     name: str,
     device_kind: str,
-    devices: int,
+    devices_per_chip: int,
     shapes: tuple[str, ...],
     memory_gib: int,
     memory_gb_per_s: float,
     link_gb_per_s: float,
     confidence: Confidence,
 ) -> Chip:
-    """Return a chip with two links along each axis of its slices; 0 is no trusted figure."""
+    """Return a TPU, which has two links along each axis of its slices.
+
+    A `link_gb_per_s` of 0 means that no stated bandwidth is trusted.
+    """
     axes = shapes[0].count("x") + 1
     return Chip(
         name=name,
         device_kind=device_kind,
-        devices=devices,
+        devices_per_chip=devices_per_chip,
         shapes=shapes,
         memory_bytes=memory_gib * _GIB,
         memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
@@ -95,11 +110,11 @@ def _tpu(
         confidence=confidence,
         source=_SOURCES.get(name, _CLOUD + name),
         doubt=_DOUBTS.get(name, ""),
-        doubted_bytes_per_s=_DOUBTED_BYTES_PER_S.get(name),
+        uncertain_link_bytes_per_s=_UNCERTAIN_LINK_BYTES_PER_S.get(name),
     )
 
 
-def _gpu(
+def _gpu_chip(
     device_kind: str,
     nvlink: int,
     memory_gib: int,
@@ -109,14 +124,14 @@ def _gpu(
     confidence: Confidence,
     source: str,
 ) -> Chip:
-    """Return a chip with NVLink of this generation, whose switches add up since the fourth."""
+    """Return a GPU with NVLink of generation `nvlink`; from the fourth on, switches can add up."""
     return Chip(
         device_kind=device_kind,
         memory_bytes=memory_gib * _GIB,
         memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
         links=links,
         link_bytes_per_s=link_gb_per_s * _GB_PER_S,
-        reduces_in_switch=nvlink >= 4,
+        can_reduce_in_switch=nvlink >= 4,
         confidence=confidence,
         source=source,
     )
@@ -125,29 +140,29 @@ def _gpu(
 _LOW, _MEDIUM, _HIGH = Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH
 _TABLE = "NVIDIA NVLink table"
 CHIPS = (
-    # Devices, shapes; memory in GiB and GB/s, links in GB/s.
-    _tpu("v2", "TPU v2", 2, _PODS[:6], 16, 700, 0, _LOW),
-    _tpu("v3", "TPU v3", 2, _PODS, 32, 900, 0, _LOW),
-    _tpu("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, _HIGH),
-    _tpu("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, _HIGH),
-    _tpu("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, _HIGH),
-    _tpu("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, _HIGH),
-    _tpu("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, _MEDIUM),
-    # Generation of NVLink; memory in GiB and GB/s; links, and all of them in GB/s.
-    _gpu("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, _MEDIUM, "NVIDIA NVLink generation table"),
-    _gpu("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, _HIGH, "NVIDIA A100 datasheet"),
-    _gpu("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, _HIGH, _TABLE),
-    _gpu("NVIDIA H200", 4, 141, 4800, 18, 450, _HIGH, "MLPerf inference v4.1 system file"),
-    _gpu("NVIDIA B200", 5, 180, 8000, 18, 900, _MEDIUM, _TABLE),
-    _gpu("NVIDIA GB200", 5, 186, 8000, 18, 900, _MEDIUM, _TABLE),
+    # Devices per chip, shapes, memory in GiB, memory in GB/s, all links in GB/s, confidence.
+    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 0, _LOW),
+    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 0, _LOW),
+    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, _HIGH),
+    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, _HIGH),
+    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, _HIGH),
+    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, _HIGH),
+    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, _MEDIUM),
+    # Generation of NVLink, memory in GiB, memory in GB/s, number of links, all links in GB/s.
+    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, _MEDIUM, "NVIDIA NVLink generation table"),
+    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, _HIGH, "NVIDIA A100 datasheet"),
+    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, _HIGH, _TABLE),
+    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, _HIGH, "MLPerf inference v4.1 system file"),
+    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, _MEDIUM, _TABLE),
+    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, _MEDIUM, _TABLE),
 )
 
 
 def chip_of(device_kind: str) -> Chip | None:
-    """Return the chip that JAX calls `device_kind`; None for an unknown chip.
+    """Return the chip whose devices JAX calls `device_kind`; None for an unknown chip.
 
-    A GPU's name may go on after what is known of it, as ``NVIDIA A100-SXM4-80GB`` does. A TPU's may
-    not: ``TPU v4 lite`` is another chip than ``TPU v4``.
+    The name of a GPU may continue after the known name, such as ``NVIDIA A100-SXM4-80GB``. The name
+    of a TPU may not: ``TPU v4 lite`` is another chip than ``TPU v4``.
     """
     for chip in CHIPS:
         longer = (f"{chip.device_kind}-", f"{chip.device_kind} ") if not chip.shapes else ()
@@ -156,17 +171,20 @@ def chip_of(device_kind: str) -> Chip | None:
     return None
 
 
-# What clouds call some chips.
-_OTHERS = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
+# The names in this table by the names that clouds use.
+_NAMES_BY_CLOUD_NAME = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "v7x": "tpu7x"}
 
 
-def kind_of_type(accelerator_type: str) -> str:
-    """Return JAX's name of a TPU that clouds call such as ``v5litepod-8``; "" for another."""
+def device_kind_of_type(accelerator_type: str) -> str:
+    """Return JAX's name for a TPU from its name in clouds, such as ``v5litepod-8``.
+
+    Returns "" if `accelerator_type` is no known TPU.
+    """
     name = accelerator_type.partition("-")[0]
-    slice_name = _OTHERS.get(name, name)
+    slice_name = _NAMES_BY_CLOUD_NAME.get(name, name)
     return next((chip.device_kind for chip in CHIPS if chip.shapes and chip.name == slice_name), "")
 
 
-def has_tpu_chips(devices: Path = Path("/dev")) -> bool:
-    """Return whether the kernel shows TPU chips."""
-    return any(devices.glob("accel[0-9]*")) or any(devices.glob("vfio/[0-9]*"))
+def has_tpu_chips(device_folder: Path = Path("/dev")) -> bool:
+    """Return whether the kernel has device files of TPU chips in `device_folder`."""
+    return any(device_folder.glob("accel[0-9]*")) or any(device_folder.glob("vfio/[0-9]*"))

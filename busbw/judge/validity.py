@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import metrics
-from busbw.hardware.ceiling import bound_of, ceiling_of
+from busbw.hardware.ceiling import ceiling_of, ceiling_of_all_links
 from busbw.model.case import Spec
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
@@ -135,7 +135,7 @@ def apply_ceiling(
     first = runs[0].proof.chosen if runs else {}
     chosen = first if all(run.proof.chosen == first for run in runs) else {}
     ceiling = ceiling_of(key, case, chosen)
-    of_links = bound_of(key, case) if ceiling is None or not ceiling.sure else None
+    of_links = ceiling_of_all_links(key, case) if ceiling is None or not ceiling.sure else None
     bounds = [bound for bound in (of_links, ceiling) if bound is not None]
     margin = 1 + CEILING_MARGIN
     verdict = replace(verdict, ceiling=ceiling)

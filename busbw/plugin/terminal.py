@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator, Sequence
 import pytest
 
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.answer import answer_lines, failure_logs
+from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
 from busbw.session.progress import Screen
@@ -118,7 +118,7 @@ def _section_lines(state: Observed | Judged, config: pytest.Config) -> Iterator[
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in state.notes)
-    yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented)
+    yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
     if judged is None:
         return
     yield from _table_lines(judged.changes)
@@ -128,7 +128,7 @@ def _section_lines(state: Observed | Judged, config: pytest.Config) -> Iterator[
     if is_first and Outcome.NO_BASELINE in outcomes and not judged.options.writes_baselines:
         command = shlex.join([*command_words(config), "--update-baselines"])
         yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
-    yield from answer_lines(verdicts, judged.session_verdict, judged.failing_since)
+    yield from conclusion_lines(verdicts, judged.session_verdict, judged.failing_since)
     yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged.errors)
 
 

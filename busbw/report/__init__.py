@@ -1,5 +1,5 @@
-"""Verdicts and environments as text and documents.
+"""Turn verdicts and environments into tables, lines of text and documents.
 
-Takes values and returns Tables, which `renderers` turn into lines, and lines where there is none;
-prints nothing, writes no file, judges nothing.
+Functions take frozen values and return Tables, which `renderers` turn into lines, or return lines
+of text. This package prints nothing, writes no file and judges nothing.
 """

@@ -1,7 +1,8 @@
-"""The figures of a verdict, each declared once: its name, how it is computed and shown, and where.
+"""Declare figures: the numbers that a verdict has, such as its time, its busbw or its ratio.
 
-Tables, results with their schema, CSV, metrics, JUnit and pages walk these declarations: a figure
-that is added here is in all of them.
+Each figure is declared once: its name, its unit, how it is computed, and how a table shows it.
+Tables, results with their schema, CSV, metrics, JUnit XML and pages use these declarations, so a
+figure that is added here appears in all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from .table import Column, Table, percent_text, rows_of
 
 @dataclass(frozen=True, slots=True)
 class Figure(Column):
-    """A column of tables, and a number of documents; `compute` returns it, None for no value.
+    """A number of a verdict, which is a column of tables and a value in documents.
 
-    `id` is its name in documents. Metrics have the same name with whole units, unless `metric` has
-    another name. A figure that is not `in_documents` is in tables alone. A figure without a heading
-    is in no table, and a figure that `is_verbose` only with -v.
+    `compute` returns the number from a verdict, or None if the verdict has no such number. `id` is
+    the name of the figure in documents (results, CSV, JUnit XML). Its name in metrics is `metric`
+    or, if `metric` is empty, the id with the unit spelled out. A figure without a heading is in no
+    table, and a figure with `is_verbose` is in tables only with -v. A figure without `in_documents`
+    is only in tables.
     """
 
     _: KW_ONLY
@@ -36,21 +39,21 @@ class Figure(Column):
 
 
 def figure_values(verdict: Verdict) -> dict[str, Any]:
-    """Return the value of each figure of a verdict by the figure's id."""
+    """Return the value of each figure of a verdict, by the figure's id; None for no value."""
     return {figure.id: figure.compute(verdict) for figure in figures_of(verdict)}
 
 
-def document_figures(verdict: Verdict) -> dict[Figure, Any]:
-    """Return the values of the figures that documents have."""
+def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
+    """Return the values of a verdict's figures that documents (results, CSV and so on) contain."""
     figures = figures_of(verdict)
     return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
-    """Return the figures of times, and the figures of the extra values of a verdict.
+    """Return the figures of a verdict: the figures of times, and the figures of extensions.
 
-    An extension declares them by the name of the extra value: in its table FIGURES they replace
-    the figures of times, in its table COLUMNS they follow.
+    An extension declares figures for an extra value of the verdict. Figures in the extension's
+    table FIGURES replace the figures of times; figures in its table COLUMNS follow them.
     """
     replaced, added = extensions.load_table("FIGURES"), extensions.load_table("COLUMNS")
     figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
@@ -58,74 +61,93 @@ def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
     return (*figures, *columns)
 
 
-def _us_text(seconds: float) -> str:
+def _microseconds_text(seconds: float) -> str:
     return f"{seconds * 1e6:.1f}"
 
 
-def _rate_text(gb_per_s: float) -> str:
-    """Return three decimals, or two significant digits of a slower rate."""
+def _gb_per_s_text(gb_per_s: float) -> str:
+    """Return a rate in GB/s with three decimals; below 0.01 GB/s with two significant digits."""
     return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
 
 
-def _share_text(share: float) -> str:
-    """Return the share of the ceiling in per cent, with two significant digits below ten."""
+def _ceiling_share_text(share: float) -> str:
+    """Return a share of the ceiling, such as 0.5, in per cent; below 10 % with two digits."""
     return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
 
 
-def _range_text(shares: tuple[float, float]) -> str:
-    """Return how far the fastest and the slowest launch are from the time, such as ``-1+12``."""
-    fastest, slowest = shares
+def _launch_range_text(differences: tuple[float, float]) -> str:
+    """Return the differences of the fastest and the slowest launch in per cent, as ``-1+12``."""
+    fastest, slowest = differences
     return f"-{abs(100 * fastest):.0f}+{100 * slowest:.0f}"
 
 
-def _range(verdict: Verdict) -> tuple[float, float] | None:
+def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
+    """Return the relative differences of the fastest and the slowest launch from the median."""
     times = verdict.now
     if times is None:
         return None
     return times.best_s / times.median_s - 1, times.worst_s / times.median_s - 1
 
 
-def _declare_field(
-    part: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
+def _declare_figure_of_field(
+    part_of: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
 ) -> Figure:
-    """Declare the figure that is the field `id` of a part of the verdict; None without the part."""
-    compute = lambda verdict: getattr(part(verdict), id, None)  # noqa: E731
+    """Declare a figure whose value is the field `id` of a part of the verdict.
+
+    `part_of` returns the part from a verdict. The value is None if the part is None.
+    """
+    compute = lambda verdict: getattr(part_of(verdict), id, None)  # noqa: E731
     return Figure(id, heading, compute=compute, **options)
 
 
-_verdict = partial(_declare_field, lambda verdict: verdict)
-_summary = partial(_declare_field, operator.attrgetter("now"))
+_verdict_figure = partial(_declare_figure_of_field, lambda verdict: verdict)
+_summary_figure = partial(_declare_figure_of_field, operator.attrgetter("now"))
 
-_US: dict[str, Any] = {"unit": "us", "text": _us_text, "fits": True}
-_RATE: dict[str, Any] = {"unit": "GB/s", "text": _rate_text, "width": 7, "fits": True}
-_RATIO: dict[str, Any] = {"width": 5, "fits": True}
-_PERCENT: dict[str, Any] = {"unit": "%", "text": _share_text, "width": 4}
-_RANGE: dict[str, Any] = {"unit": "%", "text": _range_text, "width": 6, "fits": True}
+# How tables show the figures of each unit.
+_MICROSECONDS: dict[str, Any] = {
+    "unit": "us",
+    "text": _microseconds_text,
+    "is_fitted_to_cells": True,
+}
+_GB_PER_S: dict[str, Any] = {
+    "unit": "GB/s",
+    "text": _gb_per_s_text,
+    "width": 7,
+    "is_fitted_to_cells": True,
+}
+_RATIO: dict[str, Any] = {"width": 5, "is_fitted_to_cells": True}
+_PERCENT: dict[str, Any] = {"unit": "%", "text": _ceiling_share_text, "width": 4}
+_RANGE: dict[str, Any] = {
+    "unit": "%",
+    "text": _launch_range_text,
+    "width": 6,
+    "is_fitted_to_cells": True,
+}
 
 TIMED_FIGURES = (
-    _summary("median_s", "time", **_US, width=7, metric="time_seconds"),
-    _summary("best_s", "best", **_US, width=7, is_verbose=True),
-    _summary("worst_s"),
-    _summary("spread"),
-    _summary("algbw_gb_per_s", "algbw", **_RATE),
-    _summary("busbw_gb_per_s", "busbw", **_RATE),
-    _verdict("ceiling_share", "ceil", **_PERCENT),
-    Figure("range", "range", **_RANGE, compute=_range, in_documents=False),
-    _summary("dispatch_s", "per call", **_US, width=8, is_verbose=True),
+    _summary_figure("median_s", "time", **_MICROSECONDS, width=7, metric="time_seconds"),
+    _summary_figure("best_s", "best", **_MICROSECONDS, width=7, is_verbose=True),
+    _summary_figure("worst_s"),
+    _summary_figure("spread"),
+    _summary_figure("algbw_gb_per_s", "algbw", **_GB_PER_S),
+    _summary_figure("busbw_gb_per_s", "busbw", **_GB_PER_S),
+    _verdict_figure("ceiling_share", "ceil", **_PERCENT),
+    Figure("range", "range", **_RANGE, compute=_launch_range, in_documents=False),
+    _summary_figure("dispatch_s", "per call", **_MICROSECONDS, width=8, is_verbose=True),
     Figure(
         "baseline_median_s",
         "baseline",
-        **_US,
+        **_MICROSECONDS,
         width=8,
         compute=lambda verdict: verdict.baseline.median_s if verdict.baseline else None,
     ),
-    _verdict("ratio", "ratio", text="{:.2f}".format, **_RATIO),
-    _verdict("limit", "limit", text=ratio_text, **_RATIO),
+    _verdict_figure("ratio", "ratio", text="{:.2f}".format, **_RATIO),
+    _verdict_figure("limit", "limit", text=ratio_text, **_RATIO),
 )
 
 
-# The labels of a row or a metric, which say its case in addition to the id.
-IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
+# The labels that describe the case of a CSV row or of a metric. Both also have the case's id.
+CASE_LABELS: Mapping[str, Callable[[Verdict], object]] = {
     "framework": lambda verdict: verdict.spec.framework,
     "collective": lambda verdict: verdict.spec.collective,
     "strategy": lambda verdict: verdict.case.strategy if verdict.case else verdict.spec.strategy,
@@ -135,23 +157,27 @@ IDENTITY: Mapping[str, Callable[[Verdict], object]] = {
 }
 
 
-def is_csv(text: str) -> bool:
-    """Return whether `text` begins as the CSV of `figures_table` does."""
-    return text.startswith(f"case,{','.join(IDENTITY)},")
+def is_results_csv(text: str) -> bool:
+    """Return whether `text` begins like results that busbw wrote as CSV."""
+    return text.startswith(f"case,{','.join(CASE_LABELS)},")
 
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
-    """Return the figures that documents have as raw values, a row for each case."""
+    """Return the table that is written as CSV, with a row for each case.
+
+    Its columns are the case's id, the labels of the case, the raw values of the figures, and the
+    outcome.
+    """
     figures = dict.fromkeys(
-        figure.id for verdict in verdicts for figure in document_figures(verdict)
+        figure.id for verdict in verdicts for figure in document_figure_values(verdict)
     )
-    names = ("case", *IDENTITY, *figures, "outcome")
+    names = ("case", *CASE_LABELS, *figures, "outcome")
     rows = (
         {
             **dict.fromkeys(names),
             "case": verdict.spec.id,
-            **{name: label(verdict) for name, label in IDENTITY.items()},
-            **{figure.id: value for figure, value in document_figures(verdict).items()},
+            **{name: label(verdict) for name, label in CASE_LABELS.items()},
+            **{figure.id: value for figure, value in document_figure_values(verdict).items()},
             "outcome": verdict.outcome.value,
         }
         for verdict in verdicts

@@ -1,4 +1,7 @@
-"""Results that a session wrote, read back: each field is checked; an error names the place."""
+"""Read results that a session wrote with --results.
+
+Each field is checked. The message of an error names the location in the document.
+"""
 
 from __future__ import annotations
 
@@ -18,94 +21,108 @@ from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural
 
-from .answer import Log, failed_lines, failure_logs
+from .conclusion import FailureLog, failed_case_lines, failure_logs
 from .results import RESULTS, Results
 from .session import environment_facts, session_tables, versions_text
 from .table import Table
-from .verdicts import QUIET, legend
+from .verdicts import QUIET_OUTCOMES, legend_lines
 
-# A sentence, and the points of the list below it.
-Text = tuple[str, Sequence[str]]
+# A sentence, and the points of a list below the sentence.
+Paragraph = tuple[str, Sequence[str]]
 
 
 class DocumentError(ValueError):
-    """A document that is no valid results; the message says where, what is wrong and expected."""
+    """A document does not hold valid results.
+
+    The message gives the location in the document, the error, and the expected value.
+    """
 
 
-# The verdict of a session that ended before its own test.
-_UNKNOWN = SessionVerdict(
+# The verdict on a session that ended before the test of the session itself ran.
+_NO_VERDICT = SessionVerdict(
     outcomes=(SessionOutcome.NO_VERDICT,), text="the session's own test did not run"
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outline:
-    """A session in words: its verdict, where it ran, what changed, and its cases as tables.
+class SessionDescription:
+    """A session described for a reader: the texts and tables of a Markdown summary or an HTML page.
 
-    `facts` say where and with what it ran, by name; "" for what is not known.
+    `verdict` is None for a description that covers several sessions. `facts` say where and with
+    which software the session ran, such as ``{"device": "TPU v5 ..."}``. `changes` say which cases
+    failed or changed, and `logs` have the details of the failures. `tables` have all cases, and
+    `notes` explain the columns of the tables.
     """
 
     title: str
     verdict: SessionVerdict | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[Table] = ()
-    changes: Sequence[Text] = ()
-    logs: Sequence[Log] = ()
+    changes: Sequence[Paragraph] = ()
+    logs: Sequence[FailureLog] = ()
     notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord(ABC):
-    """A session that was read; `name` is the file's, and `command` repeats the session.
+    """A session that was read from a file of results.
 
-    An extension that writes results of its own has a function in a table RESULTS, by the name of
-    its document, which makes a record of them.
+    `name` is the name of the file, for messages. `busbw` is the version of busbw that wrote the
+    file, `began` is when the session began, and `command` is the shell command that repeats the
+    session. `session_verdict` is None if the session ended before its verdict was known.
+
+    An extension that writes another kind of results declares a function in its table RESULTS, by
+    the name of the document. The function returns a SessionRecord from the document.
     """
 
     name: str
     busbw: str
     began: datetime
-    answer: SessionVerdict | None
+    session_verdict: SessionVerdict | None
     verdicts: tuple[Verdict, ...]
     command: str = ""
 
     @abstractmethod
-    def description(self) -> Outline:
-        """Describe what is special about a session of one kind: its title, facts and tables."""
+    def describe_specifics(self) -> SessionDescription:
+        """Describe the title, the facts and the tables, which depend on the kind of session."""
 
-    def describe(self, since: Sequence[str] = ()) -> Outline:
-        """Describe the session; `since` says since when cases fail."""
-        words, failed = self.description(), sum(verdict.failed for verdict in self.verdicts)
-        changes = list(words.changes)
+    def describe(self, failing_since: Sequence[str] = ()) -> SessionDescription:
+        """Describe the session; `failing_since` are sentences that say since when cases fail."""
+        specifics, failed = (
+            self.describe_specifics(),
+            sum(verdict.failed for verdict in self.verdicts),
+        )
+        changes = list(specifics.changes)
         if failed:
             heading = f"{failed} of {plural(len(self.verdicts), 'case')} failed:"
-            changes.append((heading, failed_lines(self.verdicts)))
-        if since:
-            changes.append(("Since when:", since))
+            changes.append((heading, failed_case_lines(self.verdicts)))
+        if failing_since:
+            changes.append(("Since when:", failing_since))
         others = Counter(
             verdict.outcome.value
             for verdict in self.verdicts
-            if not verdict.failed and verdict.outcome not in QUIET
+            if not verdict.failed and verdict.outcome not in QUIET_OUTCOMES
         )
         changes += [
             (f"{count} {outcome}: see the tables.", ()) for outcome, count in others.items()
         ]
         return replace(
-            words,
-            verdict=self.answer or _UNKNOWN,
-            facts={name: text for name, text in words.facts.items() if text},
+            specifics,
+            verdict=self.session_verdict or _NO_VERDICT,
+            facts={name: text for name, text in specifics.facts.items() if text},
             changes=changes,
             logs=failure_logs(self.verdicts),
-            notes=legend(self.verdicts),
+            notes=legend_lines(self.verdicts),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session(SessionRecord):
-    """A session that measured.
+class MeasuredSession(SessionRecord):
+    """A session that measured cases, with the environment and the plan that it measured with.
 
-    `references` is what was interleaved with the cases, and `process_hosts` the name of each
-    process's host.
+    `measurements` has the measurement of each case. `references` has the measurements of the
+    reference stack, if a reference stack was interleaved. `process_hosts` has the name of the host
+    of each process, if a group of processes measured.
     """
 
     environment: Environment
@@ -114,8 +131,8 @@ class Session(SessionRecord):
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
 
-    def description(self) -> Outline:
-        """Describe the session; its title has the collective, the device and the ranks."""
+    def describe_specifics(self) -> SessionDescription:
+        """Describe the session; the title names the collective, the device and the ranks."""
         environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
         collective = names.pop() if len(names) == 1 else "collectives"
@@ -127,7 +144,7 @@ class Session(SessionRecord):
             for measurement in self.references.values()
             for run in measurement.runs
         }
-        return Outline(
+        return SessionDescription(
             title=f"{title}, {plural(key.ranks, 'rank')}",
             facts={
                 **environment_facts(environment),
@@ -149,10 +166,11 @@ class Session(SessionRecord):
         )
 
     @property
-    def folders(self) -> tuple[str, ...]:
-        """The folders of the machine below those of baselines and of a history.
+    def machine_folders(self) -> tuple[str, ...]:
+        """The folders of the measured cases, such as ``tpu-v5-lite/4r``.
 
-        Cases of another number of ranks, or in another mesh, have another folder.
+        Baselines and histories have the same folders. Cases with different numbers of ranks, or in
+        different meshes, have different folders.
         """
         key = self.environment.key
         cases = (verdict.case for verdict in self.verdicts if verdict.case is not None)
@@ -161,21 +179,27 @@ class Session(SessionRecord):
         return tuple(dict.fromkeys(str(key.folder) for key in keys))
 
     def version(self, framework: str) -> str:
-        """Return the framework with its version, such as ``jax 0.10.2``; empty for unknown."""
+        """Return the framework with its version, such as ``jax 0.10.2``; "" if it is not known."""
         version = self.environment.versions.get(framework, {}).get(framework, "")
         return f"{framework} {version}" if version else ""
 
 
 def read_results(content: str | bytes, name: str) -> SessionRecord:
-    """Read the session in a document; `name` is the file's, for messages. Raises DocumentError."""
+    """Return the session in the `content` of a file; `name` is the name of the file, for messages.
+
+    Raises DocumentError if the content does not hold valid results.
+    """
     try:
-        return session_of(wire.parse_json(content), name)
+        return session_of_document(wire.parse_json(content), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {error}") from error
 
 
-def session_of(document: object, name: str) -> SessionRecord:
-    """Return the session in a document that is parsed already. Raises DocumentError."""
+def session_of_document(document: object, name: str) -> SessionRecord:
+    """Return the session in a parsed JSON document; `name` is the file's name, for messages.
+
+    Raises DocumentError if the document does not hold valid results.
+    """
     kind = document.get("document") if isinstance(document, dict) else None
     readers = extensions.load_functions(kind, "RESULTS") if isinstance(kind, str) else []
     try:
@@ -183,32 +207,36 @@ def session_of(document: object, name: str) -> SessionRecord:
             record: SessionRecord = read(document, name)
             return record
         wire.check_document(document, RESULTS, "record it again with --results")
-        return session_from(wire.from_json(Results, document, "document"), name)
+        return session_of_results(wire.from_json(Results, document, "document"), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
 
 
-def session_from(results: Results, name: str) -> Session:
-    """Return the session of checked results. Raises WireError for what no session writes."""
+def session_of_results(results: Results, name: str) -> MeasuredSession:
+    """Return the session in `results`, whose fields have valid types and values.
+
+    `name` is the name of the file. Raises WireError if fields contradict each other in a way that
+    no session writes.
+    """
     for key in ("environment", "plan", "measuring_s"):
         if getattr(results, key) is None:
             raise wire.WireError(f"{key}: expected a value, since the session measured")
     measurements, references = {}, {}
     for number, row in enumerate(results.cases):
-        case, spec, place = row.case, row.spec, f"cases[{number}]"
-        check_case(case, f"{place}.case")
-        runs = _typed(row.launches, f"{place}.launches")
-        reference = _typed(row.reference_launches, f"{place}.reference_launches")
+        case, spec, location = row.case, row.spec, f"cases[{number}]"
+        check_collective(case, f"{location}.case")
+        runs = _with_typed_extra(row.launches, f"{location}.launches")
+        reference = _with_typed_extra(row.reference_launches, f"{location}.reference_launches")
         if case is not None and (runs or row.failures):
             measurements[spec] = Measurement(case=case, runs=runs, failures=row.failures)
         if case is not None and reference:
             references[spec] = Measurement(case=case, runs=reference)
     return convert_to(
-        Session,
+        MeasuredSession,
         results,
         name=name,
         began=parse_moment(results.began),
-        answer=results.session,
+        session_verdict=results.session,
         verdicts=tuple(
             convert_to(
                 Verdict,
@@ -222,20 +250,27 @@ def session_from(results: Results, name: str) -> Session:
     )
 
 
-def _typed(runs: Sequence[Run], place: str) -> tuple[Run, ...]:
-    """Return the launches with the values of extensions in their types."""
+def _with_typed_extra(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
+    """Return launches whose extra values, plain JSON, are converted to the types of extensions.
+
+    Raises WireError with the `location` in the document if a value does not fit its type.
+    """
     return tuple(
-        replace(run, extra=extensions.with_declared_types(run.extra, f"{place}[{number}].extra"))
+        replace(run, extra=extensions.with_declared_types(run.extra, f"{location}[{number}].extra"))
         for number, run in enumerate(runs)
     )
 
 
-def check_case(case: Case | None, place: str) -> None:
-    """Raise WireError for an unknown collective, and for a group of one rank."""
-    # A user's program has no collective of its own.
+def check_collective(case: Case | None, location: str) -> None:
+    """Raise WireError if a case has an unknown collective, or a collective over a single rank.
+
+    `location` is the path of the case in the document, for the message. Without a case, nothing is
+    checked.
+    """
+    # A user's program contains any collectives, and its case names none of them.
     if case is None or not case.is_sized:
         return
     if case.collective not in COLLECTIVES:
-        raise wire.WireError(f"{place}: collective: expected one of {', '.join(COLLECTIVES)}")
+        raise wire.WireError(f"{location}: collective: expected one of {', '.join(COLLECTIVES)}")
     if case.group_size < 2:
-        raise wire.WireError(f"{place}: one rank is no collective")
+        raise wire.WireError(f"{location}: one rank is no collective")

@@ -1,4 +1,4 @@
-"""The formats of a table: how it looks as text, Markdown and CSV, never what it holds."""
+"""Write a Table as plain text, Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from busbw import wire
 
 from .table import Column, Table, TextLine
 
-# Spreadsheets take a text that begins with such a character for a formula, except a number.
+# Spreadsheets take a text that begins with such a character for a formula. A number such as -1.5
+# is no formula.
 _FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
 _NOTE_INDENT = " " * 10
 
 
-def render(form: str, *tables: Table) -> list[str]:
-    """Return the lines of tables in a form: text, markdown or csv."""
-    return [line.text for table in tables for line in RENDERERS[form](table)]
+def render(format_name: str, *tables: Table) -> list[str]:
+    """Return the lines of tables in a format: ``text``, ``markdown`` or ``csv``."""
+    return [line.text for table in tables for line in RENDERERS[format_name](table)]
 
 
 def render_text(table: Table) -> list[TextLine]:
-    """Return the lines for a terminal: columns of a fixed width, units below their headings."""
+    """Return the lines of a table for a terminal: aligned columns, with units below headings."""
     lines = [TextLine(""), table.title] if table.title else []
     headings = [column.heading for column in table.columns]
     units = [column.unit for column in table.columns]
     body = [table.cells(row) for row in table.rows]
     widths = [
-        max(column.width, *map(len, cells)) if column.fits else column.width
+        max(column.width, *map(len, cells)) if column.is_fitted_to_cells else column.width
         for column, cells in zip(table.columns, zip(headings, units, *body))
     ]
     heads = filter(any, (headings, units))
@@ -48,7 +49,7 @@ def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str
 
 
 def render_markdown(table: Table) -> list[TextLine]:
-    """Return Markdown that is readable as text, too: each column as wide as its widest cell."""
+    """Return the lines of a Markdown table, whose columns are aligned for readers of plain text."""
     heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
     rows = [heads, *map(table.cells, table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows)]
@@ -75,9 +76,10 @@ def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequ
 
 
 def render_csv(table: Table) -> list[TextLine]:
-    """Return raw values below the ids of the columns, which hold the units; empty for None.
+    """Return CSV lines: a header of column ids, which include units, and a line for each row.
 
-    No text is a formula: a quote stands before it. Control characters are written as escapes.
+    Values are written raw, and None is empty. A text that a spreadsheet would take for a formula
+    gets a quote in front. Control characters are escaped.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

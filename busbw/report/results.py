@@ -1,6 +1,6 @@
-"""A session as one JSON document: the fields of these classes are its keys.
+"""The JSON document that --results writes; the fields of these classes are the document's keys.
 
-`busbw.report.reading` reads it back; the schema in docs/ is generated from these classes.
+`busbw.report.reading` reads the document. The schema in docs/ is generated from these classes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import document_figures
+from .figures import document_figure_values
 
-# The kind of document, which its key `document` names.
+# The value of the key `document`, which tells the kinds of documents apart.
 RESULTS = "busbw results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseResult(Verdict):
-    """One case: its `id`, the verdict, the `figures` of the tables, and its `launches`.
+    """A case with its `id` (such as ``jax-default-float32-4K``) and all fields of its verdict.
 
-    `failures` are launches that gave no time, and `reference_launches` the launches of the
-    interleaved reference.
+    `figures` has the numbers that tables show, by name, such as ``median_s``. `launches` are the
+    launches that measured a time, and `failures` are the launches that did not.
+    `reference_launches` are the launches of the interleaved reference stack.
     """
 
     id: str
@@ -39,10 +40,12 @@ class CaseResult(Verdict):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDocument:
-    """What every document of a session has.
+    """The fields that every JSON document of a session has.
 
-    `busbw` is the version that wrote it, and `command` repeats the session. `session` is null where
-    its test did not run.
+    `document` names the kind of document, and `version` is the version of its format. `busbw` is
+    the version of busbw that wrote the document. `began` is when the session began (UTC), `host` is
+    the name of the host that ran it, and `command` is the shell command that repeats it. `session`
+    is the verdict on the session, null if the session ended before the verdict was known.
     """
 
     document: str
@@ -56,11 +59,13 @@ class SessionDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results(SessionDocument):
-    """What `--results` writes: seconds, bytes, 10^9 bytes per second.
+    """The document that `--results` writes; units are seconds, bytes, and 10^9 bytes per second.
 
-    `process_hosts` has the name of the host of each process of a group; `spent_s` is what
-    `measuring_s` went to. `extra` has the values of extensions by name. `environment`, `plan` and
-    `measuring_s` are null where no device was found.
+    `environment`, `plan` and `measuring_s` are null if no device was found. `process_hosts` has the
+    name of the host of each process, if a group of processes measured. `measuring_s` is how long
+    the session measured, and `spent_s` has the seconds of each phase of that time: ``starting``
+    processes, ``measuring`` cases and ``ending`` processes. `extra` has the values of extensions by
+    name.
     """
 
     document: str = RESULTS
@@ -78,12 +83,12 @@ def case_result(
     measured: Measurement | None,
     reference: Measurement | None,
 ) -> CaseResult:
-    """Return the results of a case.
+    """Return the part of the results that describes one case.
 
     Args:
         verdict: The verdict of the case.
-        measured: The measurement of the case, None if it was not measured.
-        reference: The measurement of the interleaved reference, None without a reference.
+        measured: The measurement of the case; None if the case was not measured.
+        reference: The measurement of the interleaved reference stack; None without a reference.
 
     """
     return convert_to(
@@ -92,7 +97,7 @@ def case_result(
         id=verdict.spec.id,
         figures={
             figure.id: value
-            for figure, value in document_figures(verdict).items()
+            for figure, value in document_figure_values(verdict).items()
             if value is not None
         },
         launches=measured.runs if measured else (),
@@ -101,16 +106,19 @@ def case_result(
     )
 
 
-def without_homes(document: object, home: str) -> object:
-    """Replace every home directory in the texts of `document` by ``~``."""
+def abbreviate_homes(document: object, home: str) -> object:
+    """Return a copy of a JSON document whose texts have ``~`` in place of home directories.
+
+    `home` is the home directory of this user. The homes of other users are replaced, too.
+    """
     if isinstance(document, dict):
-        return {key: without_homes(value, home) for key, value in document.items()}
+        return {key: abbreviate_homes(value, home) for key, value in document.items()}
     if isinstance(document, list):
-        return [without_homes(value, home) for value in document]
+        return [abbreviate_homes(value, home) for value in document]
     return variables.shorten_homes(document, home) if isinstance(document, str) else document
 
 
-def is_results(text: str) -> bool:
-    """Return whether `text` begins as the document of a session, also one of an extension."""
+def is_results_json(text: str) -> bool:
+    """Return whether `text` begins like JSON that --results wrote, by busbw or by an extension."""
     kinds = (RESULTS, *extensions.declared_names("RESULTS"))
     return text.startswith(tuple(f'{{\n "document": "{kind}",' for kind in kinds))

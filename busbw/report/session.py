@@ -1,4 +1,4 @@
-"""The tables and lines of a session: its header, its curves, and the baselines that it wrote."""
+"""The tables and lines that describe a session: header, tables of cases, and written baselines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
 from busbw.model.verdict import FamilyFit, Summary, Verdict
 from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
-from busbw.report.table import Column, Table, TextLine, attributes, percent_text, rows_of
+from busbw.report.table import Column, Table, TextLine, attribute_values, percent_text, rows_of
 from busbw.report.verdicts import verdict_tables
 
-_MEASURED = (
+_INTERRUPTED_SESSION_COLUMNS = (
     Column("case", width=48, left_aligned=True),
     Column("median_s", text=seconds_text, width=10),
     Column("algbw_gb_per_s", text="algbw {:.4g} GB/s,".format, gap=2),
     Column("busbw_gb_per_s", text="busbw {:.4g} GB/s".format),
     Column("launches", text="({} launches)".format, gap=2),
 )
-_CHANGES = (
+_WRITTEN_BASELINE_COLUMNS = (
     Column("case", width=16, left_aligned=True),
     Column("before", left_aligned=True),
     Column("after", text="-> {}".format, left_aligned=True),
@@ -36,22 +36,22 @@ _CHANGES = (
 def header_lines(
     environment: Environment,
     baselines: Path | None,
-    unreached: Mapping[str, str],
+    unreached_reasons: Mapping[str, str],
     *,
     verbose: bool = False,
 ) -> Sequence[str]:
-    """Return lines on the device, the frameworks and the baselines.
+    """Return the lines that name the device, the frameworks and the folder of the baselines.
 
     Args:
-        environment: The device and the versions.
-        baselines: The folder of the baselines; without it no folder is named.
-        unreached: Why frameworks do not reach the device, by framework.
-        verbose: Add why each kind of device was not found.
+        environment: The device and the versions of the frameworks.
+        baselines: The folder of all baselines; None for no line about baselines.
+        unreached_reasons: Why a framework does not reach the device, by the name of the framework.
+        verbose: Add the reason why each other kind of device was not found.
 
     """
     lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
-    for framework, reason in unreached.items():
+    for framework, reason in unreached_reasons.items():
         lines.append(f"busbw {framework}: does not reach the device: {reason}")
     if baselines is None:
         return lines
@@ -63,12 +63,12 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Return the device, with the reason for it, and the versions of each framework."""
+    """Return the device, with the reason for its choice, and each framework's versions by name."""
     key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
     kind += f", quota {quota}), " if quota else "), "
-    # The framework made the devices of a CPU, unless each process has one device.
+    # A framework splits a CPU into virtual devices, unless several processes each have a device.
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
     versions = {name: versions_text(v) for name, v in environment.versions.items()}
@@ -76,36 +76,46 @@ def environment_facts(environment: Environment) -> dict[str, str]:
 
 
 def _shape_text(key: EnvironmentKey) -> str:
-    """Return the text after the number of ranks: mesh, hosts, processes, and device sharing."""
+    """Return a text with the mesh, hosts, processes and device sharing; "" for a plain device."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
     return f"{shape}, on a shared device" if key.shared else shape
 
 
-def reference_lines(probes: Sequence[Probe], flags: Mapping[str, str], home: str) -> Sequence[str]:
-    """Return where each reference was loaded from, and how `flags` differ from its flags.
+def reference_stack_lines(
+    probes: Sequence[Probe], flags: Mapping[str, str], home: str
+) -> Sequence[str]:
+    """Return a line for each reference stack: its versions, its path, and its different flags.
 
-    ``~`` stands for the `home` directory.
+    Args:
+        probes: The probe of the reference stack of each framework.
+        flags: The environment variables of the session, which are compared with the reference's.
+        home: The home directory of the user, which is written as ``~``.
+
     """
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
         f"from {variables.shorten_homes(probe.framework_path, home)}"
         + "".join(
-            f", {text}" for text in setup_changes(stack_flags(probe.flags), stack_flags(flags))
+            f", {text}"
+            for text in setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
         )
         for probe in probes
     ]
 
 
-def changed_lines(stacks: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
-    """Yield a line for each framework, the date of its baseline and what differs from that."""
-    for framework, date, differences in stacks:
+def changed_stack_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
+    """Yield a line for each framework whose stack differs from the stack of its baseline.
+
+    Each of `changes` has the framework, the date of the baseline, and the differences.
+    """
+    for framework, date, differences in changes:
         yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
 
 
-def stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a stack, with ``none`` for those that are not set."""
+def stack_flags_or_none(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that belong to a stack; an unset variable is ``none``."""
     return {name: flags.get(name, "none") for name in sorted(variables.STACK_VARIABLES)}
 
 
@@ -122,27 +132,39 @@ def session_tables(
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """Return the tables of verdicts, of fitted curves, and of extensions."""
+    """Return the tables of a session: its verdicts, its fitted curves, and tables of extensions.
+
+    Args:
+        verdicts: The verdicts in the order of the rows.
+        measurements: The measurements of the cases, which extensions read.
+        groups: The groups of cases to which a curve of time over payload was fitted.
+        verbose: Add columns and reasons, as for `verdict_tables`.
+        changed: A text with the options that changed the stack on purpose, for the titles.
+
+    """
     extra = (tables(measurements) for tables in extensions.load_functions("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
-        *curve_tables(groups),
+        *fitted_curve_tables(groups),
         *itertools.chain(*extra),
     ]
 
 
-def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> Table:
-    """Return what an interrupted session had measured of `launches` planned launches.
+def interrupted_session_table(
+    summaries: Sequence[tuple[Case, Summary]], planned_launches: int
+) -> Table:
+    """Return a table of the cases that a session had measured when it was interrupted.
 
-    Nothing of it is judged.
+    The table has the times, the rates, and how many of the planned launches were measured. The
+    cases have no verdicts.
     """
     return Table(
-        columns=_MEASURED,
+        columns=_INTERRUPTED_SESSION_COLUMNS,
         rows=rows_of(
             {
                 "case": case.name,
-                "launches": f"{len(summary.times_s)} of {launches}",
-                **attributes(summary, "median_s", "algbw_gb_per_s", "busbw_gb_per_s"),
+                "launches": f"{len(summary.times_s)} of {planned_launches}",
+                **attribute_values(summary, "median_s", "algbw_gb_per_s", "busbw_gb_per_s"),
             }
             for case, summary in summaries
         ),
@@ -150,19 +172,23 @@ def measured_table(summaries: Sequence[tuple[Case, Summary]], launches: int) -> 
     )
 
 
-# The path of a file, the case of a baseline, the baseline before and after, and the reason.
+# The path of a file of baselines, the case of a changed baseline, texts of the baseline before and
+# after the change, and the user's reason.
 ChangeRow = tuple[Path, Case, str, str, str]
 
 
-def change_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
-    """Return a table for each file of baselines that was written."""
+def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
+    """Return a table for each file of baselines that was written, with a row for each change.
+
+    The rows of one file must follow each other.
+    """
     return tuple(
         Table(
             title=TextLine(f"baselines written: {path}"),
-            columns=_CHANGES,
+            columns=_WRITTEN_BASELINE_COLUMNS,
             rows=rows_of(
                 {
-                    "case": _line_text(case),
+                    "case": _name_within_file(case),
                     "before": before,
                     "after": after,
                     "reason": reason or None,
@@ -175,15 +201,21 @@ def change_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
     )
 
 
-def _line_text(case: Case) -> str:
-    """Return dtype and payload, which name a line of a file; the name of a program."""
+def _name_within_file(case: Case) -> str:
+    """Return the name of a case among all cases of its file: dtype and payload.
+
+    A program is named by its strategy, which is the name of the program.
+    """
     if not case.is_sized:
         return case.strategy
     return f"{case.dtype} {payload_text(case.payload_bytes)}"
 
 
 def baseline_text(case: Case, baseline: Baseline | None) -> str:
-    """Return the level of a baseline, with what it was measured in."""
+    """Return a text with the level of a baseline, its busbw, its launches, and its pinned time.
+
+    Returns ``none`` without a baseline, and ``out of memory`` for a baseline without a time.
+    """
     if baseline is None:
         return "none"
     level_s, pinned_s = baseline.level_s, baseline.pinned_s
@@ -195,28 +227,39 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
 
 
-def curve_tables(groups: Sequence[FamilyFit]) -> list[Table]:
-    """Return a table of the fitted curves; without any, nothing."""
+def fitted_curve_tables(groups: Sequence[FamilyFit]) -> list[Table]:
+    """Return a list with the table of the fitted curves; an empty list if no curve was fitted."""
     rows = [
         {
             "group": group.case.family_name,
-            **attributes(group.now, "latency_s", "bandwidth_bytes_per_s", "rms_log_error"),
+            **attribute_values(group.now, "latency_s", "bandwidth_bytes_per_s", "rms_log_error"),
         }
         for group in groups
         if group.now is not None
     ]
     title = TextLine("latency + payload / bandwidth, fitted to all payloads:")
-    return [Table(title=title, columns=_CURVE, rows=rows_of(rows), indent=4)] if rows else []
+    return (
+        [Table(title=title, columns=_FITTED_CURVE_COLUMNS, rows=rows_of(rows), indent=4)]
+        if rows
+        else []
+    )
 
 
 def _latency_text(latency_s: float) -> str:
-    """Return the latency; times in proportion to the payload show none."""
+    """Return the text of a fitted latency; a latency below 5 ns is too small to be measured."""
     return seconds_text(latency_s, digits=3) if latency_s >= 5e-9 else "too small to see"
 
 
-_CURVE = (
-    Column("group", fits=True, left_aligned=True),
-    Column("latency_s", "latency", text=_latency_text, width=8, fits=True, gap=2),
-    Column("bandwidth_bytes_per_s", "bandwidth", text=rate_text, width=10, fits=True, gap=2),
+_FITTED_CURVE_COLUMNS = (
+    Column("group", is_fitted_to_cells=True, left_aligned=True),
+    Column("latency_s", "latency", text=_latency_text, width=8, is_fitted_to_cells=True, gap=2),
+    Column(
+        "bandwidth_bytes_per_s",
+        "bandwidth",
+        text=rate_text,
+        width=10,
+        is_fitted_to_cells=True,
+        gap=2,
+    ),
     Column("rms_log_error", "error", unit="%", text=percent_text, width=5, gap=2),
 )

@@ -1,7 +1,7 @@
-"""A session as Markdown, for the summary of a workflow run, an issue or a mail.
+"""Write a session as Markdown, for the summary of a GitHub workflow run, an issue or a mail.
 
-Names, reasons and logs are shown as text: no markup, mention or link in them has an effect. Also
-the annotations of a workflow run.
+Names, reasons and logs are escaped, so that no markup, mention or link in them has an effect. This
+module also writes the commands that annotate a workflow run.
 """
 
 from __future__ import annotations
@@ -13,75 +13,92 @@ from dataclasses import replace
 from busbw import wire
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .answer import answer_lines
-from .reading import SessionRecord, Text
+from .conclusion import conclusion_lines
+from .reading import Paragraph, SessionRecord
 from .renderers import render
 
 
-def summary(
-    session: SessionRecord, since: Sequence[str] = (), machines: Mapping[str, Iterable[Text]] = {}
+def markdown_summary(
+    session: SessionRecord,
+    failing_since: Sequence[str] = (),
+    history_sections: Mapping[str, Iterable[Paragraph]] = {},
 ) -> str:
-    """Write the outcome, what failed and since when, the tables, and the command that repeats it.
+    """Return a session as Markdown: its verdict, failures, tables, facts, and its command.
 
-    `machines` are what the history of each machine says, by its heading.
+    Args:
+        session: The session that was read from results.
+        failing_since: Sentences that say since when cases fail.
+        history_sections: The paragraphs on the history of each machine, by their heading.
+
     """
-    words = session.describe(since)
-    lines = [f"## {_plain(words.title)}"]
-    if words.verdict is not None:
-        outcomes = ", ".join(words.verdict.outcomes)
-        lines += ["", f"**{_plain(outcomes)}** {_plain(words.verdict.text)}"]
-    for heading, texts in {"What changed": words.changes, **machines}.items():
-        lines += _section(heading, texts)
-    for log in words.logs:
-        lines += _fenced(log.title, log.lines)
-    for table in words.tables:
+    description = session.describe(failing_since)
+    lines = [f"## {_escape_markdown(description.title)}"]
+    if description.verdict is not None:
+        outcomes = ", ".join(description.verdict.outcomes)
+        lines += [
+            "",
+            f"**{_escape_markdown(outcomes)}** {_escape_markdown(description.verdict.text)}",
+        ]
+    for heading, paragraphs in {"What changed": description.changes, **history_sections}.items():
+        lines += _section_lines(heading, paragraphs)
+    for log in description.logs:
+        lines += _folded_block(log.title, log.lines)
+    for table in description.tables:
         title = table.title.text if table.title else "All cases"
-        lines += _fenced(title, render("text", replace(table, title=None)))
-    for note in words.notes:
-        lines += ["", _plain(note)]
-    facts = [f"{name}: {text}" for name, text in words.facts.items()]
-    lines += _section("Where and with what", [("The session:", facts)])
+        lines += _folded_block(title, render("text", replace(table, title=None)))
+    for note in description.notes:
+        lines += ["", _escape_markdown(note)]
+    facts = [f"{name}: {text}" for name, text in description.facts.items()]
+    lines += _section_lines("Where and with what", [("The session:", facts)])
     command = wire.escape_unprintable(" ".join(session.command.split()))
     lines += ["", "To see it again:", "", f"    {command}"] if command else []
     return "\n".join(lines) + "\n"
 
 
-def _section(heading: str, texts: Iterable[Text]) -> Iterator[str]:
-    yield from ("", f"### {_plain(heading)}")
-    for text, points in texts:
-        yield from ("", _plain(text))
-        yield from ["", *(f"- {_plain(point)}" for point in points)] if points else []
+def _section_lines(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[str]:
+    yield from ("", f"### {_escape_markdown(heading)}")
+    for text, points in paragraphs:
+        yield from ("", _escape_markdown(text))
+        yield from ["", *(f"- {_escape_markdown(point)}" for point in points)] if points else []
 
 
-def _fenced(title: str, lines: Sequence[str]) -> list[str]:
-    """Return lines that a click unfolds, between fences that are longer than any fence in them.
+def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
+    """Return Markdown of a block of `lines`, which shows only its title until a click unfolds it.
 
-    No line moves a terminal or is a command of the runner of a workflow.
+    The fences around the block are longer than any fence in its lines. Control characters and
+    commands of GitHub workflows in the lines are escaped.
     """
     text = wire.escape_unprintable("\n".join(line.replace("\n", " ") for line in lines))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
-    heading = f"<details><summary>{_plain(title)}</summary>"
+    heading = f"<details><summary>{_escape_markdown(title)}</summary>"
     return ["", heading, "", fence, wire.without_workflow_commands(text), fence, "", "</details>"]
 
 
-# Characters that Markdown could take for markup, except between two letters; and texts that GitHub
-# makes a mention, a reference or a link, which a comment inside prevents.
+# Markdown could take these characters for markup. An underscore between two letters is no markup.
 _MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+# GitHub makes a mention, a reference or a link of such a text, unless a comment interrupts it.
 _LINKED = re.compile(r"@(?=\w)|#(?=\d)|GH(?=-\d)|:(?=//)|www(?=\.)")
 _COMMENT = "<!-- -->"
 
 
-def _plain(text: str) -> str:
-    """Return one line of text, in which nothing is markup."""
-    words = wire.escape_unprintable(" ".join(text.split()))
-    words = _MARKUP.sub(r"\\\g<0>", words).replace("&", "&amp;").replace("<", "&lt;")
-    return _LINKED.sub(rf"\g<0>{_COMMENT}", words)
+def _escape_markdown(text: str) -> str:
+    """Return a text as one line of Markdown, in which no character has an effect as markup."""
+    line = wire.escape_unprintable(" ".join(text.split()))
+    line = _MARKUP.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
+    return _LINKED.sub(rf"\g<0>{_COMMENT}", line)
 
 
-def workflow_commands(verdicts: Sequence[Verdict], answer: SessionVerdict | None) -> list[str]:
-    """Return commands that show on a workflow run what failed; none where nothing did."""
-    if answer is None or not answer.failed:
+def annotation_commands(
+    verdicts: Sequence[Verdict], session_verdict: SessionVerdict | None
+) -> list[str]:
+    """Return commands that annotate a GitHub workflow run with the failures of a session.
+
+    The list is empty if the session did not fail, or has no verdict.
+    """
+    if session_verdict is None or not session_verdict.failed:
         return []
-    texts = (wire.escape_unprintable(line.text) for line in answer_lines(verdicts, answer))
+    texts = (
+        wire.escape_unprintable(line.text) for line in conclusion_lines(verdicts, session_verdict)
+    )
     escaped = (text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A") for text in texts)
     return [f"::error title=busbw::{text}" for text in escaped]

@@ -1,4 +1,4 @@
-"""A table as a value: columns with their units, rows, and notes; `renderers` make lines of it."""
+"""A table as a frozen value: columns with units, rows and notes. `renderers` write its lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from busbw.model.words import payload_text
 
-# More payloads are not listed.
-_MOST_SIZES = 4
+# Of a longer list of payloads, only the first and the last are shown.
+_MOST_LISTED_PAYLOADS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text and how a terminal should mark it."""
+    """A line of text with its markup on a terminal, such as ``{"red": True, "bold": True}``."""
 
     text: str
     markup: Mapping[str, bool] = field(default_factory=dict)
@@ -22,12 +22,13 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: `id` names its raw values, and `text` writes a value as a cell.
+    """A column of a table: how its raw values are found and written.
 
-    The id includes the unit of the raw value, such as ``median_s``; `unit` is the unit of the
-    cells. In plain text a column is at least `width` characters wide, `gap` spaces after the column
-    before it. A column that `fits` is as wide as its longest cell or heading; in other columns a
-    longer cell sticks out.
+    `id` is the key of the raw values in a row, and includes their unit, such as ``median_s``.
+    `text` converts a raw value to the text of a cell, and `unit` is the unit of that text. In plain
+    text a column is at least `width` characters wide, and `gap` spaces separate it from the column
+    before. A column that `is_fitted_to_cells` is as wide as its longest cell or heading; other
+    columns are not widened for a longer cell.
     """
 
     id: str
@@ -36,18 +37,22 @@ class Column:
     unit: str = ""
     text: Callable[[Any], str] = str
     width: int = 0
-    fits: bool = False
+    is_fitted_to_cells: bool = False
     left_aligned: bool = False
     gap: int = 1
 
     def align(self, cell: str, width: int) -> str:
-        """Return `cell` with spaces up to `width` characters."""
+        """Return a cell padded with spaces to `width` characters."""
         return cell.ljust(width) if self.left_aligned else cell.rjust(width)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Raw values by the ids of columns, None for no value; `notes` are shown below the row."""
+    """A row of a table: its raw values by the ids of columns, and `notes` to show below the row.
+
+    A value is None if the row has no value in that column. `markup` is the markup of the row on a
+    terminal.
+    """
 
     values: Mapping[str, object]
     _: KW_ONLY
@@ -57,7 +62,11 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Columns and rows; `missing` is the cell of a value that is None, `notes` stand below."""
+    """A table with columns, rows, and `notes` to show below it.
+
+    `missing` is the text of a cell whose value is None. In plain text each line is indented by
+    `indent` spaces.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
@@ -67,7 +76,7 @@ class Table:
     indent: int = 0
 
     def cells(self, row: Row) -> list[str]:
-        """Return the cells of a row; a row that lacks a column is a KeyError."""
+        """Return the texts of the cells of a row. Raises KeyError if the row lacks a column."""
         return [
             self.missing if row.values[column.id] is None else column.text(row.values[column.id])
             for column in self.columns
@@ -75,21 +84,21 @@ class Table:
 
 
 def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
-    """Return rows without notes, one for each mapping of values by ids of columns."""
+    """Return a row without notes for each mapping of raw values by the ids of columns."""
     return tuple(map(Row, values))
 
 
-def attributes(value: object | None, *names: str) -> dict[str, object]:
-    """Return the attributes `names` of `value`, or None for each if `value` is None."""
+def attribute_values(value: object | None, *names: str) -> dict[str, object]:
+    """Return the attributes `names` of `value` by name; each is None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
-def span_text(payloads: Sequence[int]) -> str:
-    """Return a few payloads, or the first and the last of many, such as ``1M to 64M``."""
-    texts = [payload_text(size) for size in sorted(payloads)]
-    return ", ".join(texts) if len(texts) <= _MOST_SIZES else f"{texts[0]} to {texts[-1]}"
+def payload_span_text(payloads: Sequence[int]) -> str:
+    """Return payloads as a text: ``1M, 4M`` or, for more than four payloads, ``1M to 64M``."""
+    texts = [payload_text(payload_bytes) for payload_bytes in sorted(payloads)]
+    return ", ".join(texts) if len(texts) <= _MOST_LISTED_PAYLOADS else f"{texts[0]} to {texts[-1]}"
 
 
 def percent_text(share: float) -> str:
-    """Return a fraction in per cent, without decimals and without the sign."""
+    """Return a fraction, such as 0.25, as whole per cent without the per-cent sign."""
     return f"{100 * share:.0f}"

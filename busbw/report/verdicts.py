@@ -1,6 +1,6 @@
-"""Verdicts as tables: a row for each case, in the order of the grid, and below it the reasons.
+"""Tables of verdicts: a row for each case, with the reason for its outcome below the row.
 
-A table compares the cases of one kind; several kinds have separate tables.
+Each table has cases that differ only in payload. Other cases are in other tables.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
 from .figures import figure_values, figures_of
-from .table import Column, Row, Table, TextLine, attributes, span_text
+from .table import Column, Row, Table, TextLine, attribute_values, payload_span_text
 
 BOLD = {"bold": True}
 RED = {"red": True, "bold": True}
 
-_LABEL = Column("payload_bytes", "size", text=payload_text, width=5, fits=True)
-_OUTCOME = Column("outcome", "outcome", left_aligned=True, gap=2)
-QUIET = (Outcome.PASS, Outcome.NO_BASELINE)
+_PAYLOAD_COLUMN = Column(
+    "payload_bytes", "size", text=payload_text, width=5, is_fitted_to_cells=True
+)
+_OUTCOME_COLUMN = Column("outcome", "outcome", left_aligned=True, gap=2)
+# Tables and summaries show no reason for a case with such an outcome.
+QUIET_OUTCOMES = (Outcome.PASS, Outcome.NO_BASELINE)
 
-# Marks right of an outcome, explained below the tables.
+# Marks that follow an outcome. Lines below the tables explain them.
 _PROVISIONAL, _EXPECTED = "*", "+"
 _LEGEND = {
     _PROVISIONAL: "* provisional: few sessions and a wide limit; sessions of one hour count as one",
@@ -44,25 +47,29 @@ _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
 def verdict_tables(
     verdicts: Sequence[Verdict], *, verbose: bool = False, changed: str = ""
 ) -> list[Table]:
-    """Return a table for each group of cases: a framework, strategy and dtype.
+    """Return a table for each group of cases that differ only in payload.
 
-    The columns are in the order of nccl-tests and fit 80 characters.
+    The columns have the same order as in nccl-tests. Without `verbose` they fit 80 characters.
 
     Args:
         verdicts: The verdicts in the order of the rows.
-        verbose: Add the best launch and the overhead of a call, and below a failed case its whole
-            reason, which otherwise is in the answer alone.
-        changed: What options changed on purpose, for the title.
+        verbose: Add the columns of the best launch and of the overhead of a call, and write the
+            whole reason below a failed case. Otherwise only the lines that end the terminal output
+            have the reason.
+        changed: A text with the options that changed the stack on purpose, for the titles.
 
     """
     return [
-        _table("; ".join(filter(None, (name, changed))), list(group), verbose)
-        for name, group in itertools.groupby(verdicts, key=_group)
+        _group_table("; ".join(filter(None, (name, changed))), list(group), verbose)
+        for name, group in itertools.groupby(verdicts, key=_table_title)
     ]
 
 
-def legend(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return lines that explain the columns and marks of the tables of `verdicts`."""
+def legend_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return lines that explain the columns and the marks in the tables of `verdicts`.
+
+    The list is empty if no case was timed.
+    """
     if not any(verdict.now for verdict in verdicts):
         return []
     lines = ["range: from the fastest to the slowest launch, relative to the time"]
@@ -70,12 +77,12 @@ def legend(verdicts: Sequence[Verdict]) -> list[str]:
         lines.append(
             "limit: the ratio beyond which a case fails, if additional launches confirm it"
         )
-    marks = "".join(map(_marks, verdicts))
+    marks = "".join(map(_outcome_marks, verdicts))
     return lines + [text for mark, text in _LEGEND.items() if mark in marks]
 
 
-def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
-    rows = tuple(_row(verdict, verbose) for verdict in group)
+def _group_table(title: str, group: Sequence[Verdict], verbose: bool) -> Table:
+    rows = tuple(_verdict_row(verdict, verbose) for verdict in group)
     present = {id for row in rows for id, value in row.values.items() if value is not None}
     figures = (
         figure
@@ -85,17 +92,17 @@ def _table(name: str, group: Sequence[Verdict], verbose: bool) -> Table:
     published = {verdict.published.source for verdict in group if verdict.published}
     sources = (f"published figures, by another method: {source}" for source in sorted(published))
     return Table(
-        title=TextLine(name, BOLD),
-        columns=(_LABEL, *figures, _OUTCOME),
+        title=TextLine(title, BOLD),
+        columns=(_PAYLOAD_COLUMN, *figures, _OUTCOME_COLUMN),
         rows=rows,
         notes=(*_ceiling_notes(group), *sources),
     )
 
 
-def _row(verdict: Verdict, verbose: bool) -> Row:
-    markup = markup_of(verdict)
+def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
+    markup = verdict_markup(verdict)
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
-    if verdict.outcome not in QUIET and (verbose or not verdict.failed):
+    if verdict.outcome not in QUIET_OUTCOMES and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     reference = verdict.published
     if reference is not None:
@@ -103,19 +110,19 @@ def _row(verdict: Verdict, verbose: bool) -> Row:
         doubt = f" ({reference.doubt})" if reference.doubt else ""
         notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
-        **attributes(verdict.spec, "payload_bytes"),
+        **attribute_values(verdict.spec, "payload_bytes"),
         **figure_values(verdict),
-        "outcome": " ".join(filter(None, (verdict.outcome.value, _marks(verdict)))),
+        "outcome": " ".join(filter(None, (verdict.outcome.value, _outcome_marks(verdict)))),
     }
     return Row(cells, markup=markup, notes=tuple(notes))
 
 
-def markup_of(verdict: Verdict) -> Mapping[str, bool]:
-    """Return how a terminal shows a verdict."""
+def verdict_markup(verdict: Verdict) -> Mapping[str, bool]:
+    """Return the markup of a verdict on a terminal, such as ``{"green": True}``."""
     return RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
 
 
-def _marks(verdict: Verdict) -> str:
+def _outcome_marks(verdict: Verdict) -> str:
     return _PROVISIONAL * verdict.provisional + _EXPECTED * verdict.expected
 
 
@@ -123,27 +130,27 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
     verdicts = [verdict for verdict in group if verdict.ceiling is not None]
     several = len({verdict.ceiling for verdict in verdicts}) > 1
     return [
-        _ceiling_text(ceiling, f" for {span_of(list(alike))}" if several else "")
+        _ceiling_text(ceiling, f" for {payloads_or_programs_text(list(alike))}" if several else "")
         for ceiling, alike in itertools.groupby(verdicts, key=lambda verdict: verdict.ceiling)
         if ceiling is not None
     ]
 
 
-def span_of(verdicts: Sequence[Verdict]) -> str:
-    """Return the payloads of verdicts, or the names of programs."""
+def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
+    """Return a text with the payloads of verdicts or, for programs, with the programs' names."""
     if not verdicts[0].spec.is_sized:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
-    return span_text([verdict.spec.payload_bytes for verdict in verdicts])
+    return payload_span_text([verdict.spec.payload_bytes for verdict in verdicts])
 
 
-def _ceiling_text(ceiling: Ceiling, sizes: str) -> str:
-    text = f"ceiling {rate_text(ceiling.bytes_per_s)}{sizes}: {ceiling.text}"
+def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
+    text = f"ceiling {rate_text(ceiling.bytes_per_s)}{payloads_text}: {ceiling.text}"
     if ceiling.in_switch:
         text += f"; adding up in the switch up to {rate_text(ceiling.most_bytes_per_s)}"
     return text if ceiling.sure else f"{text}; the chip's figures are not sure"
 
 
-def _group(verdict: Verdict) -> str:
+def _table_title(verdict: Verdict) -> str:
     case = verdict.case
     if case is None:
         return verdict.family_name

@@ -28,7 +28,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, SessionOutcome, ratio_text
-from busbw.report.session import ChangeRow, baseline_text, change_tables
+from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
 from .levels import record_of
@@ -125,7 +125,7 @@ def accept_times(judged: Judged) -> Judged:
         if reason:
             remedy = f"it is {refusal.cause}: -k with its name accepts it"
         notes.append(f"{refusal.refusal}; {remedy}")
-    tables = change_tables(map(_change_row, (*saved, *pruned)))
+    tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), changes=tables)
     judged = _add_accepted_losses(judged, saved)
     if refusals and not reason:

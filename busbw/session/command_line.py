@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_any_machine
 from busbw.driver.transport import Hosts
-from busbw.frameworks import FRAMEWORKS, USUAL
+from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import axis_names, canonical_axes, mesh_shape
 
 from . import files
@@ -138,7 +138,7 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     names = values.get("frameworks", ())
     installed = tuple(
         name
-        for name in names or USUAL
+        for name in names or DEFAULT_FRAMEWORKS
         if name in values["python"]
         or FRAMEWORKS[name].is_scripted
         or importlib.util.find_spec(name)
@@ -150,7 +150,7 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     # that is not installed is no surprise.
     is_selected = names or values["uses_lock"] or values["against"]
     stored = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
-    absent = tuple(name for name in USUAL if name in stored and name not in installed)
+    absent = tuple(name for name in DEFAULT_FRAMEWORKS if name in stored and name not in installed)
     return {
         "frameworks": installed,
         "names_frameworks": bool(names),

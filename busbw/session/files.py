@@ -12,8 +12,8 @@ import busbw
 from busbw import extensions, storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
-from busbw.report.figures import is_csv
-from busbw.report.results import is_results
+from busbw.report.figures import is_results_csv
+from busbw.report.results import is_results_json
 
 from .arguments import expand_home
 from .errors import usage_error
@@ -132,7 +132,7 @@ def _checked_output(option: str, path: Path, baselines: Path) -> Path:
     of another kind, or if a library that makes the file is missing.
     """
     if option == "results":
-        is_kind = is_csv if is_named_csv(path.name) else is_results
+        is_kind = is_results_csv if is_named_csv(path.name) else is_results_json
         storage.check_output(path, kind="earlier results of busbw", is_kind=is_kind)
     else:
         view = load_view(option)

@@ -18,9 +18,9 @@ from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
 from busbw.model.words import Clock, InjectionKind, payload_text, plural
 from busbw.report import session as report
-from busbw.report.figures import document_figures
-from busbw.report.table import Table, attributes, span_text
-from busbw.report.verdicts import legend
+from busbw.report.figures import document_figure_values
+from busbw.report.table import Table, attribute_values, payload_span_text
+from busbw.report.verdicts import legend_lines
 from busbw.stats.launches import launch_time_s
 
 from .command_line import how_to_install
@@ -147,7 +147,7 @@ def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
 
 def _header_text(options: Options) -> str:
     sizes = options.payloads
-    span = span_text(sizes) if sizes else "none"
+    span = payload_span_text(sizes) if sizes else "none"
     return (
         f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} ({span}), "
         f"{', '.join(options.dtypes)}, {plural(options.launches, 'launch')}"
@@ -173,17 +173,17 @@ def _make_tables(observed: Observed | None, judged: Judged | None, verbose: bool
             for m in observed.measurements.values()
             if m.runs
         ]
-        tables.append(report.measured_table(summaries, observed.plan.launches))
-    return tables, legend(verdicts)
+        tables.append(report.interrupted_session_table(summaries, observed.plan.launches))
+    return tables, legend_lines(verdicts)
 
 
 def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
-        **attributes(verdict.spec, "framework", "collective", "dtype"),
-        **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **{figure.id: value for figure, value in document_figures(verdict).items()},
+        **attribute_values(verdict.spec, "framework", "collective", "dtype"),
+        **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **{figure.id: value for figure, value in document_figure_values(verdict).items()},
     }
     observed = judged.observed if judged else None
     if isinstance(observed, Measured) and verdict.spec in observed.measurements:

@@ -6,7 +6,7 @@ import os
 import time
 
 from busbw.driver.schedules import Progress
-from busbw.report.session import changed_lines, header_lines, reference_lines
+from busbw.report.session import changed_stack_lines, header_lines, reference_stack_lines
 
 from .levels import changes_since_baselines
 from .state import Measured
@@ -50,8 +50,8 @@ class Display:
         unreached, home = measured.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self._verbose),
-            *changed_lines(changes_since_baselines(measured)),
-            *reference_lines(measured.machine.references, environment.flags, home),
+            *changed_stack_lines(changes_since_baselines(measured)),
+            *reference_stack_lines(measured.machine.references, environment.flags, home),
         ]
         if options.inject is not None:
             lines.append(f"busbw injected: {options.inject.text}; the times are not real")

@@ -21,7 +21,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import render
-from busbw.report.results import Results, case_result, without_homes
+from busbw.report.results import Results, abbreviate_homes, case_result
 
 from .errors import UsageError
 from .files import STANDARD_OUTPUT, is_named_csv, load_view
@@ -110,7 +110,7 @@ def results_document(judged: Judged) -> object:
         extra=measured.extra if measured else {},
         cases=tuple(cases),
     )
-    return without_homes(wire.to_json(results), os.path.expanduser("~"))
+    return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
 
 
 def document_head(judged: Judged, device: str = "") -> dict[str, Any]:

@@ -12,7 +12,7 @@ from busbw.model.case import Spec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
-from busbw.report.reading import Session, read_results
+from busbw.report.reading import MeasuredSession, read_results
 from busbw.report.results import Results, case_result
 from tests.helpers import build
 
@@ -78,8 +78,8 @@ def document(
     return read
 
 
-def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> Session:
+def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> MeasuredSession:
     """The same, read back."""
     results = read_results(json.dumps(document(*verdicts, **changes)), name)
-    assert isinstance(results, Session)
+    assert isinstance(results, MeasuredSession)
     return results

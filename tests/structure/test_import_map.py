@@ -270,7 +270,7 @@ FORBIDDEN = [
     ("busbw/session/run.py", "from busbw.plugin import terminal"),
     ("busbw/report/table.py", "from _pytest.terminal import TerminalReporter"),
     ("busbw/worker/measure.py", "import pytest"),
-    ("busbw/extensions/page/figures.py", "import altair"),
+    ("busbw/extensions/page/charts.py", "import altair"),
     ("busbw/extensions/page/figure_command.py", "import vl_convert as vlc"),
     ("busbw/extensions/page/page.py", "from vl_convert import vegalite_to_svg"),
     ("busbw/judge/rule.py", "import numpy as np"),

@@ -16,7 +16,7 @@ from busbw.model.case import Case, GridError
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.session import change_tables
+from busbw.report.session import written_baseline_tables
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import shipped_folder
 from busbw.session.machine import python_of
@@ -331,4 +331,4 @@ def accept_programs(judged: Judged) -> Judged:
         if new is not None and is_requested and not verdict.failed:
             saved.append((job.key, new))
     rows = baselines.save_programs(judged.options.baselines, saved, only_new=update == "new")
-    return replace(judged, changes=change_tables(rows))
+    return replace(judged, changes=written_baseline_tables(rows))

@@ -11,7 +11,7 @@ from busbw.model.case import Spec, convert_to
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
 from busbw.model.workload import ALL_COLLECTIVES
-from busbw.report.table import attributes
+from busbw.report.table import attribute_values
 from busbw.session.accept import accept_baselines
 from busbw.session.mode import Mode, Tables, grid_options_of
 from busbw.session.options import Options
@@ -114,8 +114,10 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         "outcome": verdict.outcome.value,
         "topology": getattr(verdict.spec, "topology", None),
         "compiler": (program.release if program else "") or None,
-        **attributes(verdict.spec, "framework", "collective", "dtype"),
-        **attributes(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attributes(program.now if program else None, *(figure.id for figure in report.FIGURES)),
+        **attribute_values(verdict.spec, "framework", "collective", "dtype"),
+        **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **attribute_values(
+            program.now if program else None, *(figure.id for figure in report.FIGURES)
+        ),
         "algorithm": program.now.algorithm_text if program and program.now else None,
     }

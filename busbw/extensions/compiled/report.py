@@ -9,8 +9,8 @@ from typing import Any
 from busbw.extensions.program.table import collectives_table
 from busbw.model.words import bytes_text, payload_text
 from busbw.report.figures import Figure
-from busbw.report.table import Column, Row, Table, TextLine, attributes
-from busbw.report.verdicts import BOLD, QUIET, markup_of
+from busbw.report.table import Column, Row, Table, TextLine, attribute_values
+from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 
 from .worker_values import CompiledVerdict, Compiler
 
@@ -63,15 +63,15 @@ def _table_title(verdict: CompiledVerdict) -> str:
 def _compiled_row(verdict: CompiledVerdict) -> Row:
     program = verdict.program
     notes = tuple(TextLine(difference.text) for difference in program.differences)
-    if not notes and verdict.outcome not in QUIET:
+    if not notes and verdict.outcome not in QUIET_OUTCOMES:
         notes = (TextLine(verdict.text),)
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,
         **{figure.id: figure.compute(verdict) for figure in FIGURES},
-        **attributes(program.now, "algorithm_text"),
+        **attribute_values(program.now, "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
-    return Row(cells, markup=markup_of(verdict), notes=notes)
+    return Row(cells, markup=verdict_markup(verdict), notes=notes)
 
 
 def compiler_lines(compilers: Sequence[Compiler]) -> list[str]:

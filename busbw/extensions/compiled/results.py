@@ -13,8 +13,8 @@ from busbw.model.case import Case, Spec, convert_to
 from busbw.model.field_types import NotNegative, parse_moment
 from busbw.model.launch import Failure
 from busbw.model.words import Outcome
-from busbw.report.reading import Outline, SessionRecord, check_case
-from busbw.report.results import SessionDocument, without_homes
+from busbw.report.reading import SessionDescription, SessionRecord, check_collective
+from busbw.report.results import SessionDocument, abbreviate_homes
 from busbw.session.record import document_head
 from busbw.session.state import Judged
 
@@ -65,7 +65,7 @@ def results_json(judged: Judged) -> str:
             cases=tuple(map(compiled_case_of, compiled_verdicts(judged))),
         )
     )
-    return json.dumps(without_homes(document, os.path.expanduser("~")), indent=1) + "\n"
+    return json.dumps(abbreviate_homes(document, os.path.expanduser("~")), indent=1) + "\n"
 
 
 def compiled_verdicts(judged: Judged) -> tuple[CompiledVerdict, ...]:
@@ -98,7 +98,7 @@ class CompiledSession(SessionRecord):
     compilers: tuple[Compiler, ...]
     verdicts: tuple[CompiledVerdict, ...]
 
-    def description(self) -> Outline:
+    def describe_specifics(self) -> SessionDescription:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
         facts = {
@@ -108,7 +108,7 @@ class CompiledSession(SessionRecord):
             "host": self.host,
             "file": PurePath(self.name).name,
         }
-        return Outline(
+        return SessionDescription(
             title="Collectives as they are compiled",
             facts=facts,
             tables=compiled_tables(self.verdicts),
@@ -127,7 +127,7 @@ def session_from(document: object, name: str) -> CompiledSession:
         results,
         name=name,
         began=parse_moment(results.began),
-        answer=results.session,
+        session_verdict=results.session,
         verdicts=tuple(
             _verdict_from(compiled_case, f"cases[{index}]")
             for index, compiled_case in enumerate(results.cases)
@@ -148,6 +148,6 @@ def _verdict_from(compiled_case: CompiledCase, location: str) -> CompiledVerdict
     )
     verdict = convert_to(CompiledVerdict, compiled_case, spec=spec)
     baseline = compiled_case.program.baseline
-    check_case(compiled_case.case, f"{location}.case")
-    check_case(baseline.case if baseline else None, f"{location}.program.baseline.case")
+    check_collective(compiled_case.case, f"{location}.case")
+    check_collective(baseline.case if baseline else None, f"{location}.program.baseline.case")
     return verdict

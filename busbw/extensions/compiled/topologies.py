@@ -100,7 +100,7 @@ GPUS = {
 
 
 def _ranks_of_slice(chip: Chip, shape: str) -> int:
-    return chip.devices * math.prod(mesh_shape(shape))
+    return chip.devices_per_chip * math.prod(mesh_shape(shape))
 
 
 # A topology of each chip, for ``all``: slices with 8 ranks, and a host with 8 GPUs.

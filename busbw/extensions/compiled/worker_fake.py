@@ -141,7 +141,7 @@ def _hlo_text(case: Case, scripted_case: dict[str, Any]) -> str:
 def _collective_text(case: Case) -> str:
     collective = COLLECTIVES[case.collective]
     size = collective.output_bytes(case.payload_bytes, case.group_size)
-    positions = collective.pairs(case.group_size)
+    positions = collective.source_target_pairs(case.group_size)
     pairs = [(group[a], group[b]) for group in case.rank_groups for a, b in positions]
     field = "source_target_pairs" if pairs else "replica_groups"
     ranks = ",".join(
@@ -150,8 +150,8 @@ def _collective_text(case: Case) -> str:
     )
     added = ", to_apply=%add" if collective.reduce_ops else ""
     return (
-        f"%{collective.hlo}.1 = f32[{size // 4}]{{0}} {collective.hlo}(%own), channel_id=1, "
-        f"{field}={{{ranks}}}{added}"
+        f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
+        f"channel_id=1, {field}={{{ranks}}}{added}"
     )
 
 

@@ -1,3 +1,3 @@
-"""Calculate what gradient synchronization should cost a training step: `busbw estimate`."""
+"""Calculate the cost of gradient synchronization in a training step: `busbw estimate`."""
 
 COMMANDS = {"estimate": "command"}

@@ -1,7 +1,7 @@
-"""`busbw estimate`: what gradient synchronization should cost a training step.
+"""`busbw estimate`: calculate the cost of gradient synchronization in a training step.
 
-Each method at each placement is a row, best first. MB is 10^6 bytes in the table, as the rates of
-links are stated; the JSON document has bytes and seconds.
+The table has a row for each method on each number of hosts, the fastest first. In the table MB is
+10^6 bytes, as in the stated rates of links. The JSON document has bytes and seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from busbw import wire
 from busbw.cli import Commands, add_command
 from busbw.extensions.estimate import costs, models
-from busbw.extensions.estimate.costs import Cost, Level, Link, Links
+from busbw.extensions.estimate.costs import Cost, Link, LinkLevel, Links
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import render
 from busbw.report.table import Column, Table, rows_of
@@ -31,10 +31,14 @@ _LINK = "a rate in one direction or a link's name, and perhaps a latency: 150GB/
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """One method at one placement; a field that needs --compute or --want-efficiency may be None.
+    """The estimate for one method of synchronization on one number of hosts.
 
-    `needed_bytes_per_s` is the bandwidth that the bottleneck needs for the wanted efficiency, also
-    None if no bandwidth suffices.
+    `traffic_bytes` are the bytes that the busiest rank sends, and `server_bytes` the bytes that a
+    parameter server receives (None without servers). `communication_s` is the time of the
+    synchronization, and `bottleneck` names the link that takes most of that time. `step_s` is the
+    time of a whole step, and `efficiency` the fraction of it that computes; both are None without
+    --compute. `needed_bytes_per_s` is the bandwidth that the bottleneck needs for the efficiency of
+    --want-efficiency; None without that option, or if no bandwidth suffices.
     """
 
     method: str
@@ -49,19 +53,24 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
-    """What `--json` prints."""
+class EstimateDocument:
+    """The document that `--json` prints: the gradients, the links, and an estimate for each method.
+
+    `gradients` is the name of the model. `parameters` is the number of parameters, null if the
+    bytes of the gradients were given. `notes` say which methods are left out, and why.
+    """
 
     gradients: str
     payload_bytes: float
     parameters: int | None
     ranks: int
-    links: Mapping[Level, Link]
+    links: Mapping[LinkLevel, Link]
     estimates: tuple[Estimate, ...]
     notes: tuple[str, ...]
 
 
 def add_to(commands: Commands) -> None:
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "estimate",
@@ -70,27 +79,43 @@ def add_to(commands: Commands) -> None:
         description=_DESCRIPTION,
         example="busbw estimate --model=resnet-50 --ranks=8 --bandwidth=10gbe",
     )
-    _add_gradients(parser)
+    _add_gradient_options(parser)
     add = parser.add_argument
     dtypes = tuple(models.DTYPE_BYTES)
     add("--dtype", choices=dtypes, help="Dtype of a gradient (default: float32)")
     add("--ranks", type=int, required=True, metavar="N", help="Number of ranks")
-    add("--hosts", type=models.counts, default=[], metavar="H", help="Numbers of hosts besides 1")
-    add("--servers", type=models.counts, metavar="K", help="Parameter servers (default: 1,RANKS)")
-    add("--bandwidth", type=models.link, metavar="LINK", help=f"Link of both levels: {_LINK}")
-    add("--intra", type=models.link, metavar="LINK", help="Link of a rank inside its host")
-    add("--inter", type=models.link, metavar="LINK", help="Link of a host to the other hosts")
-    add("--compute", type=models.time, metavar="TIME", help="Time of a step without communication")
+    add(
+        "--hosts",
+        type=models.parse_counts,
+        default=[],
+        metavar="H",
+        help="Numbers of hosts besides 1",
+    )
+    add(
+        "--servers",
+        type=models.parse_counts,
+        metavar="K",
+        help="Parameter servers (default: 1,RANKS)",
+    )
+    add("--bandwidth", type=models.parse_link, metavar="LINK", help=f"Link of both levels: {_LINK}")
+    add("--intra", type=models.parse_link, metavar="LINK", help="Link of a rank inside its host")
+    add("--inter", type=models.parse_link, metavar="LINK", help="Link of a host to the other hosts")
+    add(
+        "--compute",
+        type=models.parse_time,
+        metavar="TIME",
+        help="Time of a step without communication",
+    )
     add(
         "--want-efficiency",
-        type=models.efficiency,
+        type=models.parse_efficiency,
         metavar="P",
         help="Also compute the bandwidth that this efficiency needs, such as 0.9",
     )
     add("--json", action="store_true", help="Print JSON instead of a table")
 
 
-def _add_gradients(parser: argparse.ArgumentParser) -> None:
+def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
     names = ", ".join(models.MODELS)
@@ -102,51 +127,62 @@ def _add_gradients(parser: argparse.ArgumentParser) -> None:
         help=f"Gradients of {names}",
     )
     gradients.add_argument(
-        "--parameters", type=models.parameters, metavar="N", help="Gradients of 138M parameters"
+        "--parameters",
+        type=models.parse_parameters,
+        metavar="N",
+        help="Gradients of 138M parameters",
     )
     gradients.add_argument(
-        "--gradient-bytes", type=models.size, metavar="SIZE", help="Gradients of 553.36MB or 25MiB"
+        "--gradient-bytes",
+        type=models.parse_size,
+        metavar="SIZE",
+        help="Gradients of 553.36MB or 25MiB",
     )
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command, and return the exit code."""
     if options.want_efficiency is not None and options.compute is None:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
         raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
     if options.ranks < 2:
         raise UsageError(f"--ranks: expected 2 or more, got {options.ranks}")
-    document = _estimate(options)
+    document = _estimate_methods(options)
     if not document.estimates:
         raise UsageError("; ".join(document.notes))
     if options.json:
         print(json.dumps(wire.to_json(document), indent=1))
     else:
-        print("\n".join(_page(document, options.compute)))
+        print("\n".join(_report_lines(document, options.compute)))
     return 0
 
 
-def _estimate(options: argparse.Namespace) -> Document:
-    """Estimate each method at each placement; notes say which are left out and why."""
+def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
+    """Return the estimates of all methods on each number of hosts.
+
+    A method that needs a link without a rate is left out, and a note of the document says so.
+    Raises UsageError if a number of hosts does not divide the ranks.
+    """
     name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
         parameters = options.parameters or models.MODELS[options.model]
         payload_bytes = parameters * models.DTYPE_BYTES[options.dtype or "float32"]
-    links = {level: getattr(options, level.value) or options.bandwidth for level in Level}
+    links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}
     estimates, notes = [], []
     for hosts in dict.fromkeys([1, *options.hosts]):
         missing: set[str] = set()
-        for method, cost_of in _methods(options, hosts).items():
+        for method, cost_of in _cost_functions(options, hosts).items():
             cost = cost_of(payload_bytes, options.ranks, hosts)
             missing |= {f"--{level}" for level in cost.flows if level not in links}
             if cost.flows.keys() <= links.keys():
-                estimates.append(_row(method, hosts, cost, links, options))
+                estimates.append(_estimate_of_cost(method, hosts, cost, links, options))
         if missing:
             needs = f"{' and '.join(sorted(missing))} (or --bandwidth)"
             notes.append(f"methods left out on {plural(hosts, 'host')}: expected {needs}")
-    return Document(
+    return EstimateDocument(
         gradients=name,
         payload_bytes=payload_bytes,
         parameters=parameters,
@@ -157,29 +193,32 @@ def _estimate(options: argparse.Namespace) -> Document:
     )
 
 
-def _methods(options: argparse.Namespace, hosts: int) -> dict[str, Callable[..., Cost]]:
-    """Return the function of each method's cost. Raises UsageError if no placement is even."""
+def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callable[..., Cost]]:
+    """Return a function for each method, by its name, which calculates the cost on these hosts.
+
+    Raises UsageError if `hosts` does not divide the number of ranks.
+    """
     ranks, servers = options.ranks, options.servers
     if ranks % hosts:
         raise UsageError(f"--hosts: expected a divisor of {ranks} ranks, got {hosts}")
     methods: dict[str, Callable[..., Cost]] = {
-        "ring all-reduce": costs.ring,
-        "naive ring all-reduce": costs.naive_ring,
+        "ring all-reduce": costs.ring_cost,
+        "naive ring all-reduce": costs.naive_ring_cost,
     }
     for count in servers or (1, ranks):
         if servers or count == 1:
             name = f"parameter server, {count} dedicated"
-            methods[name] = functools.partial(costs.dedicated_servers, servers=count)
+            methods[name] = functools.partial(costs.dedicated_servers_cost, servers=count)
         if count <= ranks:
             name = f"parameter server, {count} beside workers"
-            methods[name] = functools.partial(costs.colocated_servers, servers=count)
+            methods[name] = functools.partial(costs.colocated_servers_cost, servers=count)
     return methods
 
 
-def _row(
+def _estimate_of_cost(
     method: str, hosts: int, cost: Cost, links: Links, options: argparse.Namespace
 ) -> Estimate:
-    communication_s, bottleneck = cost.seconds(links), cost.bottleneck(links)
+    communication_s, bottleneck = cost.seconds_over(links), cost.bottleneck(links)
     step_s = efficiency = needed_bytes_per_s = None
     if options.compute is not None:
         step_s = options.compute + communication_s
@@ -202,8 +241,11 @@ def _row(
     )
 
 
-def _page(document: Document, compute_s: float | None) -> Iterator[str]:
-    """Yield the inputs, a table with a line for each estimate, and the notes."""
+def _report_lines(document: EstimateDocument, compute_s: float | None) -> Iterator[str]:
+    """Yield the lines of the output: the inputs, a table of the estimates, and the notes.
+
+    `compute_s` is the time of a step without communication; None without --compute.
+    """
     size = f"{_mb_text(document.payload_bytes)} MB of gradients"
     yield f"{document.gradients}: {size}, {document.ranks} ranks; MB is 10^6 bytes"
     if compute_s is not None:
@@ -228,6 +270,6 @@ def _page(document: Document, compute_s: float | None) -> Iterator[str]:
     yield from ("", *render("text", table), *(f"note: {note}" for note in document.notes))
 
 
-def _mb_text(count: float) -> str:
-    """Write two decimals, or three digits below one MB."""
-    return f"{count / 1e6:.2f}" if count >= 1e6 else f"{count / 1e6:.3g}"
+def _mb_text(byte_count: float) -> str:
+    """Return a number of bytes in MB (10^6) with two decimals; below 1 MB with three digits."""
+    return f"{byte_count / 1e6:.2f}" if byte_count >= 1e6 else f"{byte_count / 1e6:.3g}"

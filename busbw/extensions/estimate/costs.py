@@ -1,8 +1,9 @@
-"""What each method of synchronizing gradients moves over which links, and how long that takes.
+"""Calculate the traffic and the time of each method of synchronizing gradients.
 
-Ranks follow each other host by host. A host has one link to the others, which its ranks share. S is
-`payload_bytes`, n the ranks, h the hosts, g the ranks of a host, k the parameter servers, a the
-latency of a step, b the bandwidth of one direction; docs/studies.md has all formulas.
+Consecutive ranks are on the same host. The ranks of a host share the host's only link to other
+hosts. In formulas, S is `payload_bytes`, n the number of ranks, k the number of parameter servers,
+a the latency of a message, b the bandwidth of a link in one direction, and t the time.
+docs/studies.md has all formulas.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
-class Level(enum.StrEnum):
-    """The links inside a host, or the one link of a host to the others."""
+class LinkLevel(enum.StrEnum):
+    """A kind of link: the links inside a host, or the link of a host to the other hosts."""
 
     INTRA = "intra"
     INTER = "inter"
@@ -21,7 +22,10 @@ class Level(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """A link: `bytes_per_s` in each direction at the same time, `latency_s` of each step."""
+    """A link with its bandwidth in each direction and the latency of a message.
+
+    Both directions have this bandwidth at the same time.
+    """
 
     name: str
     bytes_per_s: float
@@ -30,48 +34,56 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """Bytes of the busiest end of a link in its busier direction, moved in `steps` one by one."""
+    """The traffic that decides the time on links of one level.
+
+    `steps` messages follow each other, and move `moved_bytes` in all. Of two directions, the busier
+    direction counts.
+    """
 
     steps: int
     moved_bytes: float
 
-    def seconds(self, link: Link) -> float:
-        """Return steps x latency + bytes / bandwidth.
+    def seconds_over(self, link: Link) -> float:
+        """Return the seconds over a link: steps x latency + bytes / bandwidth.
 
-        R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
+        Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
         """
         return self.steps * link.latency_s + self.moved_bytes / link.bytes_per_s
 
 
-Links = Mapping[Level, Link]
+Links = Mapping[LinkLevel, Link]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """The flows of each level, at the same time unless they are `sequential`.
+    """The traffic of a method by level of links.
 
-    `sent_bytes` is what the busiest rank sends; it receives as much. `server_bytes` is what a
-    parameter server receives, and then sends; None without servers.
+    The flows of the levels run at the same time or, if `sequential`, one after the other.
+    `sent_bytes` is how much the busiest rank sends; it receives as much. `server_bytes` is how much
+    a parameter server receives, and then sends; None without servers.
     """
 
-    flows: Mapping[Level, Flow]
+    flows: Mapping[LinkLevel, Flow]
     sent_bytes: float
     server_bytes: float | None = None
     sequential: bool = False
 
-    def seconds(self, links: Links) -> float:
-        """Return the time over `links`, which have all levels of the flows."""
-        times_s = self._times_s(links).values()
+    def seconds_over(self, links: Links) -> float:
+        """Return the seconds over `links`, which must have a link for each level of the flows."""
+        times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.sequential else max(times_s)
 
-    def bottleneck(self, links: Links) -> Level:
-        """Return the level that takes the most time."""
-        times_s = self._times_s(links)
+    def bottleneck(self, links: Links) -> LinkLevel:
+        """Return the level whose flow takes the most time."""
+        times_s = self._seconds_by_level(links)
         return max(times_s, key=lambda level: times_s[level])
 
     def needed_bytes_per_s(self, links: Links, limit_s: float) -> float | None:
-        """Return the bandwidth of the bottleneck that `limit_s` needs; None if none suffices."""
-        times_s, level = self._times_s(links), self.bottleneck(links)
+        """Return the bandwidth at which the bottleneck lets the method end within `limit_s`.
+
+        Returns None if no bandwidth suffices, because of latencies or of the other level.
+        """
+        times_s, level = self._seconds_by_level(links), self.bottleneck(links)
         del times_s[level]
         if not self.sequential and max(times_s.values(), default=0.0) > limit_s:
             return None
@@ -79,33 +91,35 @@ class Cost:
         used_s += sum(times_s.values()) if self.sequential else 0.0
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
-    def _times_s(self, links: Links) -> dict[Level, float]:
-        return {level: flow.seconds(links[level]) for level, flow in self.flows.items()}
+    def _seconds_by_level(self, links: Links) -> dict[LinkLevel, float]:
+        return {level: flow.seconds_over(links[level]) for level, flow in self.flows.items()}
 
 
-def ring(payload_bytes: float, ranks: int, hosts: int) -> Cost:
-    """Cost a reduce-scatter and an all-gather of S/n a step: t = 2(n-1) a + 2(n-1)/n S/b.
+def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
+    """Return the cost of a ring all-reduce: t = 2(n-1) a + 2(n-1)/n S/b.
 
-    Of the ranks of a host one sends to another host and one receives, so that the link of the host
-    carries as much as that of a rank, at the same time. No algorithm that adds on ranks can send
-    less: P. Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
-    workstations", JPDC 69, 2009. "tensorflow分布式" has 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
+    A ring all-reduce is a reduce-scatter and an all-gather, with messages of S/n bytes. One rank of
+    a host sends to another host and one rank receives, so the link of the host carries as much as
+    the link of a rank, at the same time. No algorithm that adds on ranks can send less: P.
+    Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+    JPDC 69, 2009. "tensorflow分布式" has 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
     flow = Flow(steps=2 * (ranks - 1), moved_bytes=sent_bytes)
-    levels = [Level.INTRA] * (ranks > hosts) + [Level.INTER] * (hosts > 1)
+    levels = [LinkLevel.INTRA] * (ranks > hosts) + [LinkLevel.INTER] * (hosts > 1)
     return Cost(flows=dict.fromkeys(levels, flow), sent_bytes=sent_bytes)
 
 
-def naive_ring(payload_bytes: float, ranks: int, hosts: int) -> Cost:
-    """Cost 2(n-1) messages of S bytes one after another: t = 2(n-1) (a + S/b).
+def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
+    """Return the cost of a ring that sends whole gradients: t = 2(n-1) (a + S/b).
 
-    The sum grows along the ring and goes around once more; only one link is busy at a time.
-    "Tensorflow Strategies on parallel computing" counts one of the two passes.
+    The sum grows from rank to rank along the ring, and then goes around once more. So 2(n-1)
+    messages of S bytes follow each other, and only one link is busy at a time. "Tensorflow
+    Strategies on parallel computing" counts only one of the two turns around the ring.
     """
     # The way back goes from the last rank to the first, and ends before the last rank.
     between = 0 if hosts == 1 else 2 * (hosts - 1) + (ranks > hosts)
-    steps = {Level.INTRA: 2 * (ranks - 1) - between, Level.INTER: between}
+    steps = {LinkLevel.INTRA: 2 * (ranks - 1) - between, LinkLevel.INTER: between}
     return Cost(
         flows={
             level: Flow(steps=count, moved_bytes=count * payload_bytes)
@@ -117,37 +131,40 @@ def naive_ring(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     )
 
 
-def dedicated_servers(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Cost servers with links of their own: t = 2 a + 2 max(S, n S/k) / b in one host.
+def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
+    """Return the cost of parameter servers with their own links.
 
-    Over several hosts each server is a host, and the workers of a host share its link.
-    "placement的估计": 61.5 M gradients of 8 workers are 492 M values into a server and out of it.
+    In one host t = 2 a + 2 max(S, n S/k) / b. Over several hosts each server is a host of its own,
+    and the workers of a host share the link of their host. "placement的估计": 61.5 M gradients of 8
+    workers are 492 M values into a server and out of it.
     """
     server_bytes = ranks * payload_bytes / servers
-    level, workers = (Level.INTRA, 1) if hosts == 1 else (Level.INTER, ranks // hosts)
+    level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
     flow = Flow(steps=2, moved_bytes=2 * max(workers * payload_bytes, server_bytes))
     return Cost(flows={level: flow}, sent_bytes=payload_bytes, server_bytes=server_bytes)
 
 
-def colocated_servers(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Cost servers on k of the workers' ranks, spread evenly: with k = n as a ring, but t = 2 a.
+def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
+    """Return the cost of parameter servers on k of the workers' ranks, which hosts share evenly.
 
-    What a worker pushes to the server on its rank stays there: "placement的估计" has 4 x 7/8 x S
-    for both directions of 8 machines together. Pulling is pushing backwards.
+    With k = n the traffic is the same as in a ring, but only two messages follow each other. A
+    worker does not send the part of the gradients whose server is on its own rank:
+    "placement的估计" has 4 x 7/8 x S for both directions of 8 machines together. Pulling takes as
+    long as pushing.
     """
     share_bytes, per_host = payload_bytes / servers, ranks // hosts
-    moved_bytes: dict[Level, float] = {}
+    moved_bytes: dict[LinkLevel, float] = {}
     for count in {servers // hosts, -(-servers // hosts)}:
         held_bytes = count * share_bytes
         if count and per_host > 1:
             # A rank with a server pushes to the other servers of its host alone.
             out_bytes = held_bytes if count < per_host else held_bytes - share_bytes
             busier_bytes = max(out_bytes, (per_host - 1) * share_bytes)
-            moved_bytes[Level.INTRA] = max(busier_bytes, moved_bytes.get(Level.INTRA, 0.0))
+            moved_bytes[LinkLevel.INTRA] = max(busier_bytes, moved_bytes.get(LinkLevel.INTRA, 0.0))
         if hosts > 1:
             out_bytes = per_host * (payload_bytes - held_bytes)
             busier_bytes = max(out_bytes, (ranks - per_host) * held_bytes)
-            moved_bytes[Level.INTER] = max(busier_bytes, moved_bytes.get(Level.INTER, 0.0))
+            moved_bytes[LinkLevel.INTER] = max(busier_bytes, moved_bytes.get(LinkLevel.INTER, 0.0))
     return Cost(
         flows={
             level: Flow(steps=2, moved_bytes=2 * push_bytes)

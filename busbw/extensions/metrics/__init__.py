@@ -1,4 +1,4 @@
-"""The metrics of a session in the text format of Prometheus (`--metrics`)."""
+"""Write a session as metrics in the text format of Prometheus (`--metrics`)."""
 
 OPTIONS = {"metrics": "options:METRICS"}
 VIEWS = {"metrics": "view:metrics_view"}

@@ -1,4 +1,4 @@
-"""The option of sessions that writes metrics."""
+"""The option --metrics, which writes metrics at the end of a session."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A session in the text format of Prometheus: outcomes, and every figure of every case.
+"""Write a session in the text format of Prometheus: outcomes, and every figure of every case.
 
-https://prometheus.io/docs/instrumenting/exposition_formats: seconds, bytes, and a name for each
-figure that ends in its unit.
+https://prometheus.io/docs/instrumenting/exposition_formats describes the format. Values are in
+seconds and bytes, and the name of a metric ends with its unit.
 """
 
 from __future__ import annotations
@@ -9,63 +9,65 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from busbw.report.figures import IDENTITY, Figure, document_figures
+from busbw.report.figures import CASE_LABELS, Figure, document_figure_values
 from busbw.session.files import View
 from busbw.session.state import Judged
 
 _MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
-_FIRST = f"# HELP {_PREFIX}_session_failed "
-_LABELS = ("case", *IDENTITY)
+_FIRST_LINE = f"# HELP {_PREFIX}_session_failed "
+_LABELS = ("case", *CASE_LABELS)
 
 
 def metrics_view() -> View:
-    """Return the view of --metrics."""
+    """Return the View of the option --metrics: how its file is written and recognized."""
     is_installed = importlib.util.find_spec("prometheus_client") is not None
     return View(
         kind="earlier metrics of busbw",
-        is_kind=lambda text: text.startswith(_FIRST),
+        is_kind=lambda text: text.startswith(_FIRST_LINE),
         missing="" if is_installed else _MISSING,
-        text=metrics,
+        text=metrics_text,
     )
 
 
-def metrics(judged: Judged) -> str:
-    """Return the metrics of a session."""
+def metrics_text(judged: Judged) -> str:
+    """Return the metrics of a judged session in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    registry, session = CollectorRegistry(), judged.session_verdict
+    registry, session_verdict = CollectorRegistry(), judged.session_verdict
     verdicts, began = judged.verdicts.values(), judged.collected.began
 
-    def gauge(name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"{_PREFIX}_{name}", text, labels, registry=registry)
+    def add_gauge(name: str, help_text: str, *labels: str) -> Gauge:
+        return Gauge(f"{_PREFIX}_{name}", help_text, labels, registry=registry)
 
-    gauge("session_failed", "1 unless the session is PASS").set(session.failed)
-    outcomes = gauge("session_outcome", "1 for what holds of the session", "outcome")
-    for outcome in session.outcomes:
+    add_gauge("session_failed", "1 unless the session is PASS").set(session_verdict.failed)
+    outcomes = add_gauge("session_outcome", "1 for what holds of the session", "outcome")
+    for outcome in session_verdict.outcomes:
         outcomes.labels(outcome.value).set(1)
-    gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
-    failed = gauge("case_failed", "1 for a case that failed", *_LABELS)
-    has_wrong_value = gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
-    outcome_of = gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
-    present = dict.fromkeys(figure for verdict in verdicts for figure in document_figures(verdict))
-    figures = {figure: gauge(*_name_and_text(figure), *_LABELS) for figure in present}
+    add_gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
+    failed = add_gauge("case_failed", "1 for a case that failed", *_LABELS)
+    has_wrong_value = add_gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
+    outcome_of = add_gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
+    present = dict.fromkeys(
+        figure for verdict in verdicts for figure in document_figure_values(verdict)
+    )
+    figures = {figure: add_gauge(*_metric_name_and_help(figure), *_LABELS) for figure in present}
     for verdict in verdicts:
-        labels = [verdict.spec.id, *(_text(label(verdict)) for label in IDENTITY.values())]
+        labels = [verdict.spec.id, *(_label_text(label(verdict)) for label in CASE_LABELS.values())]
         failed.labels(*labels).set(verdict.failed)
         has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for figure, value in document_figures(verdict).items():
+        for figure, value in document_figure_values(verdict).items():
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
 
 
-def _text(value: object) -> str:
+def _label_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _name_and_text(figure: Figure) -> tuple[str, str]:
-    """Return the name of a metric, which ends in its whole unit, and its help text."""
+def _metric_name_and_help(figure: Figure) -> tuple[str, str]:
+    """Return the name of a figure's metric, which ends with its full unit, and a help text."""
     name = re.sub("_per_s$", "_per_second", figure.metric or figure.id)
     return f"case_{re.sub('_s$', '_seconds', name)}", f"the figure {figure.id} of the results"

@@ -1,6 +1,7 @@
-"""Sessions and their history as an HTML page that loads nothing and runs no script, and as figures.
+"""Write sessions and their history as an HTML page, and as charts in SVG or PNG.
 
-A figure is rows of values, which Altair draws and a table shows. Nothing here judges.
+The page loads nothing from the network and runs no script. A chart is a frozen value with rows,
+which Altair draws and a table shows. This extension judges nothing.
 """
 
 COMMANDS = {"page": "page_command", "figure": "figure_command"}

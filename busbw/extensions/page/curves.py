@@ -1,4 +1,4 @@
-"""The figures of sessions: bandwidths, ratios, spread, memory of programs, published figures."""
+"""The charts of sessions: bandwidths, ratios, spreads of launches, and published bandwidths."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from busbw.baselines.store import PublishedTable
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import Summary, Verdict
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import Session
+from busbw.report.reading import MeasuredSession
 
-from .figures import Curves, Figure, Row
+from .charts import Chart, ChartRow, CurveChart
 
-# With more a reader cannot follow them, and with more than the second number no baseline.
+# A reader cannot follow more curves in a chart.
 MOST_CURVES = 12
+# A chart with more curves shows no baselines, since lines would hide each other.
 _MOST_WITH_BASELINES = 3
-_MOST_RULES = 3
+# More ceilings are not drawn, for the same reason.
+_MOST_CEILINGS = 3
 _FAILURES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
-_PAYLOAD = {"series": "curve", "x": "payload"}
-_BUSBW = "busbw (GB/s)"
+_CURVE_HEADINGS = {"series": "curve", "x": "payload"}
+_BUSBW_HEADING = "busbw (GB/s)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
-    """The verdicts of one kind of case in one session, by payload."""
+class MeasuredCurve:
+    """The verdicts of a session on cases that differ only in payload, smallest payload first."""
 
-    session: Session
+    session: MeasuredSession
     verdicts: tuple[Verdict, ...]
 
     @property
@@ -39,15 +41,15 @@ class Curve:
         return self.verdicts[0].case
 
 
-def curves_of(session: Session) -> list[Curve]:
-    """Return the curves of a session, those with failed cases first."""
+def curves_of(session: MeasuredSession) -> list[MeasuredCurve]:
+    """Return the curves of a session; curves with failed cases come first."""
     kinds: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in session.verdicts:
         if (case := verdict.case) is not None:
             shape = (case.ranks, case.mesh, case.placement, case.protocol.clock)
             kinds.setdefault((case.family_name, *shape), []).append(verdict)
     curves = [
-        Curve(
+        MeasuredCurve(
             session=session,
             verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.spec.payload_bytes)),
         )
@@ -56,8 +58,11 @@ def curves_of(session: Session) -> list[Curve]:
     return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
 
 
-def _properties(curve: Curve) -> list[str]:
-    """Return what may tell a curve from others, the most telling first."""
+def _distinguishing_texts(curve: MeasuredCurve) -> list[str]:
+    """Return texts that can tell a curve from other curves, the most useful text first.
+
+    Every curve has the same number of texts in the same order. A text may be empty.
+    """
     case, session, environment = curve.case, curve.session, curve.session.environment
     return [
         f"{case.framework} {case.strategy}",
@@ -81,9 +86,9 @@ def _properties(curve: Curve) -> list[str]:
     ]
 
 
-def named(curves: Sequence[Curve]) -> dict[str, Curve]:
-    """Return each curve by framework, strategy, and words that tell it from the others."""
-    first, *others = [*zip(*map(_properties, curves))] or [()]
+def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
+    """Return each curve by a unique name: its framework, its strategy, and texts that differ."""
+    first, *others = [*zip(*map(_distinguishing_texts, curves))] or [()]
     names = list(first)
     for words in others:
         if len(set(words)) > 1 and len(set(names)) < len(names):
@@ -96,68 +101,69 @@ def named(curves: Sequence[Curve]) -> dict[str, Curve]:
     return dict(zip(unique, curves, strict=True))
 
 
-def shared_text(curves: Sequence[Curve]) -> str:
-    """Return what is the same for all curves."""
-    texts = list(map(set, zip(*map(_properties, curves))))[2:14]
+def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
+    """Return a text with the properties that all curves share, such as the dtype and the device."""
+    texts = list(map(set, zip(*map(_distinguishing_texts, curves))))[2:14]
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 
-def _busbw(summary: Summary | None) -> float | None:
+def _busbw_or_none(summary: Summary | None) -> float | None:
     return None if summary is None else summary.busbw_gb_per_s
 
 
-def _reference_name(curves: Sequence[Curve]) -> str:
+def _reference_or_baseline(curves: Sequence[MeasuredCurve]) -> str:
     return "reference" if curves[0].session.references else "baseline"
 
 
-def _collectives(names: Iterable[str]) -> str:
+def _collective_title(names: Iterable[str]) -> str:
     different = list(dict.fromkeys(names))
     name = different[0] if len(different) == 1 else "collectives"
     return name.replace("_", "-").capitalize()
 
 
-def bandwidth(curves: Sequence[Curve]) -> Curves:
-    """Return the figure of curves; a few of one session have baselines and the limit's band.
+def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
+    """Return a chart of busbw over payload, with ceilings and published bandwidths.
 
-    Raises ValueError where there is nothing to draw, or too much.
+    Up to three curves of a single session also have their baselines, and a band of the loss that is
+    within the limit. Raises ValueError if no case has a busbw, or if there are more than 12 curves.
     """
-    if not any(_busbw(verdict.now) for curve in curves for verdict in curve.verdicts):
+    if not any(_busbw_or_none(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
     if len(curves) > MOST_CURVES:
         raise ValueError(f"{len(curves)} curves, expected at most {MOST_CURVES} in one figure")
     sessions = {id(curve.session) for curve in curves}
     has_baselines = len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES
-    reference, rules = _reference_name(curves), _ceilings(curves)
+    reference, rules = _reference_or_baseline(curves), _ceilings_by_label(curves)
     rows = [
         row
-        for name, curve in named(curves).items()
+        for name, curve in curves_by_name(curves).items()
         for row in _bandwidth_rows(name, curve, has_baselines=has_baselines)
     ]
     dashed = f" Dashed: the {reference}; band: a loss within the limit." if has_baselines else ""
-    return Curves(
-        title=f"{_collectives(curve.case.collective for curve in curves)}: bus bandwidth",
-        subtitle=f"{shared_text(curves)}.{dashed}",
-        rows=[*rows, *_published_beside(curves)],
+    return CurveChart(
+        title=f"{_collective_title(curve.case.collective for curve in curves)}: bus bandwidth",
+        subtitle=f"{shared_properties_text(curves)}.{dashed}",
+        rows=[*rows, *_published_rows(curves)],
         headings={
-            **_PAYLOAD,
-            "y": _BUSBW,
+            **_CURVE_HEADINGS,
+            "y": _BUSBW_HEADING,
             "reference": reference,
             "low": "least within the limit",
             "word": "outcome",
         },
-        rules=rules if len(rules) <= _MOST_RULES else {},
+        rules=rules if len(rules) <= _MOST_CEILINGS else {},
         is_log=True,
     )
 
 
-def _bandwidth_rows(name: str, curve: Curve, *, has_baselines: bool) -> Iterator[Row]:
+def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> Iterator[ChartRow]:
     for verdict in curve.verdicts:
-        baseline = _busbw(verdict.baseline) if has_baselines else None
+        baseline = _busbw_or_none(verdict.baseline) if has_baselines else None
         has_limit = baseline is not None and verdict.limit is not None and verdict.limit > 1
         yield {
             "series": name,
             "x": verdict.spec.payload_bytes,
-            "y": _busbw(verdict.now),
+            "y": _busbw_or_none(verdict.now),
             "reference": baseline,
             "low": baseline / verdict.limit if has_limit and baseline and verdict.limit else None,
             "high": baseline if has_limit else None,
@@ -165,7 +171,7 @@ def _bandwidth_rows(name: str, curve: Curve, *, has_baselines: bool) -> Iterator
         }
 
 
-def _ceilings(curves: Sequence[Curve]) -> dict[str, float]:
+def _ceilings_by_label(curves: Sequence[MeasuredCurve]) -> dict[str, float]:
     return {
         f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
         for curve in curves
@@ -174,26 +180,26 @@ def _ceilings(curves: Sequence[Curve]) -> dict[str, float]:
     }
 
 
-def _published_beside(curves: Sequence[Curve]) -> Iterable[Row]:
-    """Return the published figures of the curves' cases, as busbw, each once."""
+def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:
+    """Return a row for each published bandwidth of a case of the curves, converted to busbw."""
     rows = {
-        (figure.source, verdict.spec.payload_bytes): {
-            "series": f"published: {figure.source[:60]}",
+        (publication.source, verdict.spec.payload_bytes): {
+            "series": f"published: {publication.source[:60]}",
             "x": verdict.spec.payload_bytes,
-            "y": figure.algbw_gb_per_s
+            "y": publication.algbw_gb_per_s
             * metrics.bus_factor_of(curve.case.collective, curve.case.group_size),
         }
         for curve in curves
         for verdict in curve.verdicts
-        if (figure := verdict.published) and figure.algbw_gb_per_s
+        if (publication := verdict.published) and publication.algbw_gb_per_s
     }
     return rows.values()
 
 
-def comparison(curves: Sequence[Curve]) -> Iterator[Curves]:
-    """Yield the figure of ratios, if there are any."""
-    reference = _reference_name(curves)
-    rows: list[Row] = [
+def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
+    """Yield a chart of ratios over payload; nothing if no case has a ratio."""
+    reference = _reference_or_baseline(curves)
+    rows: list[ChartRow] = [
         {
             "series": name,
             "x": verdict.spec.payload_bytes,
@@ -203,19 +209,19 @@ def comparison(curves: Sequence[Curve]) -> Iterator[Curves]:
             "high": verdict.ratio_interval and verdict.ratio_interval[1],
             "word": verdict.outcome.value if verdict.outcome is not Outcome.PASS else None,
         }
-        for name, curve in named(curves).items()
+        for name, curve in curves_by_name(curves).items()
         for verdict in curve.verdicts
         if verdict.ratio is not None
     ]
     ratios = [row["y"] for row in rows]
     if rows:
-        yield Curves(
+        yield CurveChart(
             title=f"Time over that of the {reference}",
-            subtitle=f"{shared_text(curves)}. Above 1 is slower. Dashed: the limit; "
+            subtitle=f"{shared_properties_text(curves)}. Above 1 is slower. Dashed: the limit; "
             "band: the interval of the ratio.",
             rows=rows,
             headings={
-                **_PAYLOAD,
+                **_CURVE_HEADINGS,
                 "y": "ratio",
                 "reference": "limit",
                 "low": "from",
@@ -227,36 +233,40 @@ def comparison(curves: Sequence[Curve]) -> Iterator[Curves]:
         )
 
 
-def launches(curves: Sequence[Curve]) -> Iterator[Curves]:
-    """Yield the figure of every launch against its case's median, if a case has several."""
+def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
+    """Yield a chart of each launch's difference from its case's median, in per cent.
+
+    Yields nothing if no case has several launches.
+    """
     rows = [
         {
             "series": name,
             "x": verdict.spec.payload_bytes,
             "y": round(100 * (time_s / statistics.median(verdict.now.times_s) - 1), 6),
         }
-        for name, curve in named(curves).items()
+        for name, curve in curves_by_name(curves).items()
         for verdict in curve.verdicts
         if verdict.now is not None and len(verdict.now.times_s) > 1
         for time_s in verdict.now.times_s
     ]
     if rows:
-        yield Curves(
+        yield CurveChart(
             title="Launches",
-            subtitle=f"{shared_text(curves)}. Each launch is a worker process of its own.",
+            subtitle=f"{shared_properties_text(curves)}. "
+            "Each launch is a worker process of its own.",
             rows=rows,
-            headings={**_PAYLOAD, "y": "difference from the median (%)"},
+            headings={**_CURVE_HEADINGS, "y": "difference from the median (%)"},
             rules={"median": 0.0},
             has_lines=False,
         )
 
 
-def session_figures(session: Session) -> dict[str, list[Figure]]:
-    """Return the figures of a session by their headings, with a few curves in each figure."""
+def session_charts(session: MeasuredSession) -> dict[str, list[Chart]]:
+    """Return the charts of a session by the heading of their section; few curves share a chart."""
     curves = [
         curve
         for curve in curves_of(session)
-        if any(_busbw(verdict.now) for verdict in curve.verdicts)
+        if any(_busbw_or_none(verdict.now) for verdict in curve.verdicts)
     ][: _MOST_WITH_BASELINES * MOST_CURVES]
     groups = [
         curves[first : first + _MOST_WITH_BASELINES]
@@ -264,36 +274,36 @@ def session_figures(session: Session) -> dict[str, list[Figure]]:
     ]
     return {
         "Bandwidth and ratios": [
-            figure for group in groups for figure in (bandwidth(group), *comparison(group))
+            chart for group in groups for chart in (bandwidth_chart(group), *ratio_charts(group))
         ],
-        "Spread": [figure for group in groups for figure in launches(group)],
+        "Spread": [chart for group in groups for chart in launch_charts(group)],
     }
 
 
-def published(tables: Sequence[PublishedTable]) -> Curves:
-    """Return the figure of published tables."""
+def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
+    """Return a chart of the busbw that published tables state, with a curve for each table."""
     ordered = sorted(tables, key=lambda table: (table.ranks, table.slice))
     kinds = " and ".join(dict.fromkeys(table.device_kind for table in ordered))
     sources = "; ".join(dict.fromkeys(table.source for table in ordered))
-    return Curves(
-        title=f"{_collectives(table.collective for table in ordered)} on {kinds}: "
+    return CurveChart(
+        title=f"{_collective_title(table.collective for table in ordered)} on {kinds}: "
         "published bandwidth",
         subtitle=f"{sources}. Shown as busbw, computed from the published algbw.",
         rows=[
             {
                 "series": f"{table.slice} ({table.ranks} ranks)",
-                "x": figure.payload_bytes,
-                "y": figure.algbw_gb_per_s
-                and figure.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
+                "x": cell.payload_bytes,
+                "y": cell.algbw_gb_per_s
+                and cell.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
                 "word": "OUT_OF_MEMORY"
-                if figure.algbw_gb_per_s is None
+                if cell.algbw_gb_per_s is None
                 else "doubtful"
-                if figure.doubt
+                if cell.doubt
                 else None,
             }
             for table in ordered
-            for figure in sorted(table.entries, key=lambda figure: figure.payload_bytes)
+            for cell in sorted(table.entries, key=lambda cell: cell.payload_bytes)
         ],
-        headings={**_PAYLOAD, "y": _BUSBW, "word": "remark"},
+        headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "word": "remark"},
         is_log=True,
     )

@@ -1,7 +1,7 @@
-"""Figures as SVG and PNG: Altair makes Vega-Lite of them, which vl-convert renders.
+"""Draw charts as SVG and PNG: Altair writes a chart as Vega-Lite, and vl-convert renders it.
 
-Colours are those of the light theme; a style sheet replaces each by that of the dark theme where
-the reader's system is dark.
+Charts are drawn in the colors of the light theme. A style sheet replaces each color by a color
+of the dark theme if the reader's system uses a dark theme.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import zlib
 from html import escape
 from typing import Any
 
-from .figures import BACKGROUND, CURVES, DARK, GRID, MUTED, TEXT, Figure
+from .charts import BACKGROUND, CURVE_COLORS, DARK_OF_LIGHT, GRID, MUTED, TEXT, Chart
 
 MISSING = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
 _WRITER = "busbw figure"
 _WRITTEN_BY = f'data-written-by="{_WRITER}"'
 _PNG_TEXT = b"tEXtSoftware\x00" + _WRITER.encode()
-# The signature of a PNG file and its first chunk, behind which a chunk of text may stand.
+# The length of a PNG's signature and first chunk (IHDR). A chunk of text may follow this chunk.
 _PNG_HEAD = 8 + 25
 _LONGEST = 600
 _TAG = re.compile(r"<[^>]*>")
@@ -66,83 +66,99 @@ _CONFIG: dict[str, Any] = {
         "symbolStrokeColor": TEXT,
         "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
     },
-    "range": {"category": CURVES},
+    "range": {"category": CURVE_COLORS},
     "text": {"fontSize": 14},
 }
 
 
 class DrawingError(Exception):
-    """Why there is no figure or page; the message is a sentence for the user."""
+    """A chart or page cannot be drawn; the message tells the user the reason."""
 
 
-def svg(figure: Figure, *, has_style: bool = True) -> str:
-    """Draw the figure as SVG, an image with a text for screen readers.
+def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
+    """Draw a chart as SVG with a description for screen readers.
 
-    Without `has_style` the page around it has the `style_sheet`. Raises DrawingError.
+    With `has_style` the SVG contains the style sheet of the dark theme; otherwise the page that
+    contains the SVG must have it. Raises DrawingError if a library is missing or refuses the chart.
     """
-    text: str = _rendered(figure, "svg")
+    text: str = _render(chart, "svg")
     head, _, body = text.replace('class="marks"', 'class="busbw-figure"', 1).partition(">")
-    label = escape(_plain(figure.description, 2000))
+    label = escape(_sanitize(chart.description, 2000))
     head += f' {_WRITTEN_BY} role="img" aria-label="{label}">'
-    style = f"<style>{style_sheet()}</style>" if has_style else ""
-    return head + style + _TAG.sub(lambda match: _shortened(match[0]), body)
+    style = f"<style>{dark_style_sheet()}</style>" if has_style else ""
+    return head + style + _TAG.sub(lambda match: _shorten_tag(match[0]), body)
 
 
-def _shortened(tag: str) -> str:
-    """Return a tag without parts of no effect, and without digits that nobody sees."""
+def _shorten_tag(tag: str) -> str:
+    """Return an SVG tag without useless attributes and decimals; "" for an invisible frame."""
     return "" if _FRAME.match(tag) else _DIGITS.sub(r"\1", _UNUSED.sub("", tag))
 
 
-def png(figure: Figure) -> bytes:
-    """Draw the figure as PNG, two dots to a pixel. Raises DrawingError."""
-    content: bytes = _rendered(figure, "png", scale=2)
+def draw_png(chart: Chart) -> bytes:
+    """Draw a chart as PNG with two dots for each pixel, and with a mark that busbw wrote it.
+
+    Raises DrawingError if a library is missing or refuses the chart.
+    """
+    content: bytes = _render(chart, "png", scale=2)
     size, check = struct.pack(">I", len(_PNG_TEXT) - 4), struct.pack(">I", zlib.crc32(_PNG_TEXT))
     return content[:_PNG_HEAD] + size + _PNG_TEXT + check + content[_PNG_HEAD:]
 
 
-def is_figure(text: str) -> bool:
-    """Tell whether the text of a file, decoded with replacements, is a figure of busbw."""
+def is_drawn_chart(text: str) -> bool:
+    """Return whether `text` is the content of an SVG or PNG file that busbw drew.
+
+    A PNG file is decoded as text with replacement characters.
+    """
     head = text[:4000]
     is_svg = head.startswith("<svg ") and _WRITTEN_BY in head
     return is_svg or ("PNG" in head[:8] and _PNG_TEXT.decode() in head)
 
 
-def style_sheet() -> str:
-    """Return the CSS that gives figures the colours of the dark theme."""
-    colours = "".join(
+def dark_style_sheet() -> str:
+    """Return the CSS that shows charts in the colors of the dark theme on a dark system."""
+    colors = "".join(
         f'.busbw-figure [{kind}="{light}"]{{{kind}:{dark}}}'
-        for light, dark in DARK.items()
+        for light, dark in DARK_OF_LIGHT.items()
         for kind in ("fill", "stroke")
     )
-    return f"@media (prefers-color-scheme:dark){{{colours}}}"
+    return f"@media (prefers-color-scheme:dark){{{colors}}}"
 
 
-def missing_libraries() -> str:
-    """Say what to install where a page cannot be made; "" where nothing is missing."""
+def missing_libraries_text() -> str:
+    """Return a sentence that says how to install missing libraries; "" if all are installed."""
     names = ("altair", "jinja2", "vl_convert")
     return "" if all(map(importlib.util.find_spec, names)) else MISSING
 
 
-def _rendered(figure: Figure, form: str, **options: float) -> Any:
+def _render(chart: Chart, format_name: str, **options: float) -> Any:
+    """Return a chart in the format ``svg`` (text) or ``png`` (bytes).
+
+    Raises DrawingError if a library is missing or refuses the chart.
+    """
     try:
         altair = importlib.import_module("altair")
-        render = getattr(importlib.import_module("vl_convert"), f"vegalite_to_{form}")
+        render = getattr(importlib.import_module("vl_convert"), f"vegalite_to_{format_name}")
     except ImportError as error:
         raise DrawingError(MISSING) from error
     try:
-        specification = figure.chart(altair).to_dict() | {"config": _CONFIG}
-        specification["datasets"] = {"rows": figure.rows}
-        return render(_plain(specification), show_warnings=False, allowed_base_urls=[], **options)
+        specification = chart.altair_chart(altair).to_dict() | {"config": _CONFIG}
+        specification["datasets"] = {"rows": chart.rows}
+        return render(
+            _sanitize(specification), show_warnings=False, allowed_base_urls=[], **options
+        )
     except ValueError as error:
         raise DrawingError(f"this figure cannot be drawn: {error}") from error
 
 
-def _plain(value: Any, longest: int = _LONGEST) -> Any:
-    """Return the value with texts of one line each, of characters that XML may hold."""
+def _sanitize(value: Any, longest: int = _LONGEST) -> Any:
+    """Return a JSON value whose texts are single lines of characters that XML allows.
+
+    A text is cut after `longest` characters.
+    """
     if isinstance(value, dict):
-        return {key: _plain(part, longest) for key, part in value.items()}
+        return {key: _sanitize(part, longest) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part, longest) for part in value]
+        return [_sanitize(part, longest) for part in value]
     if not isinstance(value, str) or (value.isprintable() and len(value) <= longest):
         return value
     characters = (" " if unicodedata.category(c).startswith(("C", "Z")) else c for c in value)

@@ -1,7 +1,7 @@
-"""`busbw figure RESULTS...`: draw bandwidths or sessions as SVG or PNG.
+"""`busbw figure RESULTS...`: draw bandwidths or a history of sessions as SVG or PNG.
 
-Reads files of `--results`, published figures or a history; the suffix of `-o` says whether SVG or
-PNG is written. Measures nothing.
+The command reads files of `--results`, published bandwidths or a history, and measures nothing. The
+suffix of `-o` selects SVG or PNG.
 """
 
 from __future__ import annotations
@@ -14,23 +14,30 @@ from pathlib import Path
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import check_folder
 from busbw.baselines.store import read_published
-from busbw.cli import Commands, add_command, add_machine, check_file, command_error, write_file
-from busbw.cli.sessions import read_session, select_machines
-from busbw.extensions.page.curves import bandwidth, curves_of, published
-from busbw.extensions.page.drawing import DrawingError, is_figure, png, svg
-from busbw.extensions.page.figures import Figure
-from busbw.extensions.page.history import case_history, heat_map
+from busbw.cli import (
+    Commands,
+    add_command,
+    add_machine_option,
+    check_output_file,
+    command_error,
+    write_file,
+)
+from busbw.cli.sessions import read_session, select_machine_histories
+from busbw.extensions.page.charts import Chart
+from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_chart
+from busbw.extensions.page.drawing import DrawingError, draw_png, draw_svg, is_drawn_chart
+from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
-from busbw.report.reading import Session
+from busbw.report.reading import MeasuredSession
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import shipped_folder
 
-_FORMS: Mapping[str, Callable[[Figure], str | bytes]] = {".svg": svg, ".png": png}
+_DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_svg, ".png": draw_png}
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "figure",
@@ -61,7 +68,7 @@ def add_to(commands: Commands) -> None:
         metavar="DIR",
         help="Draw a heat map of the sessions of a history instead: all cases of one machine",
     )
-    add_machine(parser)
+    add_machine_option(parser)
     add(
         "--case",
         type=parse_text,
@@ -87,52 +94,63 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command, and return the exit code."""
     chosen = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, chosen)) != 1:
         raise UsageError("expected files of --results, --published=DEVICE or --history=DIR")
-    tables = [] if options.published is None else _published_files(options)
+    tables = [] if options.published is None else _published_tables(options)
     read = [*options.results, *tables]
-    return write_figure(_figure(options, tables), "--output", options.output, read)
+    return write_chart(_requested_chart(options, tables), "--output", options.output, read)
 
 
-def write_figure(figure: Figure, option: str, output: Path, inputs: Sequence[Path]) -> int:
-    """Write a figure into the file of `option`, as SVG or PNG by its suffix.
+def write_chart(chart: Chart, option: str, output: Path, inputs: Sequence[Path]) -> int:
+    """Draw a chart into the file `output` as SVG or PNG by its suffix, and return the exit code.
 
-    Raises UsageError for another suffix, and for a file that holds something else.
+    `option` is the option that named the file, for messages, and `inputs` are files that must not
+    be overwritten. Raises UsageError for another suffix, for an input, and for an existing file
+    that is no chart of busbw. Raises CommandError if the chart cannot be drawn.
     """
-    draw = _FORMS.get(output.suffix.lower())
+    draw = _DRAW_BY_SUFFIX.get(output.suffix.lower())
     if draw is None:
-        raise UsageError(f"{option}: {wrong_choice_text(output.suffix, tuple(_FORMS))}")
-    check_file(option, output, "a picture of busbw figure", is_figure, inputs)
+        raise UsageError(f"{option}: {wrong_choice_text(output.suffix, tuple(_DRAW_BY_SUFFIX))}")
+    check_output_file(option, output, "a picture of busbw figure", is_drawn_chart, inputs)
     with command_error(DrawingError):
-        content = draw(figure)
+        content = draw(chart)
     return write_file(content, output, f"{option}: ")
 
 
-def _figure(options: argparse.Namespace, tables: Sequence[Path]) -> Figure:
+def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Chart:
+    """Return the chart that the options request; `tables` are files of published bandwidths."""
     if options.history is not None:
-        return _sessions_of_machine(options)
+        return _history_chart(options)
     if options.case is not None:
         raise UsageError("--case: expected --history=DIR with it")
-    select_machines(None, Path(), name=options.machine)
+    select_machine_histories(None, Path(), name=options.machine)
     if not tables:
-        return _sessions(options.results)
+        return _bandwidth_chart_of_files(options.results)
     with usage_error(BaselineError):
-        return published([read_published(path) for path in tables])
+        return published_chart([read_published(path) for path in tables])
 
 
-def _sessions(paths: Sequence[Path]) -> Figure:
-    """Return the bandwidths of sessions."""
+def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
+    """Return a chart of the bandwidths of the sessions in files of results.
+
+    Raises UsageError if a file cannot be read, or if the sessions have no bandwidth or too many
+    curves.
+    """
     sessions = [read_session(path) for path in paths]
-    measured = [session for session in sessions if isinstance(session, Session)]
+    measured = [session for session in sessions if isinstance(session, MeasuredSession)]
     with usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
-        return bandwidth([curve for session in measured for curve in curves_of(session)])
+        return bandwidth_chart([curve for session in measured for curve in curves_of(session)])
 
 
-def _sessions_of_machine(options: argparse.Namespace) -> Figure:
-    """Return a heat map of a machine's sessions, or the sessions of one case."""
+def _history_chart(options: argparse.Namespace) -> Chart:
+    """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
+
+    Raises UsageError if the history has no such machine or case, or has several machines.
+    """
     baselines = options.baselines or Path("baselines")
-    machines = select_machines(options.history, baselines, name=options.machine)
+    machines = select_machine_histories(options.history, baselines, name=options.machine)
     if len(machines) > 1:
         names = ", ".join(machine.folder for machine in machines)
         raise UsageError(f"--machine: expected one of {names}, which {options.history} has")
@@ -142,11 +160,14 @@ def _sessions_of_machine(options: argparse.Namespace) -> Figure:
     cases = {history.case.name: history for history in reversed(machine.cases)}
     if options.case not in cases:
         raise UsageError(f"--case: {wrong_choice_text(options.case, tuple(cases))}")
-    return case_history(machine, cases[options.case])
+    return case_history_chart(machine, cases[options.case])
 
 
-def _published_files(options: argparse.Namespace) -> list[Path]:
-    """Return the tables of the device. Raises UsageError where there are none."""
+def _published_tables(options: argparse.Namespace) -> list[Path]:
+    """Return the files of published bandwidths of the device that --published names.
+
+    Raises UsageError if there is no such file.
+    """
     with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or shipped_folder("baselines")
         check_folder(folder)

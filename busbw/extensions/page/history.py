@@ -1,4 +1,4 @@
-"""The figures and the table of a machine's history: ratios as colours, and cases that changed."""
+"""The charts and the table of a machine's history: a heat map of ratios, and changed cases."""
 
 from __future__ import annotations
 
@@ -16,37 +16,48 @@ from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds
 from busbw.report.table import Column, Table, TextLine
 from busbw.report.table import Row as TableRow
 
-from .figures import Curves, HeatMap, Row
+from .charts import ChartRow, CurveChart, HeatMap
 
-# A case's first sessions, which the later ones are compared with.
-_FIRST = 20
-MOST_CASES = 12
+# Each session of a case is compared with the case's first sessions, which are this many.
+_FIRST_SESSIONS = 20
+MOST_CASE_CHARTS = 12
 _MOST_SESSIONS = 400
-# Ends of bins, of which the first is taken whose middle bin holds the usual noise.
-_EDGES = ((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0))
-_WIDEST = (0.25, 0.5, 1.0, 2.0)
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
-_LOST = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+# Edges of the ranges of ratios, as differences from 1. A heat map uses the first edges whose middle
+# range holds the usual noise.
+_RATIO_EDGES = ((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0))
+_WIDEST_RATIO_EDGES = (0.25, 0.5, 1.0, 2.0)
+_SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+_UNTIMED_OUTCOMES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 
 
 def heat_map(machine: MachineHistory) -> HeatMap:
-    """Return the times of all cases over those of their first sessions."""
+    """Return a heat map of a machine, with a line for each case and a cell for each session.
+
+    The color of a cell shows the time of the session divided by the median time of the case's first
+    sessions.
+    """
     moments = sorted({line.session: line.began for line in machine.lines}.values())
     moments = moments[-_MOST_SESSIONS:]
     spreads = [case.spread for case in machine.cases if case.spread is not None]
     spread = statistics.median(spreads) if spreads else 0.0
-    edges = next((edges for edges in _EDGES if math.log1p(edges[0]) >= 2 * spread), _WIDEST)
-    # As far below 1 as above.
+    edges = next(
+        (edges for edges in _RATIO_EDGES if math.log1p(edges[0]) >= 2 * spread), _WIDEST_RATIO_EDGES
+    )
+    # A case that is twice as fast gets as strong a color as a case that is twice as slow.
     ends = [*(1 / (1 + edge) for edge in reversed(edges)), *(1 + edge for edge in edges)]
     between = [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
     names = [f"below {ends[0]:.2f}", *between, f"above {ends[-1]:.2f}"]
     bins = dict(zip(names, [*ends, math.inf], strict=True))
     span = f"{moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}, {plural(len(moments), 'session')}"
     return HeatMap(
-        title=f"{machine.folder}: time over that of the first {_FIRST} sessions",
+        title=f"{machine.folder}: time over that of the first {_FIRST_SESSIONS} sessions",
         subtitle=f"{span}. A row is a case, a column a session: the median of its launches over "
-        f"the median of the case's first {_FIRST} sessions.",
-        rows=[row for case in _ordered(machine.cases) for row in _cells(case, moments, bins)],
+        f"the median of the case's first {_FIRST_SESSIONS} sessions.",
+        rows=[
+            row
+            for case in _sort_cases(machine.cases)
+            for row in _heat_map_rows(case, moments, bins)
+        ],
         headings={
             "series": "cases",
             "row": "payload",
@@ -59,38 +70,44 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     )
 
 
-def _ordered(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
-    return sorted(cases, key=lambda case: (_group(case), case.case.payload_bytes))
+def _sort_cases(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
+    return sorted(cases, key=lambda case: (_group_title(case), case.case.payload_bytes))
 
 
-def _group(case: CaseHistory) -> str:
+def _group_title(case: CaseHistory) -> str:
     series = f", {case.series.text}" if case.series.stack else ""
     return f"{case.case.family_name}{series}"
 
 
-def _cells(
+def _heat_map_rows(
     case: CaseHistory, moments: Sequence[datetime], bins: Mapping[str, float]
-) -> Iterator[Row]:
-    """Yield a row for neighboring sessions that are alike, and none where nothing was measured.
+) -> Iterator[ChartRow]:
+    """Yield the heat map's cells of a case; neighboring sessions in the same bin share a cell.
 
-    `bins` are the upper ends of the ranges of ratios by their names, the lowest first.
+    A session that did not measure the case has no cell.
+
+    Args:
+        case: The history of the case.
+        moments: When each session of the machine began, oldest first.
+        bins: The upper end of each range of ratios by its name, the lowest range first.
+
     """
     times_s = case.times_s
-    first_s = statistics.median([*times_s.values()][:_FIRST] or [1.0])
+    first_s = statistics.median([*times_s.values()][:_FIRST_SESSIONS] or [1.0])
     places = {moment: number for number, moment in enumerate(moments)}
     cells: dict[int, tuple[str, float | None]] = {}
     for session, line in case.sessions.items():
         number, outcome = places.get(line.began), measured_outcome(line)
-        if number is not None and outcome in _LOST:
+        if number is not None and outcome in _UNTIMED_OUTCOMES:
             cells[number] = outcome.value, None
         elif number is not None and session in times_s:
             cell = times_s[session] / first_s
             cells[number] = next(name for name, end in bins.items() if cell < end), cell
-    # The last session is as wide as most others.
+    # A cell ends where the next session begins. After the last session the median gap is used.
     gaps = sorted(after - before for before, after in itertools.pairwise(moments))
     columns = [*moments, moments[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1))]
     label = payload_text(case.case.payload_bytes)
-    # Neighbors of one bin have numbers as far apart as their places.
+    # As long as sessions of a bin are neighbors, position and session number grow alike.
     alike = itertools.groupby(
         enumerate(sorted(cells)), key=lambda pair: (cells[pair[1]][0], pair[1] - pair[0])
     )
@@ -98,7 +115,7 @@ def _cells(
         numbers = [number for _, number in run]
         ratios = [ratio for number in numbers if (ratio := cells[number][1]) is not None]
         yield {
-            "series": _group(case),
+            "series": _group_title(case),
             "row": label,
             "x": moment_text(columns[numbers[0]]),
             "x2": moment_text(columns[numbers[-1] + 1]),
@@ -108,41 +125,47 @@ def _cells(
         }
 
 
-def _changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
-    """Return the changes of a case with those that all cases share, oldest first."""
+def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
+    """Return the changes of a case's level and the changes that all cases share, oldest first."""
     changes = [*case.changes, *machine.shared.get(case.series, ())]
     return sorted(changes, key=lambda change: change.began)
 
 
 def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
-    """Return the cases without a newest time, then those that changed, by how much."""
+    """Return the cases whose level changed, the largest change first.
 
-    def size(case: CaseHistory) -> float:
+    Cases that failed or ran out of memory in their newest session come before all other cases.
+    """
+
+    def largest_change(case: CaseHistory) -> float:
         newest = list(case.sessions.values())[-1:]
-        is_lost = any(measured_outcome(line) in _LOST for line in newest)
-        sizes = [abs(change.log_ratio) for change in _changes(machine, case)]
+        is_lost = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
+        sizes = [abs(change.log_ratio) for change in _level_changes(machine, case)]
         return math.inf if is_lost else max(sizes, default=0.0)
 
-    return sorted(filter(size, machine.cases), key=size, reverse=True)
+    return sorted(filter(largest_change, machine.cases), key=largest_change, reverse=True)
 
 
-def case_history(machine: MachineHistory, case: CaseHistory) -> Curves:
-    """Return the launches of one case with its levels. Raises ValueError without a session."""
+def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart:
+    """Return a chart of a case's times over its sessions, with its levels and their changes.
+
+    Raises ValueError if no session measured the case.
+    """
     lines = [line for line in case.sessions.values() if measured_outcome(line)]
     if not lines:
         raise ValueError(f"{case.case.name}: there is no session")
     times = [time_us for line in lines for time_us in line.times_us]
     newest_s = times[-1] * 1e-6 if times else 0.0
-    unit = next((unit for unit, size in _UNITS.items() if newest_s >= size), "us")
-    changes = _changes(machine, case)
+    unit = next((unit for unit, size in _SECONDS_OF_UNIT.items() if newest_s >= size), "us")
+    changes = _level_changes(machine, case)
     span = f"{lines[0].began:%Y-%m-%d} to {lines[-1].began:%Y-%m-%d}"
     level = f" · newest level {seconds_text(case.level_s)}" if case.level_s else ""
-    return Curves(
-        title=f"{_group(case)}, {payload_text(case.case.payload_bytes)}: time by session",
+    return CurveChart(
+        title=f"{_group_title(case)}, {payload_text(case.case.payload_bytes)}: time by session",
         subtitle=f"{machine.folder} · {span}, {plural(len(lines), 'session')}{level}. Band: from "
         "the fastest to the slowest launch; dashed: the level.",
         rows=[
-            _session_row(case, before, line, changes, _UNITS[unit])
+            _session_row(case, before, line, changes, _SECONDS_OF_UNIT[unit])
             for before, line in itertools.pairwise([None, *lines])
             if line is not None
         ],
@@ -164,16 +187,26 @@ def _session_row(
     line: Line,
     changes: Sequence[LevelChange],
     unit_s: float,
-) -> Row:
+) -> ChartRow:
+    """Return the chart's row of a session.
+
+    Args:
+        case: The history of the case.
+        before: The case's line in the session before; None in the first session.
+        line: The case's line in this session.
+        changes: All changes of the case's level.
+        unit_s: The unit of times in the chart, in seconds.
+
+    """
     outcome, time_s = measured_outcome(line), line.time_s
     texts = [
         f"{change.text}: {', '.join(change.changes) or 'nothing that is known changed'}"
         for change in changes
         if before is not None and before.began < change.began <= line.began
     ]
-    texts += [outcome.value] if outcome in _LOST else []
+    texts += [outcome.value] if outcome in _UNTIMED_OUTCOMES else []
     times_s = [time_us * 1e-6 / unit_s for time_us in line.times_us]
-    # The level at that time is the newest level without the changes that came later.
+    # The level at the time of this session is the newest level without all later changes.
     later = math.fsum(change.log_ratio for change in changes if change.began > line.began)
     return {
         "series": case.case.name,
@@ -198,12 +231,14 @@ _COLUMNS = (
 
 
 def cases_table(machine: MachineHistory) -> Table:
-    """Return a row for each case, with its changes below it."""
+    """Return a table with a row for each case, and the changes of its level below the row."""
     return Table(
         title=TextLine("All cases"),
         columns=_COLUMNS,
-        rows=tuple(map(_case_row, _ordered(machine.cases))),
-        notes=(f"vs first: the newest time over the median of the first {_FIRST} sessions",),
+        rows=tuple(map(_case_row, _sort_cases(machine.cases))),
+        notes=(
+            f"vs first: the newest time over the median of the first {_FIRST_SESSIONS} sessions",
+        ),
         missing="-",
     )
 
@@ -217,7 +252,7 @@ def _case_row(case: CaseHistory) -> TableRow:
         "level_s": case.level_s,
         "spread": case.spread,
         "newest_s": times_s[-1] if times_s else None,
-        "ratio": times_s[-1] / statistics.median(times_s[:_FIRST]) if times_s else None,
+        "ratio": times_s[-1] / statistics.median(times_s[:_FIRST_SESSIONS]) if times_s else None,
         "outcome": outcomes[-1].value if outcomes else None,
     }
     return TableRow(values, notes=tuple(TextLine(change.sentence) for change in case.changes))

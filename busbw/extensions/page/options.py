@@ -1,4 +1,4 @@
-"""The option of sessions that writes a page."""
+"""The option --page, which writes a page at the end of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page of sessions and their history as one HTML file, which a template writes."""
+"""An HTML page of sessions and their history, which the template page.html writes."""
 
 from __future__ import annotations
 
@@ -12,110 +12,122 @@ from busbw import wire
 from busbw.history.failing import failed_since_texts
 from busbw.history.levels import MachineHistory, change_texts
 from busbw.model.words import plural
-from busbw.report.reading import Outline, Session, SessionRecord, Text
+from busbw.report.reading import MeasuredSession, Paragraph, SessionDescription, SessionRecord
 from busbw.report.table import Table
 
 from . import curves, drawing, history
-from .figures import Figure
+from .charts import Chart
 
 _MARK = '<meta name="generator" content="busbw page">'
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A heading with what is below it: sentences, then figures, then tables."""
+    """A section of a page: a heading, and below it paragraphs, then charts, then tables."""
 
     heading: str
-    texts: Sequence[Text] = ()
-    figures: Sequence[Figure] = ()
+    paragraphs: Sequence[Paragraph] = ()
+    charts: Sequence[Chart] = ()
     tables: Sequence[Table] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chapter:
-    """A session, or a history, with its sections; `words` has the outcome, facts and logs.
+    """The part of a page that shows one session or, as an overview, several sessions.
 
-    `moment` tells the chapters of several sessions apart.
+    `description` has the title, the verdict, the facts and the logs. `began_text` is when the
+    session began, so that readers can tell sessions apart; it is "" for an overview.
     """
 
-    words: Outline
+    description: SessionDescription
     sections: Sequence[Section]
-    moment: str = ""
+    began_text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """A whole page; a single chapter has the page's title."""
+    """A whole page. A chapter that has the title of the page gets no heading of its own."""
 
     title: str
     chapters: Sequence[Chapter]
 
 
-def page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
-    """Return the page of sessions and of the history of their machines."""
-    machine_sections = [section for machine in machines for section in _history(machine)]
-    chapters = [_chapter(session, machines) for session in sessions]
+def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
+    """Return a page of sessions and of the histories of machines."""
+    machine_sections = [section for machine in machines for section in _history_sections(machine)]
+    chapters = [_session_chapter(session, machines) for session in sessions]
     if len(chapters) == 1:
-        # The table of all cases is last.
+        # The histories are shown before the long table of all cases.
         (chapter,) = chapters
         sections = [*chapter.sections[:-1], *machine_sections, chapter.sections[-1]]
-        return Page(title=chapter.words.title, chapters=[replace(chapter, sections=sections)])
+        return Page(title=chapter.description.title, chapters=[replace(chapter, sections=sections)])
     folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
-    overview = [*_together(sessions), *machine_sections]
-    words = Outline(title=title)
-    return Page(title=title, chapters=[Chapter(words=words, sections=overview), *chapters])
+    overview = [*_joint_bandwidth_section(sessions), *machine_sections]
+    description = SessionDescription(title=title)
+    return Page(
+        title=title, chapters=[Chapter(description=description, sections=overview), *chapters]
+    )
 
 
-def _chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
-    words = session.describe(failed_since_texts(session.verdicts, machines))
-    figures = curves.session_figures(session) if isinstance(session, Session) else {}
+def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
+    description = session.describe(failed_since_texts(session.verdicts, machines))
+    charts = curves.session_charts(session) if isinstance(session, MeasuredSession) else {}
     cases = Section(
-        heading="Cases", texts=[(note, ()) for note in words.notes], tables=words.tables
+        heading="Cases",
+        paragraphs=[(note, ()) for note in description.notes],
+        tables=description.tables,
     )
     return Chapter(
-        words=words,
+        description=description,
         sections=[
-            Section(heading="What changed", texts=words.changes),
-            *(Section(heading=name, figures=drawn) for name, drawn in figures.items() if drawn),
+            Section(heading="What changed", paragraphs=description.changes),
+            *(Section(heading=name, charts=drawn) for name, drawn in charts.items() if drawn),
             cases,
         ],
-        moment=f"{session.began:%Y-%m-%d %H:%M} UTC",
+        began_text=f"{session.began:%Y-%m-%d %H:%M} UTC",
     )
 
 
-def _together(sessions: Sequence[SessionRecord]) -> Iterator[Section]:
-    measured = [session for session in sessions if isinstance(session, Session)]
+def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Section]:
+    """Yield a section with a chart of the bandwidths of all sessions.
+
+    Yields nothing if the sessions have no bandwidth, or too many curves for a chart.
+    """
+    measured = [session for session in sessions if isinstance(session, MeasuredSession)]
     all_curves = [curve for session in measured for curve in curves.curves_of(session)]
     try:
-        figure = curves.bandwidth(all_curves)
+        chart = curves.bandwidth_chart(all_curves)
     except ValueError:
-        # Nothing to draw, or more than a reader can follow: each session has its own figures.
+        # There are no bandwidths, or too many for one chart. Each session has its own charts.
         return
-    yield Section(heading="Bandwidth of all sessions", figures=[figure])
+    yield Section(heading="Bandwidth of all sessions", charts=[chart])
 
 
-def _history(machine: MachineHistory) -> Iterator[Section]:
+def _history_sections(machine: MachineHistory) -> Iterator[Section]:
     changed = history.changed_cases(machine)
-    more = len(changed) - history.MOST_CASES
+    more = len(changed) - history.MOST_CASE_CHARTS
     left_out = f"{plural(more, 'case')} more: the table of all cases says what changed."
     yield Section(
         heading=f"History of {machine.folder}",
-        texts=list(change_texts(machine)),
-        figures=[history.heat_map(machine)],
+        paragraphs=list(change_texts(machine)),
+        charts=[history.heat_map(machine)],
     )
     if changed:
         yield Section(
             heading=f"Cases that changed on {machine.folder}",
-            texts=[(left_out, ())] if more > 0 else [],
-            figures=[history.case_history(machine, case) for case in changed[: history.MOST_CASES]],
+            paragraphs=[(left_out, ())] if more > 0 else [],
+            charts=[
+                history.case_history_chart(machine, case)
+                for case in changed[: history.MOST_CASE_CHARTS]
+            ],
         )
     tables = [history.cases_table(machine)] if machine.cases else []
     yield Section(heading=f"All cases on {machine.folder}", tables=tables)
 
 
-def html(page: Page) -> str:
-    """Return the page as one HTML document. Raises DrawingError where a library is missing."""
+def render_html(page: Page) -> str:
+    """Return a page as one HTML document. Raises DrawingError if a library is missing."""
     try:
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup
@@ -126,22 +138,23 @@ def html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja.StrictUndefined,
-        loader=jinja.FunctionLoader(_source),
+        loader=jinja.FunctionLoader(_read_resource),
     )
     text: str = environment.get_template("page.html").render(
         page=page,
         version=busbw.__version__,
-        style=markup(_source("page.css") + drawing.style_sheet()),
-        svg=lambda figure: markup(drawing.svg(figure, has_style=False)),
+        style=markup(_read_resource("page.css") + drawing.dark_style_sheet()),
+        svg=lambda chart: markup(drawing.draw_svg(chart, has_style=False)),
     )
-    # Names of files may hold what moves a terminal or cannot be encoded.
+    # Names of files may hold control characters, or characters that UTF-8 cannot encode.
     return "\n".join(map(wire.escape_unprintable, text.split("\n")))
 
 
 def is_page(text: str) -> bool:
-    """Tell whether the text of a file is a page of busbw."""
+    """Return whether `text` is the content of an HTML page that busbw wrote."""
     return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
 
 
-def _source(name: str) -> str:
+def _read_resource(name: str) -> str:
+    """Return the text of a file of this package, such as ``page.css``."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")

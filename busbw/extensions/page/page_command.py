@@ -1,7 +1,6 @@
 """`busbw page RESULTS...`: write sessions and their history as one HTML page.
 
-Reads files of `--results` and a folder of `--history`; the page loads nothing and runs no script.
-Measures nothing.
+The command reads files of `--results` and a folder of `--history`, and measures nothing.
 """
 
 from __future__ import annotations
@@ -10,22 +9,22 @@ import argparse
 
 from busbw.cli import (
     Commands,
-    add_baselines,
+    add_baselines_option,
     add_command,
-    add_machine,
-    check_file,
+    add_machine_option,
+    check_output_file,
     command_error,
     write_file,
 )
-from busbw.cli.sessions import read_session, select_machines
+from busbw.cli.sessions import read_session, select_machine_histories
 from busbw.extensions.page.drawing import DrawingError
-from busbw.extensions.page.page import html, is_page, page
+from busbw.extensions.page.page import is_page, make_page, render_html
 from busbw.session.arguments import parse_path
 from busbw.session.errors import UsageError
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "page",
@@ -45,8 +44,8 @@ def add_to(commands: Commands) -> None:
         help="Files that busbw run --results=FILE wrote",
     )
     add("--history", type=parse_path, metavar="DIR", help="Show all sessions of this history too")
-    add_machine(parser, " (default: those of the results, or all)")
-    add_baselines(parser)
+    add_machine_option(parser, " (default: those of the results, or all)")
+    add_baselines_option(parser)
     add(
         "-o",
         "--output",
@@ -58,13 +57,14 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command, and return the exit code."""
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
-    check_file("--output", options.output, "a page of busbw page", is_page, options.results)
+    check_output_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [read_session(path) for path in options.results]
-    machines = select_machines(
+    machines = select_machine_histories(
         options.history, options.baselines, name=options.machine, sessions=sessions
     )
     with command_error(DrawingError):
-        text = html(page(sessions, machines))
+        text = render_html(make_page(sessions, machines))
     return write_file(text, options.output, "busbw page: --output: ")

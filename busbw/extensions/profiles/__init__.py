@@ -1,7 +1,7 @@
-"""Tables of bandwidths from recordings of profilers: `busbw trace`.
+"""Print tables of bandwidths from recordings of profilers: `busbw trace`.
 
-JAX reads `*.xplane.pb`, and Python's json reads `*.trace.json.gz`. A recording may come from
-anywhere, so its size is limited, and nothing of it is executed.
+JAX reads files `*.xplane.pb`, and Python's json reads files `*.trace.json.gz`. A recording may come
+from an unknown source, so its size is limited, and no part of it is executed.
 """
 
 COMMANDS = {"trace": "command"}

@@ -1,8 +1,8 @@
 """`busbw trace DIR...`: print the bandwidth table of profiler recordings.
 
-The table has a row for each payload and a column for each slice. Recordings are found by their
-names. TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`, a folder for each session
-with the files of its hosts.
+The table has a row for each payload and a column for each slice. Recordings are found by the
+suffixes of their names. A folder holds one recording, with a file for each host: TensorBoard's
+layout is `plugins/profile/<time>/<host>.<format>`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from busbw.report.table import Column, Table, TextLine, rows_of
 from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
-from .recordings import UNKNOWN, XPLANE, Collective, collectives, read
+from .recordings import UNKNOWN, XPLANE, RecordedCollective, find_collectives, read_events
 
-# The best format comes last: profilers leave later events out of the others.
+# The best format is last, because profilers leave later events out of files in the other formats.
 _FORMATS = ("trace.json", "trace.json.gz", XPLANE)
 _PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
-# Names of folders of the project "TPU_All_reduce" of 2019, which measured TPU v2: scale16 is 16M,
-# scale-16 is 1M / 16.
+# The names of folders in the project "TPU_All_reduce" (2019), which measured TPU v2. In these names
+# scale16 is 16M, and scale-16 is 1M / 16.
 _TPU_V2 = re.compile(
     r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<whole>\d+)|-?scale-?(?P<part>[1-9]\d*))"
 )
 
-# A figure in the form that it has in JSON.
-Cell = dict[str, Any]
+# A cell of the table as a JSON object: collective, payload, slice, ranks, rates and iterations.
+BandwidthCell = dict[str, Any]
 
 
-def _pattern(group: str, text: str) -> re.Pattern[str]:
+def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
+    """Compile a regular expression. Raises ValueError if it is invalid or lacks a named `group`."""
     try:
-        # Names of folders are searched as lines.
+        # MULTILINE, because each folder of a path is a line of the text that is searched.
         if group in (rule := re.compile(text, re.MULTILINE)).groupindex:
             return rule
     except re.error as error:
@@ -56,7 +57,7 @@ def _pattern(group: str, text: str) -> re.Pattern[str]:
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command and its arguments."""
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "trace",
@@ -92,7 +93,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--slice-from",
-        type=argument_type(functools.partial(_pattern, "slice")),
+        type=argument_type(functools.partial(_pattern_with_group, "slice")),
         metavar="REGEX",
         help="Take the name of the column from the folder's name: a regular expression with a "
         "group (?P<slice>...). Default: the number of ranks",
@@ -127,7 +128,7 @@ def add_to(commands: Commands) -> None:
     )
     group.add_argument(
         "--payload-from",
-        type=argument_type(functools.partial(_pattern, "payload")),
+        type=argument_type(functools.partial(_pattern_with_group, "payload")),
         metavar="REGEX",
         help="Read the payload from the folder's name: a regular expression with a group "
         "(?P<payload>...)",
@@ -135,108 +136,132 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    sessions = _sessions(options.paths)
-    problems = [] if sessions else [f"no recording; expected *{', *'.join(reversed(_FORMATS))}"]
-    figures = cells(sessions, options, problems)
+    """Run the command, and return the exit code."""
+    recordings = _recordings_by_folder(options.paths)
+    problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_FORMATS))}"]
+    cells = bandwidth_cells(recordings, options, problems)
     for problem in problems:
         print(problem, file=sys.stderr)
-    document = {"schema_version": 3, "cells": figures, "problems": problems}
-    table = "\n".join(render("markdown", *tables(figures, options.rate)))
+    document = {"schema_version": 3, "cells": cells, "problems": problems}
+    table = "\n".join(render("markdown", *bandwidth_tables(cells, options.rate)))
     print(json.dumps(document, indent=1) if options.json else table)
-    if options.figure is not None and figures and _write_figure(figures, options):
+    if options.figure is not None and cells and _write_chart(cells, options):
         return 1
-    return int(bool(problems) or not figures)
+    return int(bool(problems) or not cells)
 
 
-def _sessions(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
-    """Return the file of each host in its best format, by folder."""
-    sessions: dict[Path, dict[str, Path]] = defaultdict(dict)
+def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
+    """Return the recordings by folder, each as the file of each host in the host's best format."""
+    recordings: dict[Path, dict[str, Path]] = defaultdict(dict)
     folders = [Path(os.path.realpath(path)) for path in paths]
     for form, path in itertools.product(_FORMATS, folders):
         for file in (path, *sorted(path.rglob(f"*{form}"))):
             if file.name.endswith(form):
-                sessions[file.parent][file.name.removesuffix(form).rstrip("._")] = file
-    for hosts in sessions.values():
-        # JAX writes the same events once more for Perfetto if it is told to.
+                recordings[file.parent][file.name.removesuffix(form).rstrip("._")] = file
+    for hosts in recordings.values():
+        # JAX can write the events of a host a second time, into a file for the viewer Perfetto.
         if len(hosts) > 1:
             hosts.pop("perfetto", None)
-    return sessions
+    return recordings
 
 
-def cells(
-    sessions: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
-) -> list[Cell]:
-    """Return the figures of all sessions; those of the same payload and column are joined.
+def bandwidth_cells(
+    recordings: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
+) -> list[BandwidthCell]:
+    """Return the cells of the table; recordings with the same payload and column share a cell.
 
     Args:
-        sessions: the file of each host, by folder.
-        options: those of `busbw trace`.
-        problems: is extended by a sentence for everything that gives no figure.
+        recordings: The file of each host by folder, as `_recordings_by_folder` returns them.
+        options: The options of `busbw trace`.
+        problems: A list to which a sentence is added for each file or collective without a cell.
 
     """
     joined: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
-    for folder, hosts in sessions.items():
-        devices, by_sort = set[str](), defaultdict(list)
+    for folder, hosts in recordings.items():
+        devices, by_kind_and_payload = set[str](), defaultdict(list)
         for host, path in hosts.items():
             try:
-                events = read(path, options.size_limit)
-                for collective in collectives(events, host):
+                events = read_events(path, options.size_limit)
+                for collective in find_collectives(events, host):
                     if collective.kind in (*options.collective, UNKNOWN):
-                        by_sort[collective[:3]].append(collective)
+                        by_kind_and_payload[collective[:3]].append(collective)
                 planes = {event.plane for event in events}
                 devices |= {f"{host}/{name}" for plane in planes for name in _PLANE.findall(plane)}
             except ValueError as error:
                 hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""
                 problems.append(f"{path}: {error}{hint}")
-                # The host counts as a device, which lacks its collectives.
+                # An unreadable host counts as a device without collectives, so that the recording
+                # is incomplete.
                 devices.add(host)
-        if not by_sort:
+        if not by_kind_and_payload:
             problems.append(f"{folder}: no {' or '.join(options.collective)} with its time in it")
-        for of_sort in itertools.chain.from_iterable(map(_split, by_sort.values())):
+        for alike_collectives in itertools.chain.from_iterable(
+            map(_split_by_instruction, by_kind_and_payload.values())
+        ):
             try:
-                iterations = _iterations(of_sort, devices, is_partial=options.partial)
-                joined[_key(folder, of_sort[0], options, len(iterations[0]))] += iterations
+                iterations = _iteration_times(
+                    alike_collectives, devices, is_partial=options.partial
+                )
+                joined[_cell_key(folder, alike_collectives[0], options, len(iterations[0]))] += (
+                    iterations
+                )
             except ValueError as error:
-                problems.append(f"{folder}: {of_sort[0].kind}: {error}")
-    return [_cell(*key, iterations) for key, iterations in sorted(joined.items())]
+                problems.append(f"{folder}: {alike_collectives[0].kind}: {error}")
+    return [_bandwidth_cell(*key, iterations) for key, iterations in sorted(joined.items())]
 
 
-def _split(of_sort: Sequence[Collective]) -> Collection[Sequence[Collective]]:
-    """Return the collectives of each instruction, or all together if an instruction is in a loop.
+def _split_by_instruction(
+    alike_collectives: Sequence[RecordedCollective],
+) -> Collection[Sequence[RecordedCollective]]:
+    """Split collectives into lists that have the same warm-ups.
 
-    A step runs an instruction once, and its collectives may have different payloads. A loop runs an
-    instruction several times in a call, and its first iteration is a warm-up.
+    Args:
+        alike_collectives: The recorded collectives of the same kind, payload and groups.
+
+    Returns:
+        A list for each instruction of the program or, if a call of the program runs an instruction
+        several times (a loop), a single list. The instructions of a step without a loop may have
+        different payloads, even if the recording does not contain them.
+
     """
     runs = Counter(
-        (collective.device, collective.call, collective.instruction) for collective in of_sort
+        (collective.device, collective.call, collective.instruction)
+        for collective in alike_collectives
     )
-    by_instruction: dict[str, list[Collective]] = defaultdict(list)
-    for collective in of_sort:
+    by_instruction: dict[str, list[RecordedCollective]] = defaultdict(list)
+    for collective in alike_collectives:
         by_instruction[collective.instruction].append(collective)
     if max(runs.values()) > 1 or len(by_instruction) == 1:
-        return [of_sort]
-    if of_sort[0].payload_bytes is None:
+        return [alike_collectives]
+    if alike_collectives[0].payload_bytes is None:
         names = ", ".join(by_instruction)
         print(f"warning: one payload is taken for all of {names}", file=sys.stderr)
     return by_instruction.values()
 
 
-def _iterations(
-    of_sort: Sequence[Collective], devices: set[str], *, is_partial: bool
+def _iteration_times(
+    alike_collectives: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
 ) -> list[dict[str, float]]:
-    """Return the seconds of each collective on each device, without warm-ups.
+    """Return the seconds on each device of each iteration, without warm-ups.
 
-    The k-th call on one device is the k-th on all, and so is a call's i-th collective. The first of
-    each call is its warm-up; where each call has a single one, the first call is. With `is_partial`
-    devices that lack collectives are left out.
+    The k-th call on a device belongs to the k-th call on all other devices, and so does the i-th
+    collective in a call. The first collective of each call is a warm-up. If each call has a single
+    collective, only the first call is a warm-up.
 
-    Raises ValueError where the recording lacks collectives or devices, or has only warm-ups.
+    Args:
+        alike_collectives: The recorded collectives of the same kind, payload and groups.
+        devices: The names of all devices in the recording.
+        is_partial: Leave out devices that lack collectives; otherwise ValueError is raised.
+
+    Raises:
+        ValueError: The recording lacks collectives or devices, or has only warm-ups.
+
     """
     calls: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for collective in of_sort:
+    for collective in alike_collectives:
         calls[collective.device][collective.call].append(collective.duration_s)
-    groups = of_sort[0].groups
-    # Idle devices lack nothing beside as many as the groups name.
+    groups = alike_collectives[0].groups
+    # If as many devices as the groups name took part, the other devices were idle and lack nothing.
     is_whole = groups and len(calls) >= groups.ranks
     expected = sorted(calls if is_whole else devices.union(calls))
     counts = {device: list(map(len, calls[device].values())) for device in expected}
@@ -250,7 +275,7 @@ def _iterations(
     if lacking and not is_partial:
         raise ValueError(f"{', '.join(lacking)}; --partial reads the rest")
     if lacking:
-        print(f"warning: {of_sort[0].kind}: {', '.join(lacking)}", file=sys.stderr)
+        print(f"warning: {alike_collectives[0].kind}: {', '.join(lacking)}", file=sys.stderr)
     warm_ups = {0} if max(most) == 1 else {0, *itertools.accumulate(most)}
     times_s = zip(*(itertools.chain.from_iterable(calls[device].values()) for device in whole))
     iterations = [
@@ -263,13 +288,24 @@ def _iterations(
     return iterations
 
 
-def _key(
-    folder: Path, collective: Collective, options: argparse.Namespace, devices: int
+def _cell_key(
+    folder: Path, collective: RecordedCollective, options: argparse.Namespace, devices: int
 ) -> tuple[str, int, str, int]:
-    """Return collective, payload, column and ranks of a figure.
+    """Return the collective's kind, the payload, the name of the column, and the ranks of a cell.
 
-    What the recording does not say, options or names of folders do, the innermost first. In
-    TensorBoard's layout, plugins/profile/<time>, the three innermost names say nothing.
+    If the recording does not contain the payload, options or names of folders give it. Names of
+    inner folders take precedence. The folders ``plugins/profile/<time>`` of TensorBoard's layout
+    are not searched.
+
+    Args:
+        folder: The folder of the recording.
+        collective: A recorded collective of the cell.
+        options: The options of `busbw trace`.
+        devices: The number of devices that took part.
+
+    Raises:
+        ValueError: The kind of collective or the payload is not known.
+
     """
     inner = folder.parents[2] if folder.parts[-3:-1] == ("plugins", "profile") else folder
     names = "\n".join(reversed(inner.parts))
@@ -294,9 +330,10 @@ def _key(
     return collective.kind, payload_bytes, name or f"{ranks} ranks", ranks
 
 
-def _cell(
+def _bandwidth_cell(
     kind: str, payload_bytes: int, column: str, ranks: int, iterations: Sequence[dict[str, float]]
-) -> Cell:
+) -> BandwidthCell:
+    """Return a cell; each of `iterations` has the seconds of an iteration by device."""
     median_s = statistics.median(max(times.values()) for times in iterations)
     algbw = metrics.algbw_gb_per_s(payload_bytes, median_s)
     return {
@@ -312,9 +349,12 @@ def _cell(
     }
 
 
-def tables(figures: Iterable[Cell], rate: str) -> Iterator[Table]:
-    """Yield a table for each kind of collective, by which the figures are sorted."""
-    for kind, cells_of_kind in itertools.groupby(figures, lambda cell: str(cell["collective"])):
+def bandwidth_tables(cells: Iterable[BandwidthCell], rate: str) -> Iterator[Table]:
+    """Yield a table of ``algbw`` or ``busbw`` (the `rate`) for each kind of collective.
+
+    Cells of the same kind must follow each other.
+    """
+    for kind, cells_of_kind in itertools.groupby(cells, lambda cell: str(cell["collective"])):
         rates: dict[str, dict[str, float]] = defaultdict(dict)
         counts = Counter[str]()
         for cell in cells_of_kind:
@@ -336,11 +376,14 @@ def tables(figures: Iterable[Cell], rate: str) -> Iterator[Table]:
         )
 
 
-def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
-    """Draw a curve for each collective and column; return the exit code. Raises UsageError."""
-    # Only a figure needs the extension that draws.
-    from busbw.extensions.page.figure_command import write_figure
-    from busbw.extensions.page.figures import Curves
+def _write_chart(cells: Sequence[BandwidthCell], options: argparse.Namespace) -> int:
+    """Draw a curve for each collective and column into the file of --figure; return the exit code.
+
+    Raises UsageError if the file must not be written, and CommandError if drawing fails.
+    """
+    # The extension `page` and its libraries are needed only with --figure.
+    from busbw.extensions.page.charts import CurveChart
+    from busbw.extensions.page.figure_command import write_chart
 
     rows = [
         {
@@ -348,12 +391,12 @@ def _write_figure(figures: Sequence[Cell], options: argparse.Namespace) -> int:
             "x": cell["payload_bytes"],
             "y": cell[f"{options.rate}_gb_per_s"],
         }
-        for cell in figures
+        for cell in cells
     ]
-    figure = Curves(
+    figure = CurveChart(
         title="Collectives in recordings",
         rows=rows,
         headings={"series": "collective", "x": "payload", "y": f"{options.rate} (GB/s)"},
         is_log=True,
     )
-    return write_figure(figure, "--figure", options.figure, [])
+    return write_chart(figure, "--figure", options.figure, [])

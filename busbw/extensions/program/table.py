@@ -9,13 +9,13 @@ from busbw.report.table import Column, Table, rows_of
 from .worker_values import CollectiveUse, CollectiveUses
 
 _COLUMNS = (
-    Column("kind", "collective", left_aligned=True, fits=True),
-    Column("dtype", "dtype", left_aligned=True, fits=True, gap=2),
-    Column("payload_bytes", "payload", text=payload_text, fits=True),
-    Column("where", "over", left_aligned=True, fits=True, gap=2),
-    Column("times", "runs", left_aligned=True, fits=True, gap=2),
-    Column("traffic_bytes", "traffic", text=bytes_text, fits=True),
-    Column("started", "start to end", left_aligned=True, fits=True, gap=2),
+    Column("kind", "collective", left_aligned=True, is_fitted_to_cells=True),
+    Column("dtype", "dtype", left_aligned=True, is_fitted_to_cells=True, gap=2),
+    Column("payload_bytes", "payload", text=payload_text, is_fitted_to_cells=True),
+    Column("where", "over", left_aligned=True, is_fitted_to_cells=True, gap=2),
+    Column("times", "runs", left_aligned=True, is_fitted_to_cells=True, gap=2),
+    Column("traffic_bytes", "traffic", text=bytes_text, is_fitted_to_cells=True),
+    Column("started", "start to end", left_aligned=True, is_fitted_to_cells=True, gap=2),
     Column("source", "source", left_aligned=True, gap=2),
 )
 

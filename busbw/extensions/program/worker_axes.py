@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from busbw.collectives.base import group_size_of, groups_of, pairs_of, unread_groups_of
+from busbw.collectives.base import (
+    group_size_of,
+    replica_groups_of,
+    source_target_pairs_of,
+    unequal_groups_text,
+)
 from busbw.model import machine
 
 from .worker_values import CONSECUTIVE, STRIDED, ProgramError
@@ -44,14 +49,14 @@ class MeshAxes:
         numbers are 0 if the groups cannot be read. Raises ProgramError if a collective runs over
         all ranks of a program whose number of ranks is unknown.
         """
-        pairs, size = pairs_of(hlo_line), group_size_of(hlo_line)
+        pairs, size = source_target_pairs_of(hlo_line), group_size_of(hlo_line)
         if pairs is not None:
             return self._groups_of_pairs(pairs)
         if size is not None:
             is_small = size.ranks <= MOST_RANKS
-            groups = groups_of(hlo_line, size.ranks) if is_small else None
+            groups = replica_groups_of(hlo_line, size.ranks) if is_small else None
             return size.size, size.groups, self._axes_text(groups or ())
-        if unread_groups_of(hlo_line) or _LOST_GROUPS.search(hlo_line):
+        if unequal_groups_text(hlo_line) or _LOST_GROUPS.search(hlo_line):
             return 0, 0, ""
         if self.program_ranks is None:
             raise ProgramError(

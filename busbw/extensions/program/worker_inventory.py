@@ -31,7 +31,7 @@ from .worker_sources import UserSources
 from .worker_trips import LoopCounter, loop_computations
 from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
-_KINDS = {collective.hlo: collective.name for collective in COLLECTIVES.values()}
+_KINDS = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
 _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
 _ARRAY = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")

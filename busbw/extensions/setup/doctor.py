@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from busbw import __version__, wire
-from busbw.cli import Commands, add_command, check_file, json_with, write_file
+from busbw.cli import Commands, add_command, check_output_file, json_recognizer, write_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.model.case import GridError
 from busbw.model.field_types import moment_text
 from busbw.model.words import Device, Outcome, plural, seconds_text
-from busbw.report.answer import answer_lines
+from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.command_line import read_options
@@ -104,7 +104,9 @@ def run(options: argparse.Namespace) -> int:
 
     The exit code is 1 if a check found a problem.
     """
-    check_file("--output", options.output, "a file of busbw doctor", json_with("checks"))
+    check_output_file(
+        "--output", options.output, "a file of busbw doctor", json_recognizer("checks")
+    )
     shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
     read_options(_option_words(shared), Path())
     sessions: dict[str, Judged] = {}
@@ -173,7 +175,7 @@ def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
     compared with the session of the check ``host``.
     """
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
-    yield from (line.text for line in answer_lines(verdicts, session.session_verdict)[:-1])
+    yield from (line.text for line in conclusion_lines(verdicts, session.session_verdict)[:-1])
     outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
     texts = [(v.text, v.spec.id) for v in verdicts if v.outcome in outcomes and not v.failed]
     texts += [(note, v.spec.id) for v in verdicts for note in v.notes]

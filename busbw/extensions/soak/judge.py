@@ -170,7 +170,7 @@ def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
     def compute(verdict: Verdict) -> Any:
         return getattr(verdict.extra[NAME], id)
 
-    return Figure(id, heading, fits=True, compute=compute, **options)
+    return Figure(id, heading, is_fitted_to_cells=True, compute=compute, **options)
 
 
 FIGURES = (

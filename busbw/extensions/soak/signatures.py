@@ -101,7 +101,7 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
         starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
         rows += [{"group": name, "orders": ", ".join(starts)}] if len(starts) > 1 else []
     columns = (
-        Column("group", fits=True, left_aligned=True),
+        Column("group", is_fitted_to_cells=True, left_aligned=True),
         Column("orders", left_aligned=True, gap=2),
     )
     title = TextLine("order of summation, by payload:")

@@ -114,7 +114,7 @@ class SignedSum:
             return blocks[0]
 
         # The collective calls `keep` only with blocks that are added up for this rank.
-        collective.result(inputs, position, keep)
+        collective.result_blocks(inputs, position, keep)
         return summands
 
 

@@ -113,7 +113,7 @@ class Words(ExactValues):
         """Return a period of each block that `rank` holds after an iteration with input `draw`."""
         group, position = self.group_and_position(rank)
         inputs = [[*self.starting_values(other, draw)] for other in self.case.rank_groups[group]]
-        blocks: list[Any] = self.collective.result(inputs, position, self._reduce_exactly)
+        blocks: list[Any] = self.collective.result_blocks(inputs, position, self._reduce_exactly)
         return np.stack(blocks)
 
     def find_mismatch(
@@ -165,10 +165,10 @@ class Words(ExactValues):
     def _exact_bits(self) -> int:
         """The number of bits of the integers, so that their sum over all ranks is exact."""
         added = math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
-        return DTYPES[self.case.dtype].bits - added
+        return DTYPES[self.case.dtype].significant_bits - added
 
     def _exponent_of_draw(self, draw: int) -> int:
         """Return the exponent of the power of two by which integers of a draw are multiplied."""
         dtype = DTYPES[self.case.dtype]
-        span = dtype.greatest_exponent - dtype.bits - dtype.least_exponent
+        span = dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent
         return dtype.least_exponent + span * (draw % _SCALES) // (_SCALES - 1)

@@ -13,7 +13,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, Session, setup_changes
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
-from busbw.report.session import stack_flags
+from busbw.report.session import stack_flags_or_none
 from busbw.session.errors import usage_error
 from busbw.session.judge import slower_curve_texts
 from busbw.session.levels import jobs_without_failures, record_of
@@ -123,7 +123,7 @@ def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
         ours, theirs = measured.measurements[spec].runs, reference.runs
         if ours and theirs:
             texts |= dict.fromkeys(setup_changes(theirs[0].versions, ours[0].versions))
-    flags = stack_flags(measured.environment.flags)
+    flags = stack_flags_or_none(measured.environment.flags)
     for probe in measured.machine.references:
-        texts |= dict.fromkeys(setup_changes(stack_flags(probe.flags), flags))
+        texts |= dict.fromkeys(setup_changes(stack_flags_or_none(probe.flags), flags))
     return tuple(texts)

@@ -18,9 +18,9 @@ from busbw import grid, wire
 from busbw.cli import (
     Commands,
     add_command,
-    check_file,
+    check_output_file,
     command_error,
-    json_with,
+    json_recognizer,
     write_file,
 )
 from busbw.collectives import COLLECTIVES
@@ -103,8 +103,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    check_file("--results", options.results, "results of find-slow", json_with("slow", "hosts"))
-    check_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
+    check_output_file(
+        "--results", options.results, "results of find-slow", json_recognizer("slow", "hosts")
+    )
+    check_output_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
     with command_error(HostError, NoHostAnswersError), usage_error(ValueError):
         result = _search_hosts_and_chips(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")

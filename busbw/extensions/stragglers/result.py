@@ -95,8 +95,11 @@ class SearchResult:
     def ratio_table(self) -> Table:
         """Return a table of how much longer the pairs of a host take than others, by quantity."""
         columns = (
-            Column("host", "host", left_aligned=True, fits=True),
-            *(Column(name, name, text="{:.2f}".format, fits=True, gap=2) for name in self.ratios),
+            Column("host", "host", left_aligned=True, is_fitted_to_cells=True),
+            *(
+                Column(name, name, text="{:.2f}".format, is_fitted_to_cells=True, gap=2)
+                for name in self.ratios
+            ),
         )
         rows = (
             {

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.collectives.base import pairs_of
+from busbw.collectives.base import source_target_pairs_of
 from busbw.model.words import Device
 from busbw.worker.backends.base import Reader, unavailable
 from busbw.worker.backends.hlo import module as hlo
@@ -254,6 +254,6 @@ def _directions_of_permutes(module: hlo.Module, links: Mapping[str, Pairs]) -> d
     direction_of = {
         frozenset[tuple[int, ...]](pairs): direction for direction, pairs in links.items()
     }
-    permutes = {line.name: pairs_of(line.text) or () for line in module.collectives()}
+    permutes = {line.name: source_target_pairs_of(line.text) or () for line in module.collectives()}
     directions = {name: direction_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
     return {name: direction for name, direction in directions.items() if direction is not None}

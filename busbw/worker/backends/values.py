@@ -85,7 +85,9 @@ class ExactValues:
 
         Raises MeasuringError UNAVAILABLE if even a single iteration gives inexact values.
         """
-        iterations = self.collective.exact_rounds(self._make_draw(0, 0), self.case.placement)
+        iterations = self.collective.max_exact_iterations(
+            self._make_draw(0, 0), self.case.placement
+        )
         if iterations < 1:
             raise unavailable(
                 f"{self.case.dtype} holds no exact {self.case.reduce_op} over "
@@ -102,7 +104,9 @@ class ExactValues:
         if draw < 0:
             return [*self.first_calls.values()][-1 - draw].start(rank)
         group, position = self.group_and_position(rank)
-        return self._to_array(self.collective.start(self._make_draw(group, draw), position))
+        return self._to_array(
+            self.collective.starting_blocks(self._make_draw(group, draw), position)
+        )
 
     def values_after(self, rank: int, draw: int, iterations: int) -> Array:
         """Return the exact values of `rank` after `iterations`, of the shape (blocks, period).
@@ -111,7 +115,7 @@ class ExactValues:
         """
         group, position = self.group_and_position(rank)
         group_draw, chained = self._make_draw(group, draw), self.chained_iterations(iterations)
-        return self._to_array(self.collective.after(group_draw, position, chained))
+        return self._to_array(self.collective.blocks_after(group_draw, position, chained))
 
     def chained_iterations(self, iterations: int) -> int:
         """Return how many of `iterations` change the values, one after the other.

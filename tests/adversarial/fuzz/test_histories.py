@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.extensions.page.figures import Figure
-from busbw.extensions.page.history import case_history, cases_table, changed_cases, heat_map
+from busbw.extensions.page.charts import Chart
+from busbw.extensions.page.history import case_history_chart, cases_table, changed_cases, heat_map
 from busbw.history.levels import MachineHistory, change_texts, machine_history
 from busbw.history.lines import Line, parse_line
 from busbw.model.words import Device, FailureKind, Outcome
@@ -62,12 +62,12 @@ def _read(lines: list[Line]) -> MachineHistory:
     return machine_history("tpu/4r", tuple(whole))
 
 
-def _draw(figure: Figure) -> None:
-    assert figure.description and len(figure.table.rows) == len(figure.rows)
-    assert json.dumps([figure.chart(altair).to_dict(), figure.rows], allow_nan=False)
+def _draw(chart: Chart) -> None:
+    assert chart.description and len(chart.table.rows) == len(chart.rows)
+    assert json.dumps([chart.altair_chart(altair).to_dict(), chart.rows], allow_nan=False)
 
 
-# Each example draws up to five figures.
+# Each example draws up to five charts.
 @settings(fuzzed, max_examples=fuzzed.max_examples // 4)
 @given(st.lists(lines(), min_size=1, max_size=12))
 def test_any_valid_history_is_drawn_as_figures_and_tables(history: list[Line]) -> None:
@@ -78,6 +78,6 @@ def test_any_valid_history_is_drawn_as_figures_and_tables(history: list[Line]) -
         assert len(cases_table(machine).rows) == len(machine.cases)
         for case in machine.cases:
             try:
-                _draw(case_history(machine, case))
+                _draw(case_history_chart(machine, case))
             except ValueError as error:
                 assert "there is no session" in str(error)

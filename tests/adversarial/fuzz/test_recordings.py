@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.profiles.command import cells, tables
+from busbw.extensions.profiles.command import bandwidth_cells, bandwidth_tables
 from busbw.model.words import MIB
 from tests.helpers.damage import bounded, contents, damaged, documents, fuzzed, unchanged
 from tests.helpers.recordings import complete, process
@@ -66,9 +66,9 @@ def _show(folder: Path, content: bytes) -> None:
     )
     problems: list[str] = []
     with unchanged(path.parent), bounded():
-        figures = cells({path.parent: {"a": path}}, options, problems)
+        figures = bandwidth_cells({path.parent: {"a": path}}, options, problems)
         assert figures or problems
-        assert bool(figures) is bool([*tables(figures, "busbw")])
+        assert bool(figures) is bool([*bandwidth_tables(figures, "busbw")])
         assert json.dumps(figures, allow_nan=False)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from busbw.extensions.page.curves import bandwidth, curves_of
-from busbw.extensions.page.page import page
-from busbw.report.reading import DocumentError, Session, read_results
+from busbw.extensions.page.curves import bandwidth_chart, curves_of
+from busbw.extensions.page.page import make_page
+from busbw.report.reading import DocumentError, MeasuredSession, read_results
 from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.recorded_sessions import Recorded, sessions
 from tests.helpers.results_files import document, verdict
@@ -31,13 +31,13 @@ def test_any_document_of_results_is_drawn_as_a_figure_or_refused(content: bytes)
         except DocumentError as error:
             assert str(error).startswith("night.json: ")
             return
-        assert isinstance(session, Session)
+        assert isinstance(session, MeasuredSession)
         try:
-            figure = bandwidth(curves_of(session))
+            chart = bandwidth_chart(curves_of(session))
         except ValueError as error:
             assert "no bandwidth" in str(error)
             return
-        assert figure.table.rows and figure.chart(altair).to_dict()["layer"]
+        assert chart.table.rows and chart.altair_chart(altair).to_dict()["layer"]
 
 
 # The shortest of each kind that has launches, or programs.
@@ -59,9 +59,9 @@ def test_any_document_of_results_gives_a_page_or_is_refused(recorded: Recorded) 
             except DocumentError as error:
                 assert str(error).startswith("night.json: ")
                 return
-            (chapter,) = page([session]).chapters
+            (chapter,) = make_page([session]).chapters
             for section in chapter.sections:
-                for figure in section.figures:
-                    assert figure.table.rows and figure.chart(altair).to_dict()
+                for chart in section.charts:
+                    assert chart.table.rows and chart.altair_chart(altair).to_dict()
 
     show()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from busbw.extensions.page.page import Page, html, page
+from busbw.extensions.page.page import Page, make_page, render_html
 from busbw.history.files import AcknowledgedChange
 from busbw.history.levels import machine_history
 from busbw.model.words import Outcome
@@ -39,7 +39,7 @@ def _recorded() -> Page:
             len(recorded["cases"]),
         ),
     )
-    return page([read_results(json.dumps(longest), "recorded.json")])
+    return make_page([read_results(json.dumps(longest), "recorded.json")])
 
 
 def _hostile() -> Page:
@@ -64,14 +64,14 @@ def _hostile() -> Page:
         made.session_line(number, **(after if number >= 8 else before)) for number in range(16)
     ]
     acknowledged = AcknowledgedChange(since="2026-01-09", reason=text)
-    return page([night], [machine_history("tpu/4r", sessions, acknowledged=[acknowledged])])
+    return make_page([night], [machine_history("tpu/4r", sessions, acknowledged=[acknowledged])])
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {
     "regression": made.whole_page,
-    "compiled": lambda: page([made.compiled()]),
-    "several": lambda: page([made.regression(), made.compiled()], [made.changed()]),
-    "year": lambda: page([], [made.machine_of_a_year()]),
+    "compiled": lambda: make_page([made.compiled()]),
+    "several": lambda: make_page([made.regression(), made.compiled()], [made.changed()]),
+    "year": lambda: make_page([], [made.machine_of_a_year()]),
     "recorded": _recorded,
     "hostile": _hostile,
 }
@@ -81,5 +81,5 @@ def pages(folder: Path) -> Mapping[str, Path]:
     """Each kind of page, in files below the folder."""
     paths = {kind: folder / f"{kind}.html" for kind in KINDS}
     for kind, path in paths.items():
-        path.write_text(html(KINDS[kind]()), encoding="utf-8")
+        path.write_text(render_html(KINDS[kind]()), encoding="utf-8")
     return paths

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from busbw import metrics
-from busbw.extensions.page.curves import bandwidth, curves_of
-from busbw.extensions.page.drawing import svg
-from busbw.report.answer import answer_lines
-from busbw.report.reading import Session, session_of
+from busbw.extensions.page.curves import bandwidth_chart, curves_of
+from busbw.extensions.page.drawing import draw_svg
+from busbw.report.conclusion import conclusion_lines
+from busbw.report.reading import MeasuredSession, session_of_document
 from busbw.report.renderers import render
 from busbw.report.verdicts import verdict_tables
 from tests.contract.docs.pages import ROOT
@@ -33,14 +33,14 @@ _PAYLOADS = metrics.parse_payloads("64K:16M:4")
 _FORM = "in turn on a CPU 1"
 
 
-def example() -> Session:
+def example() -> MeasuredSession:
     """Return the recorded session as it is judged today."""
     recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
     (form,) = (recorded for recorded in sessions() if recorded.name == _FORM)
     with tempfile.TemporaryDirectory() as folder:
         document = results(_filled(form, recording), Path(folder))
-    session = session_of({**document, "began": recording["recorded"]}, "README")
-    assert isinstance(session, Session)
+    session = session_of_document({**document, "began": recording["recorded"]}, "README")
+    assert isinstance(session, MeasuredSession)
     return session
 
 
@@ -69,18 +69,18 @@ def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     return replace(form, given=inputs, results=document)
 
 
-def lines(session: Session) -> list[str]:
+def lines(session: MeasuredSession) -> list[str]:
     """Return the letters, the table and the answer of the session, as a terminal shows them."""
-    assert session.answer is not None
+    assert session.session_verdict is not None
     return [
         *render("text", *verdict_tables(session.verdicts)),
-        *(line.text for line in answer_lines(session.verdicts, session.answer)),
+        *(line.text for line in conclusion_lines(session.verdicts, session.session_verdict)),
     ]
 
 
-def picture(session: Session) -> str:
+def picture(session: MeasuredSession) -> str:
     """Return what `busbw figure` draws of the session."""
-    return svg(bandwidth(curves_of(session)))
+    return draw_svg(bandwidth_chart(curves_of(session)))
 
 
 if __name__ == "__main__":

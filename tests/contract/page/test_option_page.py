@@ -68,7 +68,7 @@ def test_an_exception_while_a_page_is_written_is_an_error_and_the_session_has_no
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
         conftest.write(
-            "from busbw.extensions.page import output\n\noutput.html = lambda page: 1 / 0\n"
+            "from busbw.extensions.page import output\n\noutput.render_html = lambda page: 1 / 0\n"
         )
     ran = folder.run("--page=page.html", exit_code=1)
     error = "--page: nothing was written: ZeroDivisionError('division by zero')"

@@ -28,8 +28,8 @@ V6E = "tpu-xprof-inference2-old/plugins/profile/run/tpu_inference_2.xplane.pb"
 RECORDED = Path(os.environ.get("BUSBW_RECORDINGS", "missing")) / V6E
 _READ = """
 import json, pathlib, sys
-from busbw.extensions.profiles.recordings import collectives, read
-found = collectives(read(pathlib.Path(sys.argv[1]), 2**28), "")
+from busbw.extensions.profiles.recordings import find_collectives, read_events
+found = find_collectives(read_events(pathlib.Path(sys.argv[1]), 2**28), "")
 print(json.dumps([1e6 * one.duration_s for one in found if one.kind == "all_reduce"]))
 """
 

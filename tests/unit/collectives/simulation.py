@@ -23,12 +23,12 @@ def laid_out(blocks: Blocks, length: int = LENGTH) -> Buffer:
 
 def starts(collective: AbstractCollective, draw: Draw) -> list[Buffer]:
     """What all ranks of a group put in."""
-    return [laid_out(collective.start(draw, rank)) for rank in range(draw.ranks)]
+    return [laid_out(collective.starting_blocks(draw, rank)) for rank in range(draw.ranks)]
 
 
 def afters(collective: AbstractCollective, draw: Draw, rounds: int) -> list[Buffer]:
     """What all ranks of a group should hold after `rounds` rounds."""
-    return [laid_out(collective.after(draw, rank, rounds)) for rank in range(draw.ranks)]
+    return [laid_out(collective.blocks_after(draw, rank, rounds)) for rank in range(draw.ranks)]
 
 
 def simulated(name: str, reduce_op: str, held: Sequence[Buffer], rounds: int = 1) -> list[Buffer]:
@@ -64,4 +64,7 @@ def is_exact(value: float, dtype: str) -> bool:
     mantissa, exponent = math.frexp(abs(value))
     odd = int(mantissa * 2**53)
     bits = odd.bit_length() - ((odd & -odd).bit_length() - 1)
-    return bits <= exact.bits and exact.least_exponent < exponent <= exact.greatest_exponent + 1
+    return (
+        bits <= exact.significant_bits
+        and exact.least_exponent < exponent <= exact.greatest_exponent + 1
+    )

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
-from busbw.collectives.base import Draw, GroupSize, group_size_of, groups_of, pairs_of
+from busbw.collectives.base import (
+    Draw,
+    GroupSize,
+    group_size_of,
+    replica_groups_of,
+    source_target_pairs_of,
+)
 from tests.unit.collectives.known import KNOWN
 
 
@@ -49,7 +55,7 @@ def _mesh(axes: int) -> str:
 def test_groups_of_hlo_are_read_from_lists_from_iota_form_and_from_a_mesh(
     groups: str, ranks_of_groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert groups_of(_line(groups), 8) == ranks_of_groups
+    assert replica_groups_of(_line(groups), 8) == ranks_of_groups
 
 
 @pytest.mark.parametrize(
@@ -62,12 +68,12 @@ def test_groups_of_hlo_are_read_from_lists_from_iota_form_and_from_a_mesh(
     ],
 )
 def test_groups_of_hlo_along_an_unknown_axis_of_a_mesh_are_unknown(groups: str) -> None:
-    assert groups_of(_line(groups), 8) is None
+    assert replica_groups_of(_line(groups), 8) is None
 
 
 def test_a_line_of_hlo_without_groups_or_pairs_gives_no_groups_and_no_pairs() -> None:
-    assert groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
-    assert pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
+    assert replica_groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
+    assert source_target_pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +88,7 @@ def test_the_pairs_of_a_permute_in_hlo_are_read_in_order(
     pairs: str, ranks: tuple[tuple[int, ...]]
 ) -> None:
     line = f"%a = f32[4]{{0}} collective-permute(%p), source_target_pairs={pairs}, metadata={{}}"
-    assert pairs_of(line) == ranks
+    assert source_target_pairs_of(line) == ranks
 
 
 @pytest.mark.parametrize(
@@ -161,7 +167,7 @@ def test_the_payload_is_the_larger_of_the_input_and_the_output_of_a_rank(
     collective, payload = COLLECTIVES[name], 64 * PAYLOAD
     sizes = (collective.input_bytes(payload, ranks), collective.output_bytes(payload, ranks))
     assert max(sizes) == payload
-    assert collective.parts(ranks) in (1, ranks)
+    assert collective.payload_blocks(ranks) in (1, ranks)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
@@ -171,7 +177,10 @@ def test_the_values_of_a_collective_have_as_many_blocks_as_its_input_and_its_out
 ) -> None:
     collective = COLLECTIVES[name]
     draw = Draw(dtype="float32", reduce_op="sum", ranks=ranks)
-    begun, ended = collective.start(draw, ranks - 1), collective.after(draw, ranks - 1, 1)
+    begun, ended = (
+        collective.starting_blocks(draw, ranks - 1),
+        collective.blocks_after(draw, ranks - 1, 1),
+    )
     assert (len(begun), len(ended)) == (
         collective.input_blocks(ranks),
         collective.output_blocks(ranks),

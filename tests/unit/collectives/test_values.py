@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import DTYPES, MOST_ROUNDS, Draw
+from busbw.collectives.base import DTYPES, MOST_ITERATIONS, Draw
 from tests.helpers.sweep import sweep
 from tests.unit.collectives.known import KNOWN, Buffer
 from tests.unit.collectives.simulation import afters, is_exact, kinds, simulated, starts
@@ -55,7 +55,7 @@ def test_the_expected_values_of_a_chain_equal_a_chain_of_simulated_collectives(
     name: str, reduce_op: str, dtype: str, ranks: int, rounds: int
 ) -> None:
     draw = _draw(dtype, reduce_op, ranks, number=1)
-    rounds = min(rounds, COLLECTIVES[name].exact_rounds(draw, "in_place"))
+    rounds = min(rounds, COLLECTIVES[name].max_exact_iterations(draw, "in_place"))
     got = simulated(name, reduce_op, starts(COLLECTIVES[name], draw), rounds)
     assert got == afters(COLLECTIVES[name], draw, rounds)
 
@@ -136,16 +136,16 @@ def test_a_skipped_iteration_of_a_chain_of_sums_changes_every_element(
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
     collective = COLLECTIVES["all_reduce"]
-    for rounds in range(2, collective.exact_rounds(draw, "in_place") + 1):
+    for rounds in range(2, collective.max_exact_iterations(draw, "in_place") + 1):
         (after,), (before,) = (
-            collective.after(draw, 0, rounds),
-            collective.after(draw, 0, rounds - 1),
+            collective.blocks_after(draw, 0, rounds),
+            collective.blocks_after(draw, 0, rounds - 1),
         )
         assert all(value != other for value, other in zip(after, before))
 
 
 def test_the_32_blocks_of_a_reduce_scatter_over_32_ranks_differ() -> None:
-    blocks = COLLECTIVES["reduce_scatter"].start(_draw("float32", "sum", 32), 0)
+    blocks = COLLECTIVES["reduce_scatter"].starting_blocks(_draw("float32", "sum", 32), 0)
     assert len(set(blocks)) == 32
 
 
@@ -167,11 +167,14 @@ def test_every_value_of_inputs_and_results_is_exact_in_its_dtype(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     collective, draw = COLLECTIVES[name], _draw(dtype, reduce_op, ranks, number=3)
-    last = collective.exact_rounds(draw, collective.placements[0])
+    last = collective.max_exact_iterations(draw, collective.placements[0])
     assert last >= 1
     for position in (0, 1, ranks - 1):
-        result = [collective.start(draw, position), collective.after(draw, position, 1)]
-        result += [collective.after(draw, position, last)]
+        result = [
+            collective.starting_blocks(draw, position),
+            collective.blocks_after(draw, position, 1),
+        ]
+        result += [collective.blocks_after(draw, position, last)]
         assert all(
             is_exact(value, dtype) for blocks in result for period in blocks for value in period
         )
@@ -184,7 +187,7 @@ def test_a_sum_over_any_subset_of_ranks_is_exact_in_its_dtype(
     name: str, dtype: str, ranks: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
-    begun = [COLLECTIVES[name].start(draw, rank) for rank in range(ranks)]
+    begun = [COLLECTIVES[name].starting_blocks(draw, rank) for rank in range(ranks)]
     periods = list(zip(*(itertools.chain(*blocks) for blocks in begun)))
     for count in range(1, ranks + 1):
         for chosen in itertools.combinations(range(ranks), count):
@@ -215,7 +218,7 @@ ALL_REDUCE = COLLECTIVES["all_reduce"]
 def test_the_longest_exact_chain_of_sums_depends_on_the_dtype_and_the_number_of_ranks(
     dtype: str, ranks: int, rounds: int
 ) -> None:
-    assert ALL_REDUCE.exact_rounds(_draw(dtype, "sum", ranks), "in_place") == rounds
+    assert ALL_REDUCE.max_exact_iterations(_draw(dtype, "sum", ranks), "in_place") == rounds
 
 
 @pytest.mark.parametrize(
@@ -229,8 +232,8 @@ def test_an_iteration_after_the_longest_exact_chain_of_sums_is_not_exact(
     dtype: str, ranks: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
-    beyond = ALL_REDUCE.exact_rounds(draw, "in_place") + 1
-    (ended,) = ALL_REDUCE.after(draw, 0, beyond)
+    beyond = ALL_REDUCE.max_exact_iterations(draw, "in_place") + 1
+    (ended,) = ALL_REDUCE.blocks_after(draw, 0, beyond)
     assert not all(is_exact(value, dtype) for value in ended)
 
 
@@ -240,9 +243,9 @@ def test_a_chain_of_any_length_out_of_place_is_exact_if_a_single_iteration_is_ex
     dtype: str, ranks: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
-    chained = ALL_REDUCE.exact_rounds(draw, "in_place")
-    apart = ALL_REDUCE.exact_rounds(draw, "out_of_place")
-    assert apart == (MOST_ROUNDS if chained else 0)
+    chained = ALL_REDUCE.max_exact_iterations(draw, "in_place")
+    apart = ALL_REDUCE.max_exact_iterations(draw, "out_of_place")
+    assert apart == (MOST_ITERATIONS if chained else 0)
 
 
 @pytest.mark.parametrize(("name", "reduce_op"), [kind for kind in kinds() if kind[1] != "sum"])
@@ -250,15 +253,18 @@ def test_a_chain_of_any_length_is_exact_for_collectives_without_a_sum(
     name: str, reduce_op: str
 ) -> None:
     draw = _draw("bfloat16", reduce_op, 250)
-    assert COLLECTIVES[name].exact_rounds(draw, COLLECTIVES[name].placements[0]) == MOST_ROUNDS
+    assert (
+        COLLECTIVES[name].max_exact_iterations(draw, COLLECTIVES[name].placements[0])
+        == MOST_ITERATIONS
+    )
 
 
 @pytest.mark.parametrize(
     ("dtype", "ranks", "rounds"),
     [
-        ("bfloat16", 128, MOST_ROUNDS),
+        ("bfloat16", 128, MOST_ITERATIONS),
         ("bfloat16", 129, 0),
-        ("float16", 1024, MOST_ROUNDS),
+        ("float16", 1024, MOST_ITERATIONS),
         ("float16", 1025, 0),
     ],
 )
@@ -266,4 +272,4 @@ def test_a_reduce_scatter_is_exact_up_to_a_number_of_ranks_that_depends_on_the_d
     dtype: str, ranks: int, rounds: int
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
-    assert COLLECTIVES["reduce_scatter"].exact_rounds(draw, "out_of_place") == rounds
+    assert COLLECTIVES["reduce_scatter"].max_exact_iterations(draw, "out_of_place") == rounds

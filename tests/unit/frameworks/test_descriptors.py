@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from busbw import frameworks
-from busbw.frameworks import FRAMEWORKS, USUAL
+from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.workload import Framework
 
 
 def test_installed_frameworks_come_before_the_fake_framework() -> None:
     assert tuple(FRAMEWORKS) == ("jax", "tensorflow", "fake")
-    assert USUAL == ("jax", "tensorflow")
+    assert DEFAULT_FRAMEWORKS == ("jax", "tensorflow")
 
 
 def test_every_file_of_the_package_frameworks_is_a_framework() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw.hardware import chips
-from busbw.hardware.ceiling import bound_of, ceiling_of, directed_links
+from busbw.hardware.ceiling import ceiling_of, ceiling_of_all_links, count_directed_links
 from busbw.hardware.chips import CHIPS, Chip, chip_of
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling
@@ -64,8 +64,8 @@ def _row(chip: Chip) -> str:
     cells = (
         chip.device_kind,
         chip.name,
-        str(chip.devices),
-        "yes" if chip.reduces_in_switch else "no",
+        str(chip.devices_per_chip),
+        "yes" if chip.can_reduce_in_switch else "no",
         str(chip.links),
         sends,
         f"{chip.memory_bytes_per_s / 1e9:g}",
@@ -105,7 +105,7 @@ def _ceiling(
     ],
 )
 def test_the_links_of_a_mesh_are_counted_in_both_directions(shape: str, links: int) -> None:
-    assert directed_links(shape) == links
+    assert count_directed_links(shape) == links
 
 
 TORUS, SQUARE = _key("TPU v5 lite", 256, "16x16"), _key("TPU v5 lite", 4, "2x2")
@@ -158,8 +158,8 @@ def test_ranks_that_share_a_device_have_no_ceiling_and_no_bound() -> None:
     shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
     case = build.case(ranks=2)
     assert ceiling_of(replace(shared, shared=False), case) is not None
-    assert bound_of(replace(shared, shared=False), case) is not None
-    assert ceiling_of(shared, case) is bound_of(shared, case) is None
+    assert ceiling_of_all_links(replace(shared, shared=False), case) is not None
+    assert ceiling_of(shared, case) is ceiling_of_all_links(shared, case) is None
 
 
 def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_is_slower(

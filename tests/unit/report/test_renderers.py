@@ -14,7 +14,7 @@ from busbw.report.table import (
     Column,
     Row,
     Table,
-    attributes,
+    attribute_values,
     percent_text,
     rows_of,
 )
@@ -38,8 +38,8 @@ def test_values_of_a_row_without_a_column_are_not_in_the_table() -> None:
 
 
 def test_the_attributes_of_a_missing_value_are_missing_values() -> None:
-    assert attributes(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
-    assert attributes(None, "real") == {"real": None}
+    assert attribute_values(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
+    assert attribute_values(None, "real") == {"real": None}
 
 
 # Each begins as a formula of a spreadsheet does.
@@ -88,13 +88,13 @@ def test_the_title_rows_and_notes_of_a_table_as_text_keep_their_markup() -> None
 
 def test_only_a_column_that_is_declared_as_fitting_grows_to_its_longest_cell() -> None:
     columns = (
-        Column("name", fits=True, width=2, left_aligned=True),
+        Column("name", is_fitted_to_cells=True, width=2, left_aligned=True),
         Column("count", width=2, gap=2),
     )
     rows = rows_of([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
     table = Table(columns=columns, rows=rows, indent=4)
     assert _texts(table) == ["    a     1", "    abc  1000"]
-    narrow = (replace(columns[0], fits=False), columns[1])
+    narrow = (replace(columns[0], is_fitted_to_cells=False), columns[1])
     assert _texts(replace(table, columns=narrow)) == ["    a    1", "    abc  1000"]
 
 

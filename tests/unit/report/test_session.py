@@ -13,10 +13,10 @@ from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import (
     baseline_text,
-    change_tables,
-    curve_tables,
+    fitted_curve_tables,
     header_lines,
     session_tables,
+    written_baseline_tables,
 )
 from busbw.report.table import Table
 from tests.helpers import build
@@ -90,7 +90,7 @@ def test_the_tables_of_changed_baselines_list_old_and_new_times_by_file() -> Non
         (Path(path), case, baseline_text(case, before), baseline_text(case, after), reason)
         for path, before, after, reason in changes
     ]
-    lines = text_lines(*change_tables(rows))
+    lines = text_lines(*written_baseline_tables(rows))
     assert [line for line in lines if line.startswith("baselines")] == [
         "baselines written: a.json",
         "baselines written: b.json",
@@ -122,6 +122,6 @@ def test_the_table_of_fitted_curves_writes_numbers_without_exponents(
     latency_s: float, bytes_per_s: float, error: float, cells: list[str]
 ) -> None:
     curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=error)
-    (table,) = curve_tables([_group(curve)])
+    (table,) = fitted_curve_tables([_group(curve)])
     (row,) = table.rows
     assert table.cells(row) == ["jax all_reduce (psum)", *cells]

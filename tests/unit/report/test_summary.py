@@ -12,7 +12,7 @@ from busbw.history.levels import change_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.renderers import render
-from busbw.report.summary import summary, workflow_commands
+from busbw.report.summary import annotation_commands, markdown_summary
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
@@ -28,16 +28,16 @@ HOSTILE = (
 
 def test_the_summary_ends_with_the_command_of_the_results_on_one_line() -> None:
     command = "XLA_FLAGS=--x busbw run --against=/opt/python --payloads=4K"
-    text = summary(replace(session(), command=command))
+    text = markdown_summary(replace(session(), command=command))
     assert text.endswith(f"\n\nTo see it again:\n\n    {command}\n")
-    assert "To see it again" not in summary(session())
-    text = summary(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
+    assert "To see it again" not in markdown_summary(session())
+    text = markdown_summary(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
     assert text.endswith("    busbw run '$(id) \\x1b[1m'\n")
 
 
 def test_the_summary_counts_improved_cases() -> None:
     improved = [verdict(size, 6.0, outcome=Outcome.IMPROVED) for size in (4096, 8192)]
-    text = summary(made.answered(verdict(1024, 6.0), *improved))
+    text = markdown_summary(made.answered(verdict(1024, 6.0), *improved))
     assert "\n\n### What changed\n\n2 IMPROVED: see the tables.\n" in text
 
 
@@ -45,7 +45,7 @@ def test_the_summary_has_the_tables_of_the_terminal_between_fences() -> None:
     session = made.answered(verdict(4096, 6.0), verdict(8192, 7.0))
     (table,) = session.describe().tables
     fenced = "\n".join(render("text", replace(table, title=None)))
-    assert f"</summary>\n\n```\n{fenced}\n```\n\n</details>\n" in summary(session)
+    assert f"</summary>\n\n```\n{fenced}\n```\n\n</details>\n" in markdown_summary(session)
 
 
 # What is markup unless a backslash stands before it.
@@ -86,7 +86,7 @@ def test_the_summary_escapes_markup_in_names_reasons_and_logs() -> None:
     )
     texts = {HOSTILE: change_texts(machine)}
     hostile = replace(session, environment=environment, name=HOSTILE)
-    text = summary(hostile, failed_since_texts(verdicts, [machine]), texts)
+    text = markdown_summary(hostile, failed_since_texts(verdicts, [machine]), texts)
     assert text.count("img src") > 8
     assert not re.search(r"^[^\S\n]*::|##\[", text, re.MULTILINE)
     for row in _outside_of_logs(text):
@@ -100,7 +100,7 @@ def test_the_annotations_are_one_workflow_command_for_each_line_of_a_failed_answ
     slow = verdict(4096, 6.0, **made.SLOW)
     bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
     session = made.answered(slow, bad, text="50 % of\nit")
-    first, *lines = workflow_commands(session.verdicts, session.answer)
+    first, *lines = annotation_commands(session.verdicts, session.session_verdict)
     assert lines == [
         "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
         "::error title=busbw::FAILED: 50 %25 of%0Ait",
@@ -109,10 +109,10 @@ def test_the_annotations_are_one_workflow_command_for_each_line_of_a_failed_answ
         assert row.isprintable() and re.findall("^::|\n::", row) == ["::"]
     assert "%0A::error::m %250A%0A::set-output" in first
     fine = made.answered(verdict(4096, 6.0))
-    assert workflow_commands(fine.verdicts, fine.answer) == []
-    assert workflow_commands(fine.verdicts, None) == []
+    assert annotation_commands(fine.verdicts, fine.session_verdict) == []
+    assert annotation_commands(fine.verdicts, None) == []
 
 
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
 def test_the_summary_of_a_session_without_cases_has_a_heading(text: str) -> None:
-    assert summary(made.answered(text=text)).startswith("## Collectives on ")
+    assert markdown_summary(made.answered(text=text)).startswith("## Collectives on ")

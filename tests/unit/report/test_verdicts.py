@@ -10,7 +10,7 @@ import pytest
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Outcome
 from busbw.report.table import TextLine
-from busbw.report.verdicts import legend
+from busbw.report.verdicts import legend_lines
 from tests.helpers import build
 from tests.helpers.report_text import verdict_lines
 
@@ -125,7 +125,7 @@ def test_a_provisional_or_expected_outcome_has_a_mark_that_the_legend_explains(
     verdict: Verdict, words: str, meaning: str
 ) -> None:
     assert _rows(verdict)[0].text.endswith(words)
-    assert legend([verdict, build.verdict()])[-1].startswith(meaning)
+    assert legend_lines([verdict, build.verdict()])[-1].startswith(meaning)
 
 
 LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)

@@ -179,7 +179,7 @@ class FakeBackend(Backend):
             injected_s = injection.delay_s(collective_s)
         # A real delay is not exactly the requested delay, either.
         injected_s *= float(self.script.get("injected_more", 1.0))
-        self.instruction = f"{COLLECTIVES[case.collective].hlo}.1"
+        self.instruction = f"{COLLECTIVES[case.collective].hlo_name}.1"
         program = FakeProgram(self, case, collective_s, injected_s)
         program.first_calls = line.get("extra", self.script.get("extra", {}))
         yield program

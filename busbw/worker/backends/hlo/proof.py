@@ -12,7 +12,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import DTYPES, AbstractCollective, groups_of, pairs_of
+from busbw.collectives.base import (
+    DTYPES,
+    AbstractCollective,
+    replica_groups_of,
+    source_target_pairs_of,
+)
 from busbw.model.case import Case
 from busbw.model.launch import Proof
 from busbw.model.words import Clock, Device, FailureKind, Placement
@@ -73,7 +78,9 @@ class ExpectedLoop:
     @property
     def block_bytes(self) -> int:
         """The size in bytes of a block, the smallest part of the payload that a rank sends."""
-        return max(1, self.case.payload_bytes // self.collective.parts(self.case.group_size))
+        return max(
+            1, self.case.payload_bytes // self.collective.payload_blocks(self.case.group_size)
+        )
 
     @property
     def pairs(self) -> set[tuple[int, ...]]:
@@ -81,7 +88,7 @@ class ExpectedLoop:
 
         Empty for other collectives.
         """
-        positions = self.collective.pairs(self.case.group_size)
+        positions = self.collective.source_target_pairs(self.case.group_size)
         return {(group[a], group[b]) for group in self.case.rank_groups for a, b in positions}
 
     @property
@@ -90,7 +97,7 @@ class ExpectedLoop:
         where = "" if self.case.clock is Clock.DISPATCH else " in each turn of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
         return (
-            f"{self.collectives_per_turn} {self.collective.hlo} of {size} "
+            f"{self.collectives_per_turn} {self.collective.hlo_name} of {size} "
             f"over {self.case.group_size} ranks{where}"
         )
 
@@ -112,17 +119,17 @@ def expected_loop(
     """
     collective = COLLECTIVES[case.collective]
     forbids_copies = (
-        collective.copy_free
+        collective.is_copy_free
         and not has_injection
         and case.clock is not Clock.DISPATCH
-        and (device is Device.CPU or collective.copy_free_on_accelerators)
+        and (device is Device.CPU or collective.is_copy_free_on_accelerators)
     )
     return ExpectedLoop(
         case=case,
         collectives_per_turn=collectives_per_turn,
         forbids_copies=forbids_copies,
         may_copy_input=device is Device.GPU
-        and collective.in_place_on_gpus
+        and collective.is_in_place_on_gpus
         and case.placement == Placement.OUT_OF_PLACE.value,
         may_widen=device is Device.CPU,
     )
@@ -182,7 +189,7 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
     for instruction in collectives:
         _check_collective(instruction, expected, is_widened=is_widened)
     if is_widened:
-        kind = f"{expected.case.dtype} {expected.collective.hlo}"
+        kind = f"{expected.case.dtype} {expected.collective.hlo_name}"
         message = f"XLA's CPU compiler computes this {kind} in float32"
         raise MeasuringError(FailureKind.OTHER_DTYPE, message)
     writers = [writer for name in bodies for writer in _payload_writers(module, name, expected)]
@@ -219,7 +226,7 @@ def _check_collective_count(
     right = [
         instruction
         for instruction in collectives
-        if instruction.collective == expected.collective.hlo
+        if instruction.collective == expected.collective.hlo_name
     ]
     if len(right) == len(collectives) == len(everywhere) == expected.collectives_per_turn:
         return
@@ -254,9 +261,9 @@ def _check_collective(
             f"expected {expected.description}, XLA compiled {_excerpt(instruction)}"
         )
     if expected.pairs:
-        is_right = set(pairs_of(instruction.text) or ()) == expected.pairs
+        is_right = set(source_target_pairs_of(instruction.text) or ()) == expected.pairs
     else:
-        groups = groups_of(instruction.text, case.ranks)
+        groups = replica_groups_of(instruction.text, case.ranks)
         is_right = groups is not None and set(groups) == set(case.rank_groups)
     if not is_right:
         braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.rank_groups)

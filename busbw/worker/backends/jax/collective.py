@@ -243,7 +243,7 @@ def needed_host_bytes(case: Case) -> int:
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size)
     outputs = collective.output_bytes(case.payload_bytes, case.group_size)
-    temporary = 0 if collective.copy_free else 2 * case.payload_bytes
+    temporary = 0 if collective.is_copy_free else 2 * case.payload_bytes
     if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
         # The result of the previous call is released only after the next result exists.
         temporary += outputs

@@ -13,11 +13,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from busbw.extensions.estimate.costs import (
-    Level,
-    colocated_servers,
-    dedicated_servers,
-    naive_ring,
-    ring,
+    LinkLevel,
+    colocated_servers_cost,
+    dedicated_servers_cost,
+    naive_ring_cost,
+    ring_cost,
 )
 
 PLACEMENTS = [(2, 1), (3, 1), (8, 1), (2, 2), (4, 2), (6, 3), (12, 3)]
@@ -27,15 +27,15 @@ PLACEMENTS = [(2, 1), (3, 1), (8, 1), (2, 2), (4, 2), (6, 3), (12, 3)]
 def test_the_estimated_ring_sends_a_part_of_the_gradients_in_each_of_2_times_n_minus_1_steps(
     ranks: int, hosts: int
 ) -> None:
-    cost = ring(1.0, ranks, hosts)
+    cost = ring_cost(1.0, ranks, hosts)
     assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) / ranks)
     for flow in cost.flows.values():
         assert (flow.steps, flow.moved_bytes) == (2 * (ranks - 1), cost.sent_bytes)
     assert set(cost.flows) == {level for level, used in _levels(ranks, hosts).items() if used}
 
 
-def _levels(ranks: int, hosts: int) -> dict[Level, bool]:
-    return {Level.INTRA: ranks > hosts, Level.INTER: hosts > 1}
+def _levels(ranks: int, hosts: int) -> dict[LinkLevel, bool]:
+    return {LinkLevel.INTRA: ranks > hosts, LinkLevel.INTER: hosts > 1}
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
@@ -45,33 +45,33 @@ def test_the_estimated_naive_ring_moves_the_bytes_of_its_counted_messages(
     path = [*range(ranks), *range(ranks - 1)]
     per_host = ranks // hosts
     counts = Counter(
-        Level.INTRA if source // per_host == target // per_host else Level.INTER
+        LinkLevel.INTRA if source // per_host == target // per_host else LinkLevel.INTER
         for source, target in itertools.pairwise(path)
     )
-    flows = naive_ring(1.0, ranks, hosts).flows
+    flows = naive_ring_cost(1.0, ranks, hosts).flows
     assert {level: flow.steps for level, flow in flows.items()} == counts
     assert {level: flow.moved_bytes for level, flow in flows.items()} == counts
 
 
 def test_a_colocated_server_of_eight_is_estimated_to_move_4_times_7_8_of_the_gradients() -> None:
-    cost = colocated_servers(1.0, 8, 1, 8)
+    cost = colocated_servers_cost(1.0, 8, 1, 8)
     # Sent and received.
     assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
 
 
-def _pushed(ranks: int, hosts: int, servers: int) -> dict[Level, int]:
+def _pushed(ranks: int, hosts: int, servers: int) -> dict[LinkLevel, int]:
     """Count shares pushed over the busiest link of each level, in its busier direction."""
     per_host = ranks // hosts
     places = [host * per_host + row for row in range(per_host) for host in range(hosts)][:servers]
-    counts: Counter[tuple[Level, str, int]] = Counter()
+    counts: Counter[tuple[LinkLevel, str, int]] = Counter()
     for worker in range(ranks):
         for server in places:
             if worker // per_host != server // per_host:
-                counts[Level.INTER, "out", worker // per_host] += 1
-                counts[Level.INTER, "in", server // per_host] += 1
+                counts[LinkLevel.INTER, "out", worker // per_host] += 1
+                counts[LinkLevel.INTER, "in", server // per_host] += 1
             elif worker != server:
-                counts[Level.INTRA, "out", worker] += 1
-                counts[Level.INTRA, "in", server] += 1
+                counts[LinkLevel.INTRA, "out", worker] += 1
+                counts[LinkLevel.INTRA, "in", server] += 1
     levels = {level for level, _, _ in counts}
     return {
         level: max(count for key, count in counts.items() if key[0] is level) for level in levels
@@ -84,10 +84,10 @@ def test_estimated_colocated_servers_move_the_bytes_of_their_counted_messages(
 ) -> None:
     ranks = hosts * per_host
     assume(ranks >= 2 and servers <= ranks)
-    flows = colocated_servers(float(servers), ranks, hosts, servers).flows
+    flows = colocated_servers_cost(float(servers), ranks, hosts, servers).flows
     moved = {level: flow.moved_bytes for level, flow in flows.items()}
     assert moved == pytest.approx({k: 2 * v for k, v in _pushed(ranks, hosts, servers).items()})
 
 
 def test_the_workers_of_a_host_share_its_link_to_dedicated_servers_in_an_estimate() -> None:
-    assert dedicated_servers(1.0, 8, 2, 8).flows[Level.INTER].moved_bytes == 2 * 4.0
+    assert dedicated_servers_cost(1.0, 8, 2, 8).flows[LinkLevel.INTER].moved_bytes == 2 * 4.0

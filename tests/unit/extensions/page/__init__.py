@@ -1,1 +1,1 @@
-"""Tests of pages and figures."""
+"""Tests of pages and charts."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw.extensions.compiled.results import CompiledSession
-from busbw.extensions.page.page import Page, page
+from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
 from busbw.history.levels import MachineHistory, machine_history
 from busbw.history.lines import Line
@@ -16,7 +16,7 @@ from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.reading import Session
+from busbw.report.reading import MeasuredSession
 from busbw.report.table import Column
 from tests.helpers import build
 from tests.helpers import compiled as made_compiled
@@ -30,15 +30,15 @@ SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5
 LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 
 
-def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> Session:
+def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> MeasuredSession:
     """Return a session whose own test ran: FAILED if a case did, else PASS."""
     failed = any(verdict.failed for verdict in verdicts)
     outcome = SessionOutcome.FAILED if failed else SessionOutcome.PASS
     answer = SessionVerdict(outcomes=(outcome,), text=text, **changes)
-    return replace(session(*verdicts), answer=answer)
+    return replace(session(*verdicts), session_verdict=answer)
 
 
-def regression() -> Session:
+def regression() -> MeasuredSession:
     """Return a session with most outcomes, of three processes on two hosts, with a reference."""
     failure = Failure(
         kind=FailureKind.CRASHED, message="gone", launch=LaunchId(name="1"), log="one\n  two"
@@ -119,7 +119,7 @@ def machine_of_a_year() -> MachineHistory:
 
 def whole_page() -> Page:
     """Return a page with a session of most outcomes and a history."""
-    return page([regression()], [changed()])
+    return make_page([regression()], [changed()])
 
 
 def spoiled(value: Any, text: str) -> Any:

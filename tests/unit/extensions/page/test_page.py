@@ -11,8 +11,8 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page import drawing
-from busbw.extensions.page.figures import Figure
-from busbw.extensions.page.page import Page, html, page
+from busbw.extensions.page.charts import Chart
+from busbw.extensions.page.page import Page, make_page, render_html
 from tests.helpers.results_files import session, verdict
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
@@ -28,7 +28,7 @@ HOSTILE = [
     "x" * 20_000,
     "'; alert('x') // ${alert(1)} {{ 7 * 7 }} {% x %} datum['y'] \\u003cb",
 ]
-# A figure may have more of these, such as lines of text.
+# A chart may have more of these, such as lines of text.
 _DRAWN = {"g", "line", "path", "text", "tspan"}
 _ACTIVE = {"script", "img", "iframe", "object", "embed", "form", "base", "use", "image"}
 
@@ -51,16 +51,16 @@ class Read(HTMLParser):
         return [attrs[name] for _, attrs in self.elements for name in names if name in attrs]
 
 
-def figures_of(page: Page) -> list[Figure]:
-    """Return all figures of a page."""
+def charts_of(page: Page) -> list[Chart]:
+    """Return all charts of a page."""
     sections = [section for chapter in page.chapters for section in chapter.sections]
-    return [figure for section in sections for figure in section.figures]
+    return [chart for section in sections for chart in section.charts]
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
     """Return the text of a page with a session and a history."""
-    return html(made.whole_page())
+    return render_html(made.whole_page())
 
 
 def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
@@ -81,7 +81,7 @@ def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> No
 
 
 def test_a_page_has_a_label_and_a_table_for_every_figure(text: str) -> None:
-    titles = [figure.title for figure in figures_of(made.whole_page())]
+    titles = [chart.title for chart in charts_of(made.whole_page())]
     assert titles == [
         *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
         "tpu/4r: time over that of the first 20 sessions",
@@ -108,8 +108,8 @@ def test_a_page_loads_no_resource_and_runs_no_script(text: str) -> None:
 @pytest.mark.parametrize("hostile", sweep(HOSTILE), ids=lambda text: repr(text)[:12])
 def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -> None:
     spoiled = made.spoiled(made.whole_page(), hostile)
-    written = html(spoiled)
-    usual, read = Read(html(made.spoiled(made.whole_page(), "x"))), Read(written)
+    written = render_html(spoiled)
+    usual, read = Read(render_html(made.spoiled(made.whole_page(), "x"))), Read(written)
     assert read.counts() == usual.counts()
     names = [{name for _, attrs in page.elements for name in attrs} for page in (usual, read)]
     assert names[1] <= names[0]
@@ -117,12 +117,12 @@ def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -
     assert not [value for attrs in others for value in attrs.values() if "alert(" in value]
     for picture in re.findall("<svg.*?</svg>", written, re.DOTALL):
         Tree.fromstring(picture)
-    assert all(drawing.png(figure).startswith(b"\x89PNG") for figure in figures_of(spoiled)[:2])
+    assert all(drawing.draw_png(chart).startswith(b"\x89PNG") for chart in charts_of(spoiled)[:2])
 
 
 def test_a_page_of_several_sessions_has_a_chapter_for_each_session_and_shared_figures() -> None:
     sessions = [session(verdict(4096, 6.0), name=f"{name}.json", host=name) for name in "ab"]
-    text = html(page([*sessions, made.compiled()], [made.changed()]))
+    text = render_html(make_page([*sessions, made.compiled()], [made.changed()]))
     levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1 and levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))

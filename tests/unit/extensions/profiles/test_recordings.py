@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 
 from busbw.collectives.base import GroupSize
-from busbw.extensions.profiles.recordings import UNKNOWN, Collective, collectives, read
+from busbw.extensions.profiles.recordings import (
+    UNKNOWN,
+    RecordedCollective,
+    find_collectives,
+    read_events,
+)
 from busbw.worker.backends.recordings import ProfileEvent
 
 DATA = Path(__file__).with_name("data")
@@ -31,8 +36,8 @@ def _event(
     return ProfileEvent(plane, line, name, round(at_s * 1e12), round(s * 1e12), stats)
 
 
-def _only(event: ProfileEvent) -> Collective:
-    (result,) = collectives([event], "h")
+def _only(event: ProfileEvent) -> RecordedCollective:
+    (result,) = find_collectives([event], "h")
     return result
 
 
@@ -71,7 +76,7 @@ VLLM = {
 def test_a_public_recording_of_tpus_has_the_collectives_that_were_counted_by_hand(
     name: str, devices: int, calls: int, collectives_of_each: Mapping[tuple[object, ...], int]
 ) -> None:
-    result = collectives(_extract(name), "h")
+    result = find_collectives(_extract(name), "h")
     counts = Counter((collective.device, *collective[:3]) for collective in result)
     for device in range(devices):
         of_device = {key[1:]: n for key, n in counts.items() if key[0] == f"h/{device}"}
@@ -84,13 +89,13 @@ def test_a_public_recording_of_tpus_has_the_collectives_that_were_counted_by_han
 
 def test_the_all_reduces_of_a_recording_of_a_v6e_take_365_ms_on_each_device() -> None:
     total_s = sum(
-        collective.duration_s for collective in collectives(_extract("tpu_v6e_xprof"), "h")
+        collective.duration_s for collective in find_collectives(_extract("tpu_v6e_xprof"), "h")
     )
     assert 1e3 * total_s == pytest.approx(4 * 365.1, abs=0.2)
 
 
 def test_collectives_that_a_host_of_gpus_only_enqueues_are_not_in_a_recording() -> None:
-    assert collectives(_extract("gpu_tensorflow"), "h") == []
+    assert find_collectives(_extract("gpu_tensorflow"), "h") == []
 
 
 def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devices(
@@ -98,7 +103,7 @@ def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devic
 ) -> None:
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes((DATA / "jax_cpu.trace.json.gz").read_bytes())
-    result = collectives(read(path, MOST_BYTES), "h")
+    result = find_collectives(read_events(path, MOST_BYTES), "h")
     assert Counter(collective.device for collective in result) == {"h/0": 12, "h/1": 12}
     assert {collective.kind for collective in result} == {"all_reduce"}
     assert len({collective.call for collective in result}) == 3
@@ -124,9 +129,9 @@ def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devic
 def test_the_collective_of_an_instruction_is_read_from_its_operation_or_else_from_its_name(
     name: str, kind: str
 ) -> None:
-    assert [collective.kind for collective in collectives([_event(name)], "h")] == [kind] * bool(
+    assert [collective.kind for collective in find_collectives([_event(name)], "h")] == [
         kind
-    )
+    ] * bool(kind)
 
 
 @pytest.mark.parametrize(
@@ -156,20 +161,20 @@ def test_an_asynchronous_collective_in_a_recording_lasts_from_its_start_to_its_e
     text = "%{0} = (f32[8]{{0}}, f32[16]{{0}}) all-gather-start(%x), replica_groups={{{{0,1}}}}"
     begin = _event(text.format("all-gather-start.2"), at_s=1.0, s=0.5)
     end = _event("%all-gather-done.2 = f32[16]{0} all-gather-done(%y)", at_s=5.0, s=0.25)
-    (result,) = collectives([end, begin], "h")
+    (result,) = find_collectives([end, begin], "h")
     assert (result.kind, result.payload_bytes, result.duration_s) == ("all_gather", 64, 4.25)
     aside = [_event(f"all-reduce.2.cloned.1.call-{phase}", s=2.0) for phase in ("start", "done")]
-    assert [collective.kind for collective in collectives(aside, "h")] == ["all_reduce"]
-    assert collectives([begin], "h") == collectives([end], "h") == []
+    assert [collective.kind for collective in find_collectives(aside, "h")] == ["all_reduce"]
+    assert find_collectives([begin], "h") == find_collectives([end], "h") == []
 
 
 def test_only_events_on_the_working_lines_of_a_device_count_as_collectives() -> None:
     lines = ((TPU, "Async XLA Ops"), ("/device:TPU:0 SparseCore 1", "XLA Ops"), (GPU, "XLA Ops"))
-    assert collectives([_event("all-reduce.1", *place) for place in lines], "h") == []
+    assert find_collectives([_event("all-reduce.1", *place) for place in lines], "h") == []
     on_host = _event("all-reduce.1", CPU, "pool", device_ordinal=1)
-    assert [collective.device for collective in collectives([on_host], "h")] == ["h/1"]
+    assert [collective.device for collective in find_collectives([on_host], "h")] == ["h/1"]
     assert [
-        collective.device for collective in collectives([on_host, _event("all-reduce.1")], "h")
+        collective.device for collective in find_collectives([on_host, _event("all-reduce.1")], "h")
     ] == ["h/0"]
 
 
@@ -195,7 +200,7 @@ def test_the_collective_of_a_kernel_is_read_from_its_annotations_or_else_from_it
     kernel: str, stats: Mapping[str, Any], kind: str
 ) -> None:
     event = _event(kernel, GPU, "Stream #20(Compute)", **stats)
-    assert [collective.kind for collective in collectives([event], "h")] == [kind] * bool(kind)
+    assert [collective.kind for collective in find_collectives([event], "h")] == [kind] * bool(kind)
 
 
 def test_the_nodes_of_a_recorded_collective_of_tensorflow_are_devices_in_numeric_order() -> None:
@@ -209,7 +214,7 @@ def test_the_nodes_of_a_recorded_collective_of_tensorflow_are_devices_in_numeric
         for at_s in (0.5, 2.0 + number):
             name = "CollectiveExecutor::ExecuteAsync::Done"
             events.append(_event(name, *place, at_s=at_s)._replace(stats={"name": node}))
-    result = {collective.device: collective for collective in collectives(events, "h")}
+    result = {collective.device: collective for collective in find_collectives(events, "h")}
     assert {device: collective.duration_s for device, collective in result.items()} == {
         "h/0": 2.0,
         "h/1": 3.0,
@@ -238,4 +243,4 @@ def test_a_damaged_recording_in_json_is_an_error_with_the_reason(
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read(path, MOST_BYTES)
+        read_events(path, MOST_BYTES)

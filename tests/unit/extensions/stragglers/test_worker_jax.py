@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.collectives.base import pairs_of
+from busbw.collectives.base import source_target_pairs_of
 from tests.helpers import frameworks as real
 from tests.unit.extensions.compiled.test_user_programs_jax import _programs
 
@@ -57,7 +57,12 @@ def test_the_program_of_link_measurements_has_every_link_of_a_torus_once_in_each
     (stored,) = (tmp_path / "cache").rglob("*.json.gz")
     text = json.loads(gzip.decompress(stored.read_bytes()))["text"]
     lines = [line for line in text.splitlines() if " collective-permute" in line]
-    pairs = [pair for line in lines if "-done(" not in line for pair in pairs_of(line) or ()]
+    pairs = [
+        pair
+        for line in lines
+        if "-done(" not in line
+        for pair in source_target_pairs_of(line) or ()
+    ]
     chips = extents[0] * extents[1] * extents[2]
     inner_links = 2 * chips if cores == 2 else 0
     assert len(pairs) == len(set(pairs)) == _links(extents, closed) * cores + inner_links

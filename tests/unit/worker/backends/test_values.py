@@ -86,8 +86,8 @@ def test_the_arrays_of_exact_values_have_the_dtype_and_the_blocks_of_the_collect
     draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
     begun, ended = values.starting_values(3, 2), values.values_after(3, 2, 1)
     assert begun.dtype == ended.dtype == np.dtype(dtype)
-    np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].start(draw, 3)))
-    np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].after(draw, 3, 1)))
+    np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].starting_blocks(draw, 3)))
+    np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].blocks_after(draw, 3, 1)))
 
 
 @pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])

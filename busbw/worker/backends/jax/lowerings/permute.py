@@ -12,5 +12,5 @@ from busbw.model.case import Case
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the values of the rank that sends to this rank."""
-    pairs = COLLECTIVES[case.collective].pairs(case.group_size)
+    pairs = COLLECTIVES[case.collective].source_target_pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)

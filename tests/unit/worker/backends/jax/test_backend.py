@@ -74,11 +74,11 @@ def test_jax_proves_the_program_and_checks_the_result_of_every_collective(
     results: Results, name: str
 ) -> None:
     collective, run = COLLECTIVES[name], run_of(results, name)
-    assert list(run.proof.collectives) == [collective.hlo]
-    assert run.iterations % run.proof.collectives[collective.hlo] == 0
+    assert list(run.proof.collectives) == [collective.hlo_name]
+    assert run.iterations % run.proof.collectives[collective.hlo_name] == 0
     assert run.proof.array_bytes == collective.output_bytes(PAYLOAD, 4)
     assert run.proof.groups == ((0, 1, 2, 3),)
-    assert (run.proof.payload_copies == 0) == collective.copy_free
+    assert (run.proof.payload_copies == 0) == collective.is_copy_free
     assert run.values_checked % (collective.output_bytes(PAYLOAD, 4)) == 0
     assert run.proof.read_from == "optimised HLO"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.collectives.base import groups_of
+from busbw.collectives.base import replica_groups_of
 from busbw.model.launch import Failure, Run
 from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
@@ -269,4 +269,4 @@ def test_the_failure_of_a_sabotaged_jax_shows_the_groups_that_xla_compiled(
     failure = results[name]
     assert isinstance(failure, Failure), failure
     # JAX 0.12 names them by the axes of a mesh, earlier ones list them.
-    assert groups_of(failure.message, 4) == groups
+    assert replica_groups_of(failure.message, 4) == groups

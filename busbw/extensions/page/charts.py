@@ -1,4 +1,4 @@
-"""Figures as rows of values, drawn by Altair, with a table and a text of the same values."""
+"""Charts as rows of values: Altair draws the rows, and a table and a sentence show them as text."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any, TypeAlias
 from busbw.model.words import payload_text, shorten_list
 from busbw.report.table import Column, Table, TextLine, rows_of
 
-# The columns of a figure; a row has those that it needs.
-_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "word")
-Row: TypeAlias = Mapping[str, Any]
+# The keys that rows of a chart may have, in the order of the columns of the table.
+_ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "word")
+ChartRow: TypeAlias = Mapping[str, Any]
 
-# Each colour of the light theme with that of the dark one. Curves have the colours of Okabe and
-# Ito, which readers with any colour vision tell apart, darkened where a white page hides them.
+# Curves have the colors of Okabe and Ito, because readers with any color vision can tell these
+# colors apart. Colors that are hard to see on a white page are darkened.
 BACKGROUND, TEXT, MUTED, GRID = "#ffffff", "#1f2328", "#59636e", "#dfe3e8"
-CURVES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00")
-# From the fastest to the slowest.
-_BINS = (
+CURVE_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00")
+# The colors of a heat map, from the fastest to the slowest cells.
+_RATIO_COLORS = (
     *("#0b3f78", "#1f6fb5", "#5ba1d6", "#a3c9e8", "#e6e9ed"),
     *("#fdb777", "#f4872f", "#cf4d0a", "#852a05"),
 )
-_FAILED = "#a3128f"
-DARK = dict(
+_FAILED_COLOR = "#a3128f"
+# The color of the dark theme for each color of the light theme.
+DARK_OF_LIGHT = dict(
     zip(
-        (BACKGROUND, TEXT, MUTED, GRID, *CURVES, *_BINS, _FAILED),
+        (BACKGROUND, TEXT, MUTED, GRID, *CURVE_COLORS, *_RATIO_COLORS, _FAILED_COLOR),
         (
             *("#0d1117", "#e6edf3", "#9aa4af", "#2b323b"),
             *("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
@@ -37,40 +38,46 @@ DARK = dict(
         strict=True,
     )
 )
-WIDTH = 560
-_LINE = 72
-_PAYLOAD = (
+_WIDTH = 560
+_TITLE_LINE_CHARACTERS = 72
+_PAYLOAD_LABEL_EXPRESSION = (
     "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
     "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
 )
-_GAPS = {"OUT_OF_MEMORY": MUTED, "FAILED": _FAILED}
-# More points than these would hide each other.
+_OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": _FAILED_COLOR}
+# The points of a curve are not drawn if a curve has more of them, since they would hide each other.
 _MOST_POINTS = 60
-_MOST_NAMED = 4
+_MOST_LISTED_PLACES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
-    """What figures have in common: `headings` name the columns of the table of its rows."""
+class Chart:
+    """A chart of any kind, as a title and rows of values.
+
+    A row has values by key: `series` (the name of the curve or of the group of cells), `x` and `y`
+    (coordinates), `word` (a remark, such as an outcome), and further keys that the kind of chart
+    describes. `headings` has a heading for each key that the table shows. If the heading of `x` is
+    ``payload``, whole numbers are payloads in bytes.
+    """
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[ChartRow]
     headings: Mapping[str, str]
     subtitle: str = ""
 
     @property
     def table(self) -> Table:
-        """The rows, without columns that are empty."""
+        """A table of all rows; it has no column for a key that no row has a value for."""
         keys = [
             key
-            for key in _KEYS
+            for key in _ROW_KEYS
             if key in self.headings and any(row.get(key) is not None for row in self.rows)
         ]
         columns = (
             Column(
                 key,
                 self.headings[key],
-                text=self._text,
+                text=self._value_text,
                 left_aligned=key in ("series", "row", "word"),
             )
             for key in keys
@@ -80,60 +87,64 @@ class Figure:
 
     @property
     def description(self) -> str:
-        """The title, and a sentence with the range of each series and what is marked."""
+        """The title, and a sentence with the range of each series and the `x` of each word."""
         ranges: dict[str, list[float]] = {}
         for row in self.rows:
             values = ranges.setdefault(row["series"], [])
             values += [row["y"]] if row.get("y") is not None else []
         texts = [
-            f"{name} {self._text(min(ys))} to {self._text(max(ys))}" if ys else f"{name} no value"
+            f"{name} {self._value_text(min(ys))} to {self._value_text(max(ys))}"
+            if ys
+            else f"{name} no value"
             for name, ys in ranges.items()
         ]
         words: dict[str, dict[str, None]] = {}
         for row in self.rows:
             if row.get("word"):
-                words.setdefault(row["word"], {})[self._text(row["x"])] = None
+                words.setdefault(row["word"], {})[self._value_text(row["x"])] = None
         texts += [
-            f"{word} at {', '.join(shorten_list(list(places), _MOST_NAMED, 'place'))}"
+            f"{word} at {', '.join(shorten_list(list(places), _MOST_LISTED_PLACES, 'place'))}"
             for word, places in words.items()
         ]
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."
 
-    def _text(self, value: object) -> str:
+    def _value_text(self, value: object) -> str:
         if isinstance(value, int) and self.headings.get("x") == "payload":
             return payload_text(value)
         return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
-    def chart(self, altair: ModuleType) -> Any:
-        """Return the chart, whose data is named ``rows``."""
+    def altair_chart(self, altair: ModuleType) -> Any:
+        """Return the chart as a value of the module `altair`; its data set is named ``rows``."""
         raise NotImplementedError
 
-    def titled(self, altair: ModuleType) -> Any:
-        """Return the title as Altair takes it, in lines that fit the width."""
+    def altair_title(self, altair: ModuleType) -> Any:
+        """Return title and subtitle as a value of the module `altair`, wrapped to fit the width."""
         return altair.TitleParams(
-            textwrap.wrap(self.title, _LINE - 16, max_lines=3),
-            subtitle=textwrap.wrap(self.subtitle, _LINE, max_lines=5),
+            textwrap.wrap(self.title, _TITLE_LINE_CHARACTERS - 16, max_lines=3),
+            subtitle=textwrap.wrap(self.subtitle, _TITLE_LINE_CHARACTERS, max_lines=5),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curves(Figure):
-    """Values of several series by payload, session or member.
+class CurveChart(Chart):
+    """A chart with a curve for each series, over payload, session or other values of `x`.
 
-    `reference` is a dashed line, `low` to `high` a band, and a `word` marks its point, at the
-    bottom where there is no y. `rules` are horizontal lines by their labels.
+    In a row, `reference` is a point of a dashed line, `low` and `high` are the edges of a band, and
+    a `word` puts a mark on the curve or, without a `y`, at the bottom. `rules` are the values of
+    horizontal lines by their labels. With `is_log` the vertical axis is logarithmic. Without
+    `has_lines` only the points are drawn.
     """
 
     rules: Mapping[str, float] = field(default_factory=dict)
     is_log: bool = False
     has_lines: bool = True
 
-    def chart(self, altair: ModuleType) -> Any:
-        """Return the layers: bands, dashed lines, curves, rules, and marks."""
+    def altair_chart(self, altair: ModuleType) -> Any:
+        """Return an Altair chart of layers: bands, curves, dashed lines, rules and marks."""
         count = len({row["series"] for row in self.rows})
         legend = altair.Legend(title=None, symbolOpacity=1, symbolType="circle")
-        colour = altair.Color("series:N", sort=None, legend=legend if count > 1 else None)
-        curves = altair.Chart(altair.NamedData(name="rows")).encode(self._x(altair), colour)
+        color = altair.Color("series:N", sort=None, legend=legend if count > 1 else None)
+        curves = altair.Chart(altair.NamedData(name="rows")).encode(self._x_axis(altair), color)
         scale = "log" if self.is_log else "linear"
         y = altair.Y(
             "y:Q",
@@ -147,7 +158,7 @@ class Curves(Figure):
         rules = altair.Chart(
             altair.Data(values=[{"y": value, "label": name} for name, value in self.rules.items()])
         )
-        # A legend names the marks. What has no y is marked at the bottom.
+        # A legend names the marks. A row without a y is marked at the bottom.
         marks = curves.mark_point(opacity=1, size=30 if is_dense else 110).encode(
             altair.Shape("word:N", sort=None, legend=altair.Legend(title=None))
         )
@@ -165,13 +176,13 @@ class Curves(Figure):
             layers.append(measured.encode(y="y:Q", color=altair.value(TEXT)))
             layers.append(missing.encode(y=altair.value(250)))
         return altair.layer(*layers).properties(
-            width=WIDTH,
+            width=_WIDTH,
             height=260,
-            title=self.titled(altair),
+            title=self.altair_title(altair),
             autosize=altair.AutoSizeParams(type="fit-x", contains="padding"),
         )
 
-    def _x(self, altair: ModuleType) -> Any:
+    def _x_axis(self, altair: ModuleType) -> Any:
         name = self.headings["x"]
         if name == "session":
             return altair.X("x:T", title=name, scale=altair.Scale(type="utc"))
@@ -180,23 +191,25 @@ class Curves(Figure):
         places = [row["x"] for row in self.rows]
         first = max(0, min(places).bit_length() - 1)
         ticks = [1 << power for power in range(first, max(places).bit_length())]
-        axis = altair.Axis(labelExpr=_PAYLOAD, labelOverlap="parity", values=ticks)
+        axis = altair.Axis(labelExpr=_PAYLOAD_LABEL_EXPRESSION, labelOverlap="parity", values=ticks)
         scale = altair.Scale(type="log", base=2, nice=False, padding=12)
         return altair.X("x:Q", title=name, scale=scale, axis=axis)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeatMap(Figure):
-    """Ratios as the colours of cells, below each other by series; a cell is from `x` to `x2`.
+class HeatMap(Chart):
+    """A chart whose cells have colors for ratios.
 
-    `bins` are the names of ranges of ratios, fastest first; a row has that of its ratio.
+    Each series has a block of lines, and each `row` of a series is a line. A cell covers the time
+    from `x` to `x2`. `bins` are the names of all ranges of ratios, the fastest first, and a cell's
+    `bin` names the range of its ratio, or an outcome without a ratio.
     """
 
     bins: Sequence[str]
 
-    def chart(self, altair: ModuleType) -> Any:
-        """Return a row of charts, one for each series, below each other."""
-        colours = dict(zip(self.bins, _BINS, strict=True)) | _GAPS
+    def altair_chart(self, altair: ModuleType) -> Any:
+        """Return an Altair chart with a heat map for each series, below each other."""
+        colors = dict(zip(self.bins, _RATIO_COLORS, strict=True)) | _OUTCOME_COLORS
         axis = altair.Axis(orient="top", tickCount=6)
         cells = altair.Chart(altair.NamedData(name="rows")).mark_rect()
         return (
@@ -206,7 +219,7 @@ class HeatMap(Figure):
                 altair.Color(
                     "bin:N",
                     legend=altair.Legend(title=None, columns=3, columnPadding=30),
-                    scale=altair.Scale(domain=list(colours), range=list(colours.values())),
+                    scale=altair.Scale(domain=list(colors), range=list(colors.values())),
                 ),
                 x2="x2:T",
                 row=altair.Row(
@@ -215,7 +228,7 @@ class HeatMap(Figure):
                     header=altair.Header(title=None, labelOrient="top", labelAnchor="start"),
                 ),
             )
-            .properties(width=WIDTH - 80, height=altair.Step(17), title=self.titled(altair))
+            .properties(width=_WIDTH - 80, height=altair.Step(17), title=self.altair_title(altair))
             .resolve_scale(y="independent")
             .resolve_axis(x="independent")
         )

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.answer import answer_lines, failure_logs
+from busbw.report.conclusion import conclusion_lines, failure_logs
 from tests.helpers import build
 
 KIB = 1024
@@ -27,7 +27,7 @@ def _slow(size: int, ratio: float, limit: float = 2.0, **spec: Any) -> Verdict:
 
 def _lines(*verdicts: Verdict) -> list[str]:
     """Return the lines of the answer about cases."""
-    *lines, last = (line.text for line in answer_lines(verdicts, PASS))
+    *lines, last = (line.text for line in conclusion_lines(verdicts, PASS))
     assert last == "PASS: measured"
     return lines
 
@@ -90,7 +90,7 @@ def test_the_last_line_of_the_answer_is_the_outcome_of_the_session_in_its_colour
     outcomes: tuple[SessionOutcome, ...], markup: dict[str, bool]
 ) -> None:
     session = SessionVerdict(outcomes=outcomes, text="all sizes")
-    first, last = answer_lines([_slow(KIB, 3.0)], session)
+    first, last = conclusion_lines([_slow(KIB, 3.0)], session)
     assert first.markup == RED
     assert (last.text, last.markup) == (session.headline(), markup)
 

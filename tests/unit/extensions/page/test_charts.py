@@ -10,9 +10,9 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page import curves, drawing
-from busbw.extensions.page.curves import bandwidth, curves_of
-from busbw.extensions.page.figures import DARK, Curves
-from busbw.extensions.page.history import case_history, heat_map
+from busbw.extensions.page.charts import DARK_OF_LIGHT, CurveChart
+from busbw.extensions.page.curves import bandwidth_chart, curves_of
+from busbw.extensions.page.history import case_history_chart, heat_map
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
 
@@ -25,13 +25,13 @@ def _drawn_texts(picture: str) -> set[str]:
     return {"".join(element.itertext()) for element in Tree.fromstring(picture).iter(f"{SVG}text")}
 
 
-def _bandwidth(*verdicts: Any, **changes: Any) -> Curves:
-    return bandwidth(curves_of(session(*verdicts, **changes)))
+def _bandwidth(*verdicts: Any, **changes: Any) -> CurveChart:
+    return bandwidth_chart(curves_of(session(*verdicts, **changes)))
 
 
 def test_a_figure_of_bandwidth_has_the_baseline_the_range_and_the_outcomes() -> None:
-    figure = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
-    slow, lost, published, _ = figure.rows
+    chart = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
+    slow, lost, published, _ = chart.rows
     assert slow == {
         "series": "jax psum",
         "x": 4096,
@@ -43,23 +43,23 @@ def test_a_figure_of_bandwidth_has_the_baseline_the_range_and_the_outcomes() -> 
     }
     assert (lost["y"], lost["word"]) == (None, "OUT_OF_MEMORY")
     assert published["series"].startswith("published: v2-8")
-    assert figure.rules == {"ceiling 50 GB/s: links": 50.0}
-    texts = _drawn_texts(drawing.svg(figure))
+    assert chart.rules == {"ceiling 50 GB/s: links": 50.0}
+    texts = _drawn_texts(drawing.draw_svg(chart))
     assert {"All-reduce: bus bandwidth", "4K", "REGRESSED", "OUT_OF_MEMORY"} <= texts
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
 
 
 def test_the_table_and_the_description_of_a_figure_have_the_values_of_its_rows() -> None:
-    figure = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
-    table = figure.table
+    chart = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
+    table = chart.table
     headings = [column.heading for column in table.columns]
     assert headings == ["curve", "payload", "busbw (GB/s)", "baseline", "least within the limit",
                         "outcome"]  # fmt: skip
     assert table.cells(table.rows[0]) == ["jax psum", "4K", "6", "12", "9.6", "-"]
-    assert figure.description.startswith(
+    assert chart.description.startswith(
         "All-reduce: bus bandwidth. busbw (GB/s): jax psum 6 to 7; published: v2-8"
     )
-    assert figure.description.endswith("OUT_OF_MEMORY at 16K.")
+    assert chart.description.endswith("OUT_OF_MEMORY at 16K.")
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_curves_of_several_sessions_are_named_by_the_host_or_file_that_differs(
 ) -> None:
     sessions = [session(verdict(4096, 6.0), **change) for change in changes]
     curves_of_all = [curve for one_session in sessions for curve in curves_of(one_session)]
-    assert list(curves.named(curves_of_all)) == names
-    assert not any(row.get("reference") for row in bandwidth(curves_of_all).rows)
+    assert list(curves.curves_by_name(curves_of_all)) == names
+    assert not any(row.get("reference") for row in bandwidth_chart(curves_of_all).rows)
 
 
 def test_a_figure_refuses_more_than_12_curves_which_a_page_splits_into_several_figures() -> None:
@@ -85,18 +85,18 @@ def test_a_figure_refuses_more_than_12_curves_which_a_page_splits_into_several_f
         _bandwidth(*many)
     with pytest.raises(ValueError, match="no bandwidth of a collective by itself"):
         _bandwidth(verdict(4096, None))
-    figures = curves.session_figures(session(*many))["Bandwidth and ratios"]
-    counts = [len({row["series"] for row in drawn.rows}) for drawn in figures]
+    charts = curves.session_charts(session(*many))["Bandwidth and ratios"]
+    counts = [len({row["series"] for row in drawn.rows}) for drawn in charts]
     assert counts == [4, 4, 4, 4, 2]
 
 
 def test_figures_of_a_history_have_levels_changes_and_gaps() -> None:
     machine = made.changed()
-    figure = case_history(machine, machine.cases[0])
-    words = [row["word"] for row in figure.rows]
+    chart = case_history_chart(machine, machine.cases[0])
+    words = [row["word"] for row in chart.rows]
     assert words[8] == "+50 % since 2026-01-09: jax 0.10.0 -> 0.10.1"
-    assert words[5] == "OUT_OF_MEMORY" and figure.rows[5]["y"] is None
-    levels = [row["reference"] for row in figure.rows]
+    assert words[5] == "OUT_OF_MEMORY" and chart.rows[5]["y"] is None
+    levels = [row["reference"] for row in chart.rows]
     assert levels[7] == pytest.approx(10.01, rel=2e-3) and levels[8] == pytest.approx(15, rel=2e-3)
     before, lost, same, slower = heat_map(machine).rows
     assert (lost["bin"], lost["y"]) == ("OUT_OF_MEMORY", None)
@@ -106,11 +106,13 @@ def test_figures_of_a_history_have_levels_changes_and_gaps() -> None:
 
 
 def test_every_color_of_a_figure_has_a_color_in_the_dark_theme() -> None:
-    picture = drawing.svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
+    picture = drawing.draw_svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
     elements = list(Tree.fromstring(picture).iter())
     colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}
-    assert colors - {"none", "transparent"} <= set(DARK)
-    assert all(f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK.items())
+    assert colors - {"none", "transparent"} <= set(DARK_OF_LIGHT)
+    assert all(
+        f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK_OF_LIGHT.items()
+    )
 
 
 def test_a_figure_that_cannot_be_drawn_is_an_error_with_its_reason(
@@ -121,4 +123,4 @@ def test_a_figure_that_cannot_be_drawn_is_an_error_with_its_reason(
 
     monkeypatch.setitem(sys.modules, "vl_convert", SimpleNamespace(vegalite_to_svg=fail))
     with pytest.raises(drawing.DrawingError, match="this figure cannot be drawn: no such scale"):
-        drawing.svg(_bandwidth(verdict(4096, 6.0)))
+        drawing.draw_svg(_bandwidth(verdict(4096, 6.0)))
