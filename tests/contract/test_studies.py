@@ -112,8 +112,12 @@ def test_the_payloads_of_a_study_are_multiples_of_a_row_of_weights() -> None:
 @pytest.mark.parametrize(
     ("members", "code", "output"),
     [
-        ("Member(int, ['7']), Member(time.sleep, [600], is_server=True)", 0, "[7, None]"),
-        ("Member(int, ['x']), Member(time.sleep, [600])", 1, "ValueError: invalid literal"),
+        ("GroupMember(int, ['7']), GroupMember(time.sleep, [600], is_server=True)", 0, "[7, None]"),
+        (
+            "GroupMember(int, ['x']), GroupMember(time.sleep, [600])",
+            1,
+            "ValueError: invalid literal",
+        ),
     ],
 )
 @pytest.mark.usefixtures("mark")
