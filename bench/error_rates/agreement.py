@@ -83,7 +83,9 @@ def grid(frameworks: int = 2, sizes: int = 21, families: int = 1) -> tuple[Case,
     )
 
 
-def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[str]:
+def rows(
+    devices: int, sessions: int, seed: int, kinds: Sequence[str] = (), *, automatic: bool = False
+) -> Iterator[str]:
     """Yield a line for each difference, and at the end a line with the counts.
 
     Args:
@@ -91,6 +93,7 @@ def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> I
         sessions: The number of sessions of each device, without the accepted session.
         seed: The seed of the simulated times.
         kinds: The names of the kinds in `KINDS` to compare; all if empty.
+        automatic: Whether one launch of a case may decide.
 
     """
     total = differing = 0
@@ -98,7 +101,7 @@ def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> I
         if kinds and name not in kinds:
             continue
         drawn, every = Devices(noise, devices, (seed, number)), 5 if name == "noisy" else 0
-        for text in _compare_sessions(drawn, loss, sessions, every):
+        for text in _compare_sessions(drawn, loss, sessions, every, automatic):
             total += 1
             if text:
                 differing += 1
@@ -107,7 +110,7 @@ def rows(devices: int, sessions: int, seed: int, kinds: Sequence[str] = ()) -> I
 
 
 def _compare_sessions(
-    devices: Devices, loss: Loss, sessions: int, noisy_every: int
+    devices: Devices, loss: Loss, sessions: int, noisy_every: int, automatic: bool
 ) -> Iterator[str]:
     """Yield a text for each session of each device: the differences, or "" if both rules agree.
 
@@ -116,7 +119,7 @@ def _compare_sessions(
     noise = devices.noise
     cases = grid(noise.frameworks, noise.sizes, noise.families)
     accepted = devices.draw(3, loss(0, devices))
-    batched = Judge(POLICY.rule, devices, accepted, sessions)
+    batched = Judge(POLICY.rule, devices, accepted, sessions, automatic=automatic)
     histories = [
         _first_session(cases, times, devices, number) for number, times in enumerate(accepted)
     ]
@@ -125,7 +128,8 @@ def _compare_sessions(
         drawn = devices.draw(6, loss(session, devices), times=times)
         outcomes = batched.judge_session(drawn)
         for number, history in enumerate(histories):
-            judged = judge(history, _times_s(cases, drawn[number]), POLICY)
+            single = [case for case, whole in zip(cases, batched.whole[number]) if not whole]
+            judged = judge(history, _times_s(cases, drawn[number]), POLICY, single)
             differences = ", ".join(_differences(judged, outcomes, cases, number, history))
             yield f"session {session}, device {number}: {differences}" if differences else ""
             append(history, judged.times_s)
@@ -176,7 +180,7 @@ def _differences(
             [product.loss_states[case].window is not None for case in cases],
             outcomes.window[number],
         ),
-        "launches": ([len(judged.times_s[case]) > 3 for case in cases], outcomes.confirmed[number]),
+        "launches": ([len(judged.times_s[case]) for case in cases], outcomes.launches[number]),
         "limit": ([product.limits[case].slower_above for case in cases], outcomes.limit[number]),
         "slower": (
             [name in product.slower_frameworks for name in frameworks],

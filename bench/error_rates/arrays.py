@@ -29,7 +29,8 @@ def clipped_mean(variances: Array, freedom: Array, clipped: float) -> Array:
 
     A variance counts as at most `clipped` times the median of its device's variances.
     """
-    median = np.median(variances / median_of_chi_squared(freedom), axis=1, keepdims=True)
+    ratios = variances / median_of_chi_squared(freedom)
+    median = masked_median(ratios, freedom > 0)[:, None]
     weighted = np.minimum(variances, clipped * median) * freedom
     return np.asarray(weighted.sum(1) / np.maximum(freedom.sum(1), 1))
 

@@ -13,7 +13,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from busbw.judge.policy import Rule
+from busbw.judge.policy import (
+    AUTO_DRAWN_SHARE,
+    AUTO_LIMIT_SHARE,
+    AUTO_MIN_SESSIONS,
+    AUTO_WHOLE_SESSION_EVERY,
+    SINGLE_LAUNCH_VARIANCE_RATIO,
+    Rule,
+)
 
 from .arrays import (
     Array,
@@ -34,8 +41,8 @@ _MANY_CASES = 42
 class Outcomes:
     """The verdicts on one session of many devices.
 
-    `red` (REGRESSED), `window` (REGRESSED by several sessions), `improved` and `confirmed`
-    (measured again) are True or False by device and case, `limit` is the limit as a log ratio by
+    `red` (REGRESSED), `window` (REGRESSED by several sessions) and `improved` are True or False by
+    device and case, `launches` is the number of launches and `limit` the limit as a log ratio by
     device and case. `slower` is True or False by device and framework, `noisy` by device. `odd` is
     by how much the accepted session of a case was slower than all later sessions, `shared_odd` the
     same for the shared part of a framework; both are log ratios, and 0 if the difference is not
@@ -45,7 +52,7 @@ class Outcomes:
     red: Array
     window: Array
     improved: Array
-    confirmed: Array
+    launches: Array
     limit: Array
     odd: Array
     slower: Array
@@ -62,10 +69,19 @@ class Judge:
     """The rule for devices whose sessions are judged one after the other.
 
     The first session is `accepted`, an array of log times by device, case and launch. At most
-    `sessions` sessions follow.
+    `sessions` sessions follow. With `automatic` one launch of a case may decide.
     """
 
-    def __init__(self, rule: Rule, devices: Devices, accepted: Array, sessions: int) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        devices: Devices,
+        accepted: Array,
+        sessions: int,
+        *,
+        automatic: bool = False,
+    ) -> None:
+        self.automatic, self.random = automatic, np.random.default_rng(1)
         self.rule, self.frameworks, self.sizes = rule, devices.frameworks, devices.noise.sizes
         self.lengths = np.array([cases.stop - cases.start for cases in self.frameworks])
         self.together = self.lengths >= rule.min_shared_cases
@@ -81,8 +97,8 @@ class Judge:
         self.quiet = np.ones(shared[0], int)
         times = accepted - self.base[..., None]
         middle, fastest, zero = np.median(times, -1), times.min(-1), np.zeros(shared)
-        self.cases.append((middle, fastest, middle**2, *launch_squares(times)), middle < np.inf)
-        self.shared.append((zero, zero, zero), self.together & np.ones(shared, bool))
+        self.cases.append((middle, fastest, *launch_squares(times)), middle < np.inf)
+        self.shared.append((zero, zero, zero, zero), self.together & np.ones(shared, bool))
 
     def judge_session(self, times: Array) -> Outcomes:
         """Judge the next session and return its outcomes.
@@ -90,30 +106,66 @@ class Judge:
         `times` are log times by device, case and launch. The last three launches confirm that a
         case is slower; they count only for the cases that seem slower.
         """
-        rule, times = self.rule, times - self.base[..., None]
-        first, every = times[..., :-3], np.log(np.median(np.exp(times), -1))
-        middle, fresh = np.median(first, -1), np.median(times[..., -3:], -1)
-        again, noise = np.zeros(middle.shape, bool), None
-        pairs = list(zip(launch_squares(first), launch_squares(times)))
-        while True:
-            squares = [np.where(again, all_of_it, part) for part, all_of_it in pairs]
-            value = np.where(again, every, middle)
-            look = self._compute_look(value, squares, noise, first)
-            noise = look.noise
-            suspected = middle - look.shift > _partial_limit(look, rule.suspicion_share)
-            if not (suspected & ~again).any():
-                break
-            again |= suspected
-        fastest = np.where(again, times.min(-1), first.min(-1))
-        slower = suspected & (fresh - look.shift > _partial_limit(look, rule.suspicion_share))
+        times = times - self.base[..., None]
+        whole = self.whole = self._draw_whole(times.shape[:2])
+        if not whole.all():
+            whole = whole | self._find_undecided(self._compute_looks(times, whole, confirm=False))
+        look = self._compute_looks(times, whole)
+        suspicion = _partial_limit(look, self.rule.suspicion_share)
+        slower = look.suspected & (np.median(times[..., -3:], -1) - look.shift > suspicion)
         slower &= look.off > look.limit
-        by_fastest = fastest - look.fastest - look.shift + look.level
-        slower &= by_fastest > _partial_limit(look, rule.fastest_share)
-        look.slower, look.again = slower, again
+        by_fastest = look.fastest_now - look.fastest - look.shift + look.level
+        slower &= by_fastest > _partial_limit(look, self.rule.fastest_share)
+        look.slower = slower
         look.improved = ~slower & (look.off < look.faster)
-        return self._decide(
-            look, *self._latest(look, value - look.part, fastest - look.part), squares
-        )
+        return self._decide(look, *self._latest(look))
+
+    def _draw_whole(self, shape: tuple[int, ...]) -> Array:
+        """Return which cases get three launches whatever their first launch shows."""
+        if self.automatic and self.cases.count % AUTO_WHOLE_SESSION_EVERY:
+            return self.random.random(shape) < AUTO_DRAWN_SHARE
+        return np.ones(shape, bool)
+
+    def _find_undecided(self, look: SimpleNamespace) -> Array:
+        """Return which cases need more launches than the one of `look`."""
+        look.slower = np.zeros(look.off.shape, bool)
+        latest, shared = self._latest(look)
+        calm = ~look.noise[0][:, None]
+        lost = (self.cases.loss > 0) | (self.cases.window(latest, calm).loss > 0)
+        shared_lost = (self.shared.loss > 0) | (look.shared > AUTO_LIMIT_SHARE * look.shared_limit)
+        shared_lost |= self.shared.window(shared, self.together & calm).loss > 0
+        unsafe = (look.off > AUTO_LIMIT_SHARE * look.limit) | (look.off < look.faster)
+        few = self.cases.n < AUTO_MIN_SESSIONS
+        wide = (look.noise[1] > 1)[:, None]
+        return np.asarray(unsafe | lost | self._by_case(shared_lost) | few | wide)
+
+    def _compute_looks(
+        self, times: Array, whole: Array, *, confirm: bool = True
+    ) -> SimpleNamespace:
+        """Compute the look of one launch of each case, or of three launches if the case is `whole`.
+
+        With `confirm`, six launches count of the cases that seem slower.
+        """
+        first, every = times[..., :-3], np.log(np.median(np.exp(times), -1))
+        pairs, noise = list(zip(launch_squares(first), launch_squares(times))), None
+        again = np.zeros(whole.shape, bool)
+        while True:
+            three = whole | again
+            first_squares = [np.where(three, part, 0.0) for part, _ in pairs]
+            squares = [np.where(again, both, part) for part, (_, both) in zip(first_squares, pairs)]
+            middle = np.where(three, np.median(first, -1), times[..., 0])
+            value = np.where(again, every, middle)
+            look = self._compute_look(value, squares, noise, first_squares)
+            noise = look.noise
+            look.suspected = middle - look.shift > _partial_limit(look, self.rule.suspicion_share)
+            if not (confirm and (look.suspected & ~again).any()):
+                break
+            again |= look.suspected
+        fastest = np.where(three, first.min(-1), times[..., 0])
+        look.fastest_now = np.where(again, times.min(-1), fastest)
+        look.value, look.squares_now = value, squares
+        look.launches = np.where(again, 6, np.where(whole, 3, 1))
+        return look
 
     # The noise, estimated from launches and sessions.
 
@@ -123,11 +175,11 @@ class Judge:
         `squares` are the sums of squared deviations of today's launches from their mean, with
         `freedom` degrees of freedom.
         """
-        rule, cases = self.rule, self.cases
+        rule, cases, single = self.rule, self.cases, freedom == 0
         level, fastest, mean = cases.level(cases.n)
         by_session = cases.squares(cases.n, mean)
-        launches = cases.recent(3, cases.n) + squares
-        weights = cases.recent(4, cases.n) + freedom
+        launches = cases.recent(2, cases.n) + squares
+        weights = cases.recent(3, cases.n) + freedom
         least = rule.min_deviation**2
         launch = clipped_mean(
             np.maximum(launches / weights, least), weights, rule.max_variance_ratio
@@ -145,7 +197,7 @@ class Judge:
         session = self._session_variance(by_session, residuals, launch, squares / freedom)
         squares = squares * (session / launch)[:, None]
         variance = (squares + by_session) / (freedom + residuals)
-        once_more = 1 + 1 / cases.n_recent
+        once_more = np.where(single, 1 / SINGLE_LAUNCH_VARIANCE_RATIO, 1.0) + 1 / cases.n_recent
         return SimpleNamespace(
             level=level,
             fastest=fastest,
@@ -206,7 +258,7 @@ class Judge:
         value: Array,
         squares: Sequence[Array],
         noise: tuple[Array, Array] | None,
-        first: Array,
+        first: Sequence[Array],
     ) -> SimpleNamespace:
         """Compute the limits and deviations of a session from some of its launches.
 
@@ -214,10 +266,11 @@ class Judge:
             value: The log time of each case.
             squares: The sums of squared deviations of launches, and their degrees of freedom.
             noise: The result of `_noise_and_widening` for this session; None if not yet known.
-            first: The log times of the first launches, by case.
+            first: The sums of squared deviations of the first launches, and their degrees of
+                freedom.
 
         """
-        look = self._estimate_noise(*squares)
+        look = self._estimate_noise(squares[0], squares[1])
         parts = [self._shared_part(look, value, number) for number in range(len(self.frameworks))]
         look.shared, look.shared_deviation, look.prior_shared, look.shared_level = (
             np.stack(values, 1) for values in zip(*parts)
@@ -260,7 +313,7 @@ class Judge:
         return shared, deviation, prior, level
 
     def _noise_and_widening(
-        self, look: SimpleNamespace, limit: Array, first: Array
+        self, look: SimpleNamespace, limit: Array, first: Sequence[Array]
     ) -> tuple[Array, Array]:
         """Return, for each device, whether the session is noisy, and the factor of wider limits."""
         rule, (devices, count) = self.rule, limit.shape
@@ -272,14 +325,14 @@ class Judge:
         least = np.where(self.quiet == 1, rule.first_noisy_ratio, rule.noisy_ratio)
         # The noise of earlier sessions is uncertain, too, if there are few of these sessions.
         usual = np.sqrt(1 + np.where(self.quiet == 1, 0.0, 0.5 / np.maximum(1, self.quiet - 1)))
-        earlier = self.cases.recent(3, self.cases.n), self.cases.recent(4, self.cases.n)
+        earlier = self.cases.recent(2, self.cases.n), self.cases.recent(3, self.cases.n)
         before, after = (
             clipped_mean(
-                np.maximum(squares / freedom, rule.min_deviation**2),
+                np.maximum(squares / np.maximum(freedom, 1), rule.min_deviation**2),
                 freedom,
                 rule.max_variance_ratio,
             )
-            for squares, freedom in (earlier, launch_squares(first))
+            for squares, freedom in (earlier, first)
         )
         launches = np.sqrt(after / before) > rule.noisy_ratio
         wide = ratio > 1 + (rule.widening_ratio - 1) * chance * usual
@@ -308,12 +361,12 @@ class Judge:
 
     # The decisions, and losses over several sessions.
 
-    def _latest(self, look: SimpleNamespace, value: Array, fastest: Array) -> tuple[Latest, Latest]:
+    def _latest(self, look: SimpleNamespace) -> tuple[Latest, Latest]:
         """Return how this session compares with the levels of cases, and of shared parts."""
         shared = np.where(self.together, look.shared_level + look.shared, look.shared)
         case = Latest(
-            value=value,
-            fastest=fastest,
+            value=look.value - look.part,
+            fastest=look.fastest_now - look.part,
             level=look.level,
             off=look.residual,
             deviation=look.deviation,
@@ -337,7 +390,6 @@ class Judge:
         look: SimpleNamespace,
         latest: Latest,
         shared: Latest,
-        squares: Sequence[Array],
     ) -> Outcomes:
         """Decide the session, append it to the series, and return its outcomes."""
         rule, (noisy, widened) = self.rule, look.noise
@@ -354,10 +406,10 @@ class Judge:
         bad = noisy | ((widened > 1) & (self.cases.count >= rule.noise_known_after_sessions))
         changed = look.slower | (window.loss > 0) | look.improved
         few = (changed.sum(1) <= 2) & ~bad & ~shared_red.any(1)
-        bad = shared_red | bad[:, None]
+        bad, zero = shared_red | bad[:, None], np.zeros(shared_red.shape)
         counts = ~(red | look.improved | self._by_case(bad))
-        self.cases.append((latest.value, latest.fastest, latest.value**2, *squares), counts)
-        self.shared.append((shared.value, shared.value, shared.value**2), ~bad & self.together)
+        self.cases.append((latest.value, latest.fastest, *look.squares_now), counts)
+        self.shared.append((shared.value, shared.value, zero, zero), ~bad & self.together)
         self.quiet = self.quiet + ~noisy
         self.cases.start[noisy] = self.shared.start[noisy] = self.cases.count
         self.cases.discount(window)
@@ -367,7 +419,7 @@ class Judge:
             red=red,
             window=window.loss > 0,
             improved=look.improved,
-            confirmed=look.again,
+            launches=look.launches,
             limit=look.limit,
             odd=self.cases.odd(latest, rule.odd_accepted_sigmas),
             slower=shared_red,

@@ -85,10 +85,14 @@ class Regime:
     expected: str = ""
     share: float = 0.5
 
-    def run(self, count: int, seed: tuple[int, ...]) -> Run:
-        """Simulate and judge the sessions of `count` devices."""
+    def run(self, count: int, seed: tuple[int, ...], *, automatic: bool = False) -> Run:
+        """Simulate and judge the sessions of `count` devices.
+
+        With `automatic` one launch of a case may decide.
+        """
         devices = Devices(self.noise, count, seed)
-        judge = Judge(RULE, devices, devices.draw(3, self.loss(0, devices)), self.sessions)
+        accepted = devices.draw(3, self.loss(0, devices))
+        judge = Judge(RULE, devices, accepted, self.sessions, automatic=automatic)
         outcomes = []
         for session in range(1, self.sessions + 1):
             times, launches = self.factors(session)
@@ -385,7 +389,9 @@ REGIMES = (
 )
 
 
-def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
+def rows(
+    devices: int, seed: int, only: Collection[str] = (), *, automatic: bool = False
+) -> Iterator[str]:
     """Yield the lines of the table.
 
     Args:
@@ -393,6 +399,7 @@ def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
             it.
         seed: The seed of the simulated times.
         only: Parts of the names of the rows to yield; all rows if empty.
+        automatic: Whether one launch of a case may decide.
 
     """
     yield row("regime", "shares in % (95 %)", "wanted, %")
@@ -400,7 +407,7 @@ def rows(devices: int, seed: int, only: Collection[str] = ()) -> Iterator[str]:
     for number, regime in enumerate(REGIMES):
         if only and not any(part in regime.name for part in only):
             continue
-        run = regime.run(max(1, int(devices * regime.share)), (seed, number))
+        run = regime.run(max(1, int(devices * regime.share)), (seed, number), automatic=automatic)
         texts = (f"{name} {_share_text(values)}" for name, values in regime.count(run).items())
         yield row(regime.name, "; ".join(texts), regime.expected)
 

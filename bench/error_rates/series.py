@@ -47,10 +47,12 @@ class Window:
 class Series:
     """All sessions of each case, or of the part that the cases of each framework share, by device.
 
-    Each session is a tuple of arrays: value, fastest time, squared value and, for cases, the sum of
-    squared deviations of launches with its degrees of freedom. `sums` are cumulative sums of these
-    over the sessions that count. `before` has the number of counted sessions before each session.
-    `loss` is the present loss of each series, 0 without a loss; windows begin at `start` or later.
+    Each session is a tuple of arrays: value, fastest time, and the sum of squared deviations of
+    launches with its degrees of freedom. `sums` are cumulative sums over the sessions that count:
+    of value, squared value, squared deviations and degrees of freedom, and of 1, value and fastest
+    time over the sessions with more than one launch. `before` has the number of counted sessions
+    before each session. `loss` is the present loss of each series, 0 without a loss; windows begin
+    at `start` or later.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Series:
         factors: tuple[float, float],
     ) -> None:
         self.rule, self.floor, self.factors = rule, floor, factors
-        self.sums = np.zeros((5, *shape, sessions + 3))
+        self.sums = np.zeros((7, *shape, sessions + 3))
         self.values: list[Array] = []
         self.counts: list[Array] = []
         self.before: list[Array] = [np.zeros(shape, int)]
@@ -89,7 +91,7 @@ class Series:
         self.counts.append(counts.copy())
         cells = np.nonzero(counts)
         position = self.n[cells]
-        for sums, value in zip(self.sums, values):
+        for sums, value in zip(self.sums, _summed(self.values[-1])):
             sums[(*cells, position + 1)] = sums[(*cells, position)] + value[cells]
         self.before.append(self.n + counts)
 
@@ -114,16 +116,16 @@ class Series:
         They are computed from the first `n` sessions that count.
         """
         count = np.maximum(np.minimum(n, self.rule.level_sessions), 1)
-        mean, fastest = self.recent(0, n) / count, self.recent(1, n) / count
+        mean, whole = self.recent(0, n) / count, np.maximum(self.recent(4, n), 1)
         first = np.minimum(n, self.rule.anchor_sessions)
         bound = self._sum(0, first) / np.maximum(first, 1) + self.rule.anchor_margin
         level = np.minimum(mean, bound)
-        return level, fastest + level - mean, mean
+        return level, self.recent(6, n) / whole + level - self.recent(5, n) / whole, mean
 
     def squares(self, n: Array, mean: Array) -> Array:
         """Return the sum of squared deviations of the level's sessions from their `mean`."""
         count = np.minimum(n, self.rule.level_sessions)
-        return np.asarray(np.maximum(0.0, self.recent(2, n) - count * mean**2))
+        return np.asarray(np.maximum(0.0, self.recent(1, n) - count * mean**2))
 
     def _since(self, kind: int, session: int, latest: Array) -> Array:
         """Return the values of a `kind` in all sessions from `session` on, and then `latest`."""
@@ -196,7 +198,7 @@ class Series:
         counts &= ~(inside & (values[0] > threshold))
         numbers = counts.cumsum(-1)
         row, session = np.nonzero(counts)
-        for sums, value in zip(self.sums, values):
+        for sums, value in zip(self.sums, _summed(values)):
             counted = np.zeros((len(counts), sums.shape[-1]))
             total = np.cumsum(np.where(counts, value, 0.0), -1)
             counted[row, numbers[row, session]] = total[row, session]
@@ -220,3 +222,10 @@ class Series:
         limit = np.maximum(self.floor, factor * deviation * np.sqrt(1 + np.pi / 2 / len(since)))
         is_first = ((accepted - since[:2]) * np.sign(odd) > np.abs(odd) / 2).all(0)
         return np.where((np.abs(odd) > limit) & is_first, odd, 0.0)
+
+
+def _summed(values: Array) -> list[Array]:
+    """Return the terms of the sums of a session, or of several sessions along the last axis."""
+    value, fastest, squares, freedom = values
+    whole = 1.0 * (freedom > 0)
+    return [value, value**2, squares, freedom, whole, whole * value, whole * fastest]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.judge.case import decide_direction
 from busbw.judge.expected_times import nearest_two
+from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment, append_session, assess_session
 from busbw.judge.policy import Policy
 from busbw.judge.rule import CaseTimes, History, compute_limits
@@ -52,9 +53,21 @@ def append(history: History, times_s: Times) -> None:
     append_session(history, times, assess_session(history, compute_limits(history, times), times))
 
 
-def judge(history: History, times_s: Times, policy: Policy) -> Judged:
-    """Judge the first three launches of each case; the next three confirm that a case is slower."""
-    rule, counts = policy.rule, dict.fromkeys(times_s, LAUNCHES)
+def judge(
+    history: History, times_s: Times, policy: Policy, single: Collection[Case] = ()
+) -> Judged:
+    """Judge the first three launches of each case; the next three confirm that a case is slower.
+
+    The first launch may decide the cases `single`.
+    """
+    rule = policy.rule
+    counts = {case: 1 if case in single else LAUNCHES for case in times_s}
+    if single:
+        used = {case: times_s[case][: counts[case]] for case in times_s}
+        times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
+        assessment = assess_session(history, compute_limits(history, times), times)
+        decided = {*decided_cases(assessment)}.intersection(single)
+        counts = {case: 1 if case in decided else LAUNCHES for case in times_s}
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}

@@ -31,7 +31,9 @@ class JudgingSettings:
     """How the cases of a session are judged: its policy and the user's options.
 
     `case_count` is the number of cases that share the error rates of two interleaved stacks.
-    `planned_launches` is the number of launches of each case before any case is measured again.
+    `planned_launches` is the number of launches of each case before any case is measured again. The
+    session has no verdict if a case has fewer than `least_launches`, which are the planned launches
+    if it is None.
 
     With `require_baselines` a case without a baseline fails. With `accept_all` today's times become
     the baselines even if they are slower, so that a slower case does not fail. With `accept_new`
@@ -43,6 +45,7 @@ class JudgingSettings:
     policy: Policy
     case_count: int = 1
     planned_launches: int = 3
+    least_launches: int | None = None
     require_baselines: bool = False
     accept_all: bool = False
     accept_new: bool = False

@@ -17,7 +17,7 @@ from typing import TypeVar
 from busbw.model.case import Case
 from busbw.stats.variance import sum_of_squares_about_mean
 
-from .policy import Rule
+from .policy import SINGLE_LAUNCH_VARIANCE_RATIO, Rule
 
 _Member = TypeVar("_Member")
 
@@ -67,13 +67,23 @@ class ExpectedTime:
 
     `log_level` is the expected median of a session's launches, and `log_fastest` the expected time
     of its fastest launch. Both come from `session_count` sessions. `sum_of_squares` is the sum of
-    the squared deviations of these sessions' medians from their mean.
+    the squared deviations of these sessions' medians from their mean. `single_launch_variance` is
+    the variance of a session of one launch, divided by the variance of these sessions.
     """
 
     log_level: float
     log_fastest: float
     session_count: int
     sum_of_squares: float
+    single_launch_variance: float = 1.0
+
+    def prediction_factor(self, today: LaunchSummary) -> float:
+        """Return the standard deviation of `today` around the level, in standard deviations.
+
+        The unit is the standard deviation of the sessions of the level.
+        """
+        variance = 1.0 if today.freedom else self.single_launch_variance
+        return math.sqrt(variance + 1 / self.session_count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,18 +201,24 @@ class Series:
         recent = self.counted_positions[max(0, last - rule.level_sessions) : last]
         if not recent:
             return None
-        values = [self.launches[position].log_median for position in recent]
+        sessions = [self.launches[position] for position in recent]
+        values = [session.log_median for session in sessions]
         mean = fmean(values)
         begin = self.counted_positions[: min(last, rule.anchor_sessions)]
         first = fmean(self.launches[position].log_median for position in begin)
         level = min(mean, first + rule.anchor_margin)
-        fastest = fmean(self.launches[position].log_fastest for position in recent) + level - mean
+        # A single launch does not show how much faster the fastest of several launches is.
+        whole = [session for session in sessions if session.freedom]
+        variance, whole = 1 / SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0, whole or sessions
+        fastest = fmean(session.log_fastest for session in whole) + level
+        fastest -= fmean(session.log_median for session in whole)
         squares = math.fsum((value - mean) ** 2 for value in values)
         return ExpectedTime(
             log_level=level,
             log_fastest=fastest,
             session_count=len(recent),
             sum_of_squares=squares,
+            single_launch_variance=variance,
         )
 
     def sum_launch_squares(self, rule: Rule) -> tuple[float, int]:

@@ -285,8 +285,8 @@ def append_session(
         if latest is not None:
             is_bad = is_wide or case.framework in assessment.slower_frameworks
             counts = directions[case] == 0 and not is_bad and not loss_states[case].loss
-            sessions = assessment.limits[case].expected.session_count
-            prior_stddev = latest.noise.stddev() * math.sqrt(1 + 1 / sessions)
+            expected = assessment.limits[case].expected
+            prior_stddev = latest.noise.stddev() * expected.prediction_factor(times.all_launches)
             extreme = abs(latest.residual) / prior_stddev if is_calm else 0.0
             series.append(
                 number,

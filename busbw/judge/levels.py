@@ -26,11 +26,13 @@ class Levels:
     """The earlier sessions of one machine, oldest first, from which its levels are computed.
 
     Sessions that began close to each other are already merged. `cases` are the cases with accepted
-    times. `replayed_histories` is a cache, because a session is assessed several times.
+    times, and `failed_cases` the cases that failed in any session of the history.
+    `replayed_histories` is a cache, because a session is assessed several times.
     """
 
     sessions: tuple[Session, ...]
     cases: frozenset[Case]
+    failed_cases: frozenset[Case] = frozenset()
     replayed_histories: dict[object, History] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -132,12 +134,13 @@ class StoredTimes:
 
     `baselines` are the baselines with times, so no baseline that says out of memory. `history` are
     the recorded sessions. `acknowledged_changes` says, by case, when an acknowledged change of its
-    level began.
+    level began. `failed_cases` are the cases that failed in any session of the history.
     """
 
     baselines: Sequence[Baseline]
     history: Sequence[Session] = ()
     acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
+    failed_cases: frozenset[Case] = frozenset()
 
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
@@ -181,7 +184,9 @@ def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | 
         session for times in stored.values() for session in times.select_sessions(merge_within)
     ]
     cases = frozenset(baseline.case for times in stored.values() for baseline in times.baselines)
-    return Levels(sessions=merge_sessions(sessions, merge_within), cases=cases) if cases else None
+    failed = frozenset(case for times in stored.values() for case in times.failed_cases)
+    merged = merge_sessions(sessions, merge_within)
+    return Levels(sessions=merged, cases=cases, failed_cases=failed) if cases else None
 
 
 def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:

@@ -49,6 +49,17 @@ NORMAL_AT_NOISE_QUANTILE = 1.036
 # that lasts. As many sessions below half of a loss end it.
 SESSIONS_OF_LAST_MEDIAN = 3
 
+# The variance between sessions of three launches, divided by the variance between sessions of one
+# launch. It is 0.72 if launches differ as much as sessions, 0.45 if only launches differ, and 1 if
+# only sessions differ.
+SINGLE_LAUNCH_VARIANCE_RATIO = 0.7
+
+# With `--launches=auto`, the first launch of a case decides if the level of the case has this many
+# sessions or more, and if the launch is within this share of the limit. All other cases get all
+# launches. So do this share of the cases, drawn at random, and all cases of every tenth session,
+# because they show how launches differ.
+AUTO_MIN_SESSIONS, AUTO_LIMIT_SHARE, AUTO_DRAWN_SHARE, AUTO_WHOLE_SESSION_EVERY = 5, 0.5, 0.1, 10
+
 # A session reports how many of this many last sessions were noisy.
 NOISE_REPORT_SESSIONS = 10
 
@@ -230,7 +241,7 @@ class Policy:
     # Sessions that began within this time count as one session, because they share the state of
     # the machine.
     session_merge_time: timedelta = timedelta(hours=1)
-    # Accepted losses may add up to this fraction of the accepted time before a reason is required,
+    # Accepted losses may add up to this fraction of the pinned time before a reason is required,
     # because losses too small for any verdict add up. A tenth of the bandwidth matters to users,
     # and is still more than the limit of one comparison for most payloads.
     budget: float = 0.10

@@ -236,9 +236,8 @@ class _Comparison:
     def _session_stddev(self, case: Case) -> float:
         """Return the standard deviation of a new session's log time around the case's level."""
         expected = self.expected_times[case]
-        return self.noises[case].stddev_with_sessions(expected) * math.sqrt(
-            1 + 1 / expected.session_count
-        )
+        stddev = self.noises[case].stddev_with_sessions(expected)
+        return stddev * expected.prediction_factor(self.today[case])
 
     def _residual_limit(self, case: Case, widening: float = 1.0) -> float:
         """Return the limit of a case's residual as a log ratio, wider by the factor `widening`."""
@@ -379,7 +378,8 @@ class _Comparison:
         before = typical_launch_variance(
             [case.sum_launch_squares(self.rule) for case in series], self.rule
         )
-        fresh = [(launches.sum_of_squares, launches.freedom) for launches in self.today.values()]
+        today = self.today.values()
+        fresh = [(times.sum_of_squares, times.freedom) for times in today if times.freedom]
         return math.sqrt(typical_launch_variance(fresh, self.rule) / before)
 
     def compute_case_limits(

@@ -150,7 +150,7 @@ def _add_accepted_losses(judged: Judged, changes: Sequence[BaselineChange]) -> J
             continue
         loss = "is out of memory"
         if after_s is not None:
-            loss = f"{ratio_text(after_s / before_s)} x its accepted time"
+            loss = f"{ratio_text(after_s / before_s)} x its pinned time"
         texts.append(f"{change.case.name} {loss}")
     if not texts:
         return judged

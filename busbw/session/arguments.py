@@ -85,6 +85,11 @@ def whole_number_type(minimum: int) -> Callable[[str], int]:
     return parse
 
 
+def parse_launches(text: str) -> int:
+    """Return the number of launches that `text` says; 0 for ``auto``."""
+    return 0 if text == "auto" else whole_number_type(1)(text)
+
+
 @argument_type
 def parse_seconds(text: str) -> float:
     try:

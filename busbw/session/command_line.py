@@ -83,7 +83,9 @@ def read_options(
         **other_fields,
     )
     launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
-    return replace(options, launches=options.launches or launches)
+    # A stored time is the median of all planned launches.
+    is_automatic = options.launches == 0 and not options.is_paired and not options.update_baselines
+    return replace(options, launches=0 if is_automatic else options.launches or launches)
 
 
 def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:

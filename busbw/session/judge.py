@@ -14,6 +14,7 @@ from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.findings import Finding, merge_findings
+from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
@@ -102,12 +103,28 @@ def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
     return rulings
 
 
+def find_decided_cases(measured: Measured) -> set[Case]:
+    """Return the cases whose first launch decides: they pass, and did not fail in the history."""
+    undecided = {
+        measured.jobs[spec].case
+        for spec, ruling in judge_cases(measured).items()
+        if ruling.verdict.outcome is not Outcome.PASS or ruling.needed_launches
+    }
+    return {
+        case
+        for key, assessment in assess_machines(measured).items()
+        for case in decided_cases(assessment)
+        if case not in undecided | measured.levels[key].failed_cases
+    }
+
+
 def _judging_settings(measured: Measured) -> JudgingSettings:
     options = measured.options
     return JudgingSettings(
         policy=measured.policy,
         case_count=len(measured.jobs),
         planned_launches=measured.plan.launches,
+        least_launches=1 if options.launches == 0 else None,
         require_baselines=options.require_baselines,
         accept_new=options.update_baselines == "new",
         memory_limit_bytes=options.memory_limit,

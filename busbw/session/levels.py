@@ -77,6 +77,7 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
             history=comparable_sessions(lines, Series(framework=name)),
             acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
+            failed_cases=frozenset(line.case for line in lines if line.failure),
         )
         for name, several in stored.items()
     }
@@ -115,7 +116,7 @@ def _check_agreement(
             updates = [update.date for update in file.history]
             for date in updates:
                 agreement.check_date("the update", date, began)
-            agreement.check_date("the accepted time", baseline.pinned_date or "", began)
+            agreement.check_date("the pinned time", baseline.pinned_date or "", began)
             if options.history is not None:
                 agreement.check_stored_times(baseline, accepted)
                 agreement.check_pinned_time(baseline, updates)

@@ -6,6 +6,7 @@ The functions take a Measured without measurements, which `resolve.py` makes, an
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,11 +18,12 @@ from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
+from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural
 
-from .judge import judge_cases
+from .judge import find_decided_cases, judge_cases
 from .machine import starter_of
 from .progress import Display
 from .state import Measured
@@ -72,7 +74,7 @@ def measure_cases(
     measurer = _Measurer(resolved, executor, display)
     begun_s, interrupted, lost = time.monotonic(), False, ""
     try:
-        measurer.schedule.run()
+        measurer.measure_planned()
         measurer.measure_undecided()
     except HostError as error:
         lost = str(error)
@@ -142,12 +144,25 @@ class _Measurer:
         by_case = {m.case: m for m in self.schedule.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
-            if lost and measurement.launches < self._resolved.plan.launches:
+            if lost and measurement.launches < (self._resolved.options.launches or 1):
                 launch = LaunchId(name="not started")
                 failure = Failure(kind=FailureKind.KILLED, message=lost, launch=launch)
                 failures = (*measurement.failures, failure)
                 measurements[spec] = replace(measurement, failures=failures)
         return measurements
+
+    def measure_planned(self) -> None:
+        """Measure all cases in the planned launches, or in one where it and the history decide."""
+        resolved, cases = self._resolved, tuple(self.schedule.cases)
+        if resolved.options.launches:
+            self.schedule.run()
+            return
+        self.schedule.run_rounds(cases, 1)
+        decided = find_decided_cases(self.measured_so_far())
+        chance = random.Random(resolved.plan.seed)
+        more = [case for case in cases if case not in decided or chance.random() < AUTO_DRAWN_SHARE]
+        if more:
+            self.schedule.run_rounds(more, resolved.plan.launches - 1)
 
     def measure_undecided(self) -> None:
         """Measure undecided cases again until all are decided or --time-budget is used up.

@@ -150,7 +150,7 @@ def _header_text(options: Options) -> str:
     span = payload_span_text(sizes) if sizes else "none"
     return (
         f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} ({span}), "
-        f"{', '.join(options.dtypes)}, {plural(options.launches, 'launch')}"
+        f"{', '.join(options.dtypes)}, {options.launches_text}"
         + (" of each side" if options.is_paired else "")
         + (f", --device={options.device.value}" if options.device else "")
     )

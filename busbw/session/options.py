@@ -13,7 +13,7 @@ from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import PAYLOAD_GRAMMAR, parse_payloads
 from busbw.model.launch import Injection
-from busbw.model.words import Clock, Device, Placement
+from busbw.model.words import Clock, Device, Placement, plural
 
 from . import arguments
 from .option import COMPARE, HOSTS, MEASURE, Option
@@ -198,9 +198,10 @@ class Options:
     )
     launches: int = _declare_option(
         "Measure each case in N launches (fresh worker processes). Undecided cases get more, see "
-        "--time-budget. Default: 3; with --against 6 of each side",
+        "--time-budget. auto: one launch of each case that the launch and the history decide, and "
+        "three of the others. Default: 3; with --against 6 of each side",
         metavar="N",
-        type=arguments.whole_number_type(1),
+        type=arguments.parse_launches,
         has_setting=True,
     )
     time_budget: float = _declare_option(
@@ -359,6 +360,11 @@ class Options:
     is_filtered: bool = False
     shared_devices: int = 0
     command: tuple[str, ...] = ()
+
+    @property
+    def launches_text(self) -> str:
+        """The number of launches, such as ``3 launches``."""
+        return plural(self.launches, "launch") if self.launches else "1 launch or more"
 
     @property
     def is_paired(self) -> bool:

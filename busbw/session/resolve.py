@@ -95,7 +95,7 @@ def resolve_cases(
 def _make_plan(options: Options) -> Plan:
     return replace(
         _PLAN_OF_PAIRS if options.is_paired else Plan(),
-        launches=options.launches,
+        launches=options.launches or Plan().launches,
         timeout_s=options.case_timeout,
         seed=int.from_bytes(os.urandom(4), "big"),
         memory_limit_bytes=options.memory_limit,

@@ -110,7 +110,7 @@ def _add_specs(
 
 
 def _header_text(sources: Sequence[str], options: Options) -> str:
-    launches = plural(options.launches, "launch")
+    launches = options.launches_text
     return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
 
 

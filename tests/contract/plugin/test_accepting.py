@@ -177,7 +177,7 @@ def test_accept_regression_stores_a_loss_beyond_the_budget_with_its_reason_and_e
     last = ran.text.splitlines()[-2]
     name = "fake.all_reduce.fake.float32.1M"
     assert last.startswith("PASS: ")
-    assert last.endswith(f"; accepted as a loss: {name} 3.00 x its accepted time")
+    assert last.endswith(f"; accepted as a loss: {name} 3.00 x its pinned time")
     assert ran.document["session"]["text"] == last.removeprefix("PASS: ")
     after = folder.stored
     (row,) = after["entries"]

@@ -43,7 +43,7 @@ class DailySessions:
         """What --results says of one, with its exit code; then a day goes by."""
         self._folder.script(**QUIET, cases=list(self._cases(ratio)))
         path = self._folder.path / "night.json"
-        usual = ("--payloads=1K:1024M", "--launches=3", "--history=history", f"--results={path}")
+        usual = ("--payloads=1K:1024M", "--launches=auto", "--history=history", f"--results={path}")
         code, text = self._folder.ended(*usual, *options)
         assert code in (0, 1), text
         self._a_day_goes_by()
@@ -135,3 +135,18 @@ def test_a_loss_fails_every_daily_session_until_it_is_repaired(folder: Folder) -
     repaired = [nights.night(lambda _: 1.0) for _ in range(4)]
     assert [night["exit_code"] for night in repaired[2:]] == [0] * 2
     assert any("repaired" in json.dumps(night) for night in repaired)
+
+
+def _launches(night: dict[str, Any]) -> dict[int, int]:
+    """Return the number of launches by size."""
+    return {case["case"]["payload_bytes"]: len(case["launches"]) for case in night["cases"]}
+
+
+def test_with_five_sessions_of_history_one_launch_decides_most_cases(folder: Folder) -> None:
+    nights = DailySessions(folder, 5)
+    nights.night(lambda _: 1.0, "--update-baselines")
+    assert [min(_launches(nights.night(lambda _: 1.0)).values()) for _ in range(4)] == [3] * 4
+    few, slow = nights.night(lambda _: 1.0), nights.night(lambda size: 1.05 if size == MIB else 1.0)
+    assert all(list(_launches(night).values()).count(1) > 10 for night in (few, slow))
+    assert (few["exit_code"], _payloads_with(slow, "REGRESSED")) == (0, {MIB})
+    assert _launches(slow)[MIB] == 6 and _launches(nights.night(lambda _: 1.0))[MIB] >= 3

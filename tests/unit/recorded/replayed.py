@@ -128,7 +128,7 @@ def options_of(inputs: Mapping[str, Any], **more: Any) -> Options:
         ranks=4,
         absent_frameworks=tuple(recorded.get("absent_frameworks", ())),
         writes_baselines=False,
-        **{"history": None, "command": (), "stacks": {}, "extra": {}, **more},
+        **{"history": None, "command": (), "stacks": {}, "launches": 3, "extra": {}, **more},
     )
     return options  # type: ignore[return-value]
 
