@@ -130,7 +130,7 @@ def test_trace_reads_payload_and_slice_from_the_folder_names_of_recordings_of_20
     assert (head[1], size) == (f"{column} (GB/s)", payload)
 
 
-def test_trace_counts_a_recording_once_that_is_given_twice(tmp_path: Path) -> None:
+def test_trace_counts_a_recording_that_is_given_twice_only_once(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     once = trace(tmp_path, "--payload=16M")
     other = os.path.relpath(tmp_path / "plugins", ROOT)

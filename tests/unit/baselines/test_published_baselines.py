@@ -90,7 +90,7 @@ def test_a_published_figure_equals_the_figure_of_the_source_in_gb_per_s(
     assert _entry(name, payload).algbw_gb_per_s == _gb_per_s(gib_per_s)
 
 
-def test_published_figures_are_out_of_memory_for_two_payloads_as_in_the_source() -> None:
+def test_published_baselines_say_out_of_memory_for_the_same_two_payloads_as_their_source() -> None:
     out_of_memory = {
         (name, entry.payload)
         for name in RANKS

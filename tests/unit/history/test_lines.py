@@ -144,7 +144,7 @@ def test_an_earlier_session_has_a_change_exactly_if_its_outcome_is_a_change_of_a
         {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
     ],
 )
-def test_injected_interleaved_and_failed_records_are_not_in_earlier_sessions(
+def test_earlier_sessions_leave_out_records_that_are_injected_or_interleaved_or_failed(
     changes: dict[str, Any],
 ) -> None:
     assert comparable_sessions([_line(**changes)], Series(framework="jax")) == []

@@ -273,7 +273,9 @@ def test_the_text_of_a_session_names_slower_noisy_cases_above_their_limits_first
     assert noisy_cases_text(_noisy(*[1.9] * 10)).endswith("(limit 2.30 x), and 2 cases more")
 
 
-def test_a_session_that_passes_names_every_noisy_case_above_its_limit_with_its_ratio() -> None:
+def test_a_passing_session_lists_each_noisy_case_above_its_limit_and_the_ratio_of_the_case() -> (
+    None
+):
     ratios = {1 << 20: 2.74, 1 << 21: 3.1, 1 << 22: 2.6, 1 << 23: 12.34, 1 << 24: 2.5, 1 << 25: 1.0}
     verdicts = [
         build.verdict(

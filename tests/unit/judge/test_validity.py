@@ -218,7 +218,7 @@ def test_a_verdict_below_the_ceiling_gets_the_ceiling_and_is_otherwise_unchanged
         (POD, {"case": None}),
     ],
 )
-def test_a_verdict_without_a_known_ceiling_is_unchanged(
+def test_the_check_against_the_ceiling_does_not_change_a_verdict_if_the_ceiling_is_unknown(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
@@ -275,7 +275,7 @@ def test_a_rate_above_a_ceiling_of_uncertain_figures_is_a_note_and_passes() -> N
     assert note.endswith("an error of measurement, or the chip's figures are wrong")
 
 
-def test_a_rate_that_only_adding_up_in_the_switch_allows_passes_with_a_note() -> None:
+def test_a_rate_that_is_possible_only_if_the_switch_does_the_sum_passes_with_a_note() -> None:
     result = _apply_ceiling_of(H100, 480.0, notes=("before",))
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert result.notes == (

@@ -46,7 +46,7 @@ def test_the_answer_lists_regressions_of_a_framework_in_one_line_in_the_order_of
     ]
 
 
-def test_the_answer_names_the_worst_regressions_and_counts_the_rest() -> None:
+def test_the_conclusion_of_a_session_names_its_worst_regressions_and_counts_the_others() -> None:
     (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
     assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
 

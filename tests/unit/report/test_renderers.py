@@ -33,7 +33,7 @@ def test_a_row_of_a_table_without_a_value_for_a_column_is_an_error() -> None:
         Table(columns=(Column("share"),), rows=()).cells(Row({"sahre": 1}))
 
 
-def test_values_of_a_row_without_a_column_are_not_in_the_table() -> None:
+def test_a_table_omits_each_value_of_a_row_for_which_the_table_has_no_column() -> None:
     assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
 
 
@@ -86,7 +86,7 @@ def test_the_title_rows_and_notes_of_a_table_as_text_keep_their_markup() -> None
     assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
 
 
-def test_only_a_column_that_is_declared_as_fitting_grows_to_its_longest_cell() -> None:
+def test_only_a_column_declared_to_fit_its_content_is_as_wide_as_its_longest_cell() -> None:
     columns = (
         Column("name", is_fitted_to_cells=True, width=2, left_aligned=True),
         Column("count", width=2, gap=2),

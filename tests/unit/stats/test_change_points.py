@@ -52,7 +52,7 @@ def test_a_single_odd_value_of_a_series_is_no_step(position: int) -> None:
     assert steps(values) == []
 
 
-def test_an_odd_value_of_a_series_does_not_hide_a_step() -> None:
+def test_a_single_outlier_in_a_series_does_not_hide_a_step() -> None:
     values = series((20, 0.0), (10, 5.0))
     values[7] += 60
     (position,) = steps(values)

@@ -115,7 +115,7 @@ def test_every_color_of_a_figure_has_a_color_in_the_dark_theme() -> None:
     )
 
 
-def test_a_figure_that_cannot_be_drawn_is_an_error_with_its_reason(
+def test_a_chart_that_cannot_be_drawn_is_an_error_that_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:

@@ -120,7 +120,7 @@ def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -
     assert all(drawing.draw_png(chart).startswith(b"\x89PNG") for chart in charts_of(spoiled)[:2])
 
 
-def test_a_page_of_several_sessions_has_a_chapter_for_each_session_and_shared_figures() -> None:
+def test_a_page_of_several_sessions_has_shared_charts_and_a_chapter_for_each_session() -> None:
     sessions = [session(verdict(4096, 6.0), name=f"{name}.json", host=name) for name in "ab"]
     text = render_html(make_page([*sessions, made.compiled()], [made.changed()]))
     levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]

@@ -121,7 +121,7 @@ def test_the_turns_of_a_loop_are_taken_from_the_trip_count_of_the_compiler() -> 
     assert _trips(_loop(known=config, last="given")) == 5
 
 
-def test_the_turns_of_a_loop_are_counted_through_fusions_of_condition_and_counter() -> None:
+def test_the_turns_of_a_loop_are_counted_even_if_its_condition_and_counter_are_in_fusions() -> None:
     assert _trips(FUSED) == 6
 
 

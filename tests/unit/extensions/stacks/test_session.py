@@ -19,7 +19,7 @@ from tests.helpers import build
 from tests.helpers.history_lines import line
 
 
-def test_reference_sessions_that_another_version_of_busbw_measured_do_not_judge_the_machine(
+def test_the_machine_is_not_judged_by_reference_sessions_of_another_busbw_version(
     tmp_path: Path,
 ) -> None:
     stack = LockedStack(python="python", digest="a" * 16, flags={})

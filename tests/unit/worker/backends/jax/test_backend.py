@@ -135,7 +135,7 @@ def test_a_jax_run_by_the_host_clock_has_the_time_of_the_host_clock_and_its_phas
 
 
 @pytest.mark.parametrize("name", ["dispatch", "dispatch out of place"])
-def test_a_jax_run_by_the_clock_dispatch_has_samples_of_single_calls(
+def test_a_jax_run_by_the_dispatch_clock_has_a_sample_for_each_single_call(
     results: Results, name: str
 ) -> None:
     run = run_of(results, name)
