@@ -295,8 +295,8 @@ def resolve_case(spec: Spec, target: Target) -> Case:
 def case_and_key(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` on the devices of `target`, and its environment key.
 
-    The number of hosts in a mesh is not compared with the number of hosts. Raises GridError if the
-    mesh, the strategy, the clock or the payload is impossible on these devices.
+    Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
+    devices. Whether the mesh names the hosts of `target` is not checked here.
     """
     devices, key = target.device_sets[spec.framework], target.key(spec)
     if spec.is_sized:

@@ -93,9 +93,9 @@ def out_of_memory_verdict(
 
 
 def is_shortage_temporary(failure: Failure) -> bool:
-    """Return whether a case would fit into memory if other programs did not use memory now.
+    """Return whether the case would fit into memory if no other program used memory now.
 
-    Returns False if the shortage was not predicted, because this is not known then.
+    Returns False if the shortage was not predicted, because the needed memory is then unknown.
     """
     return (
         failure.detected is Detection.PREDICTED

@@ -189,7 +189,7 @@ class SessionVerdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the test item of the session fails."""
+        """Whether pytest's item for the whole session fails."""
         return self.outcome.is_failure
 
     def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:

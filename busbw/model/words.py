@@ -129,7 +129,7 @@ class SessionOutcome(enum.StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the test item of the session fails."""
+        """Whether pytest's item for the whole session fails with this outcome."""
         return self not in (SessionOutcome.NOTHING_COMPARED, SessionOutcome.PASS)
 
 

@@ -50,8 +50,8 @@ class Column:
 class Row:
     """A row of a table: its raw values by the ids of columns, and `notes` to show below the row.
 
-    A value is None if the row has no value in that column. `markup` is the markup of the row on a
-    terminal.
+    A value is None if the row has no value in that column. `markup` has the options of pytest's
+    terminal writer for the row, such as ``{"red": True}``.
     """
 
     values: Mapping[str, object]

@@ -29,9 +29,9 @@ class TestedRelease:
 class ProgressDocument:
     """The contents of the file with the progress of a bisection.
 
-    `document` is the format of the file. `command` has the words of the command. `criterion` is
-    None until the good and the bad release were compared. `tested` has the releases in the order of
-    the tests.
+    `document` is the format of the file. `command` is the command line of the bisection, split into
+    words. `criterion` is None until the good and the bad release were compared. `tested` lists the
+    releases in the order in which they were tested.
     """
 
     document: str = DOCUMENT_FORMAT

@@ -71,7 +71,7 @@ class SessionRunner:
         return self._run_session(*stack, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Find the effect of environment variables in a session, from `variables` by name.
+        """Measure the effect of `variables`, environment variables by name, in a session.
 
         The session measures alternately with and without the variables or, if `is_compiled`,
         compares the programs with the stored programs.
