@@ -17,10 +17,6 @@ from busbw.model.words import Clock, Device
 # A session has no verdict if more than this share of its cases is NOISY.
 MAX_NOISY_SHARE = 0.10
 
-# The degrees of freedom of the errors of a fitted latency and bandwidth, which come from a few
-# launches of a few payloads.
-CURVE_FREEDOM = 10.0
-
 # How far a bandwidth may exceed the ceiling of the hardware, as a fraction: vendors round their
 # figures. An error of measurement, such as a collective that is counted but did not run, exceeds
 # the ceiling by much more.
@@ -111,8 +107,6 @@ class Looks:
     detectable_loss: float = 0.05
     # A case that is slower by less than this fraction has not regressed.
     min_loss: float = 0.02
-    # The probability that the latency or the bandwidth of unchanged code seems slower.
-    curve_false_alarm_rate: float = 0.004
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,7 +248,7 @@ class Policy:
 # A CPU that also does other work. With a single earlier session, a case is detected if it takes
 # twice the time, relative to the part that it shares with other cases (docs/quiet.md has figures).
 _CPU = Policy(
-    looks=Looks(curve_false_alarm_rate=0.025),
+    looks=Looks(),
     # Neighbouring payloads show what other work does to a case, and the fastest launch must be
     # slower, too. Relative to its neighbours, a case differs by a tenth between sessions, and not
     # normally. The factor `case_sigmas` is still small, because a loss is confirmed in three ways.

@@ -1,7 +1,7 @@
 """Judge a session: whether the requested cases were measured, and whether they are slower together.
 
-The cases of a group, which differ only in payload, make a curve. All cases together may be slower
-even if no single case shows it. The verdicts on single cases stay as they are.
+All cases of a framework together may be slower even if no single case shows it. The verdicts on
+single cases stay as they are.
 """
 
 from __future__ import annotations
@@ -13,45 +13,15 @@ from dataclasses import dataclass, replace
 
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural, ratio_text, shorten_list
-from busbw.stats.variance import t_quantile
 
 from .case import JudgingSettings
-from .curve import curve_shift_text, fit_curve
-from .expected_times import group_families
-from .policy import CURVE_FREEDOM, MAX_NOISY_SHARE, Policy
+from .policy import MAX_NOISY_SHARE
 from .rule import SharedPart
 
 # A text names at most this many NOISY cases, and only counts further cases.
 _MAX_NAMED_CASES = 8
-
-
-def fit_size_groups(
-    verdicts: Sequence[Verdict], policy: Policy, *, interleaved: bool
-) -> tuple[FamilyFit, ...]:
-    """Fit a curve of time over payload to each group of cases that differ only in payload.
-
-    If `interleaved` is True, the verdicts compare two interleaved stacks, and each group is also
-    tested for a shift of its curve.
-    """
-    timed = {v.case: v for v in verdicts if v.case is not None and v.now is not None}
-    cases = group_families(timed)
-    # Each group has three tests: of its latency, of its bandwidth, and of both together.
-    level = policy.looks.curve_false_alarm_rate / (3 * max(1, len(cases)))
-    # The quantile needs SciPy, whose import takes longer than all other judging.
-    quantile = t_quantile(level, CURVE_FREEDOM) if interleaved else math.inf
-    groups = []
-    for family in cases:
-        sizes = {case.payload_bytes: timed[case] for case in family}
-        after = fit_curve({size: v.now.median_s for size, v in sizes.items() if v.now})
-        before = fit_curve({size: v.baseline.median_s for size, v in sizes.items() if v.baseline})
-        tested = tuple(sizes.values()) if interleaved else ()
-        shifted = curve_shift_text(
-            before, tested, least_errors=quantile, least_change=policy.looks.min_loss
-        )
-        groups.append(FamilyFit(case=family[0], now=after, shifted=shifted))
-    return tuple(groups)
 
 
 def slower_framework_text(framework: str, case_count: int, shared: SharedPart) -> str:
@@ -82,7 +52,7 @@ class SessionContext:
     no_verdict_reasons: tuple[str, ...] = ()
     # Texts that are added to the text of the session, and do not change its outcome.
     notes: tuple[str, ...] = ()
-    # How much slower all cases of a framework, a latency or a bandwidth became.
+    # How much slower all cases of a framework together became.
     slower_texts: tuple[str, ...] = ()
     # Which frameworks became slower little by little, over several sessions; empty if none did.
     drift_text: str = ""
@@ -106,8 +76,7 @@ def judge_session(
     update stores it.
     """
     slower = "; ".join(context.slower_texts)
-    if slower and context.has_baselines:
-        slower += "; stack or machine: unknown"
+    slower += "; stack or machine: unknown" if slower else ""
     lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift_text}
     text_by_outcome = {
         **(lost if not context.accepts_all else {}),

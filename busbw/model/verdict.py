@@ -33,37 +33,6 @@ class Summary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
-    """A curve of time t over payload S: t(S) = `latency_s` + S / `bandwidth_bytes_per_s`.
-
-    `rms_log_error` is the root mean square of log(time / fitted time) over all payloads, which is
-    about the relative error of the fit.
-    """
-
-    latency_s: float
-    bandwidth_bytes_per_s: float
-    rms_log_error: float
-
-    def latency_share(self, payload_bytes: int) -> float:
-        """Return the share of the latency in the time for a payload, from 0 to 1."""
-        return self.latency_s / (self.latency_s + payload_bytes / self.bandwidth_bytes_per_s)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FamilyFit:
-    """A family (the cases that differ only in payload), and the curve of its times.
-
-    `case` is any case of the family. `now` is the curve of today's times, None if no curve can be
-    fitted. `shifted` is a text that says which part of the time grew (latency, bandwidth or all)
-    although no single payload shows it; empty if no part grew.
-    """
-
-    case: Case
-    now: Curve | None
-    shifted: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
     """A published bandwidth, which was measured by another method and is shown, never judged.
 

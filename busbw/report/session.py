@@ -13,9 +13,9 @@ from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
-from busbw.model.verdict import FamilyFit, Summary, Verdict
-from busbw.model.words import Device, payload_text, plural, rate_text, seconds_text
-from busbw.report.table import Column, Table, TextLine, attribute_values, percent_text, rows_of
+from busbw.model.verdict import Summary, Verdict
+from busbw.model.words import Device, payload_text, plural, seconds_text
+from busbw.report.table import Column, Table, TextLine, attribute_values, rows_of
 from busbw.report.verdicts import verdict_tables
 
 _INTERRUPTED_SESSION_COLUMNS = (
@@ -127,17 +127,15 @@ def versions_text(versions: Mapping[str, str]) -> str:
 def session_tables(
     verdicts: Sequence[Verdict],
     measurements: Iterable[Measurement],
-    groups: Sequence[FamilyFit] = (),
     *,
     verbose: bool = False,
     changed: str = "",
 ) -> list[Table]:
-    """Return the tables of a session: its verdicts, its fitted curves, and tables of extensions.
+    """Return the tables of a session: its verdicts, and the tables of extensions.
 
     Args:
         verdicts: The verdicts in the order of the rows.
         measurements: The measurements of the cases, which extensions read.
-        groups: The groups of cases to which a curve of time over payload was fitted.
         verbose: Add columns and reasons, as for `verdict_tables`.
         changed: A text with the options that changed the stack on purpose, for the titles.
 
@@ -145,7 +143,6 @@ def session_tables(
     extra = (tables(measurements) for tables in extensions.load_functions("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
-        *fitted_curve_tables(groups),
         *itertools.chain(*extra),
     ]
 
@@ -225,41 +222,3 @@ def baseline_text(case: Case, baseline: Baseline | None) -> str:
     launches = plural(len(baseline.times_s), "launch")
     counts = f"{launches} of {plural(len(baseline.sessions), 'session')}"
     return f"{seconds_text(level_s)} ({rate}, {counts}, pinned {seconds_text(pinned_s)})"
-
-
-def fitted_curve_tables(groups: Sequence[FamilyFit]) -> list[Table]:
-    """Return a list with the table of the fitted curves; an empty list if no curve was fitted."""
-    rows = [
-        {
-            "group": group.case.family_name,
-            **attribute_values(group.now, "latency_s", "bandwidth_bytes_per_s", "rms_log_error"),
-        }
-        for group in groups
-        if group.now is not None
-    ]
-    title = TextLine("latency + payload / bandwidth, fitted to all payloads:")
-    return (
-        [Table(title=title, columns=_FITTED_CURVE_COLUMNS, rows=rows_of(rows), indent=4)]
-        if rows
-        else []
-    )
-
-
-def _latency_text(latency_s: float) -> str:
-    """Return the text of a fitted latency; a latency below 5 ns is too small to be measured."""
-    return seconds_text(latency_s, digits=3) if latency_s >= 5e-9 else "too small to see"
-
-
-_FITTED_CURVE_COLUMNS = (
-    Column("group", is_fitted_to_cells=True, left_aligned=True),
-    Column("latency_s", "latency", text=_latency_text, width=8, is_fitted_to_cells=True, gap=2),
-    Column(
-        "bandwidth_bytes_per_s",
-        "bandwidth",
-        text=rate_text,
-        width=10,
-        is_fitted_to_cells=True,
-        gap=2,
-    ),
-    Column("rms_log_error", "error", unit="%", text=percent_text, width=5, gap=2),
-)

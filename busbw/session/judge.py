@@ -27,14 +27,13 @@ from busbw.judge.levels import (
 from busbw.judge.paired import estimate_prior_noise_of_pairs, judge_pair
 from busbw.judge.session import (
     SessionContext,
-    fit_size_groups,
     judge_session,
     slower_framework_text,
 )
 from busbw.judge.validity import apply_ceiling, note_injections
 from busbw.model.case import Case, Spec
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from .accept import accepts_slower_times
@@ -141,17 +140,11 @@ def judge_measured(measured: Measured, skip_option: str = "") -> Judged:
     rulings, assessments = judge_cases(measured), assess_machines(measured)
     verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
-    groups = fit_size_groups(
-        list(verdicts.values()), measured.policy, interleaved=measured.is_paired
-    )
     verdicts = note_injections(verdicts, measured.measurements)
     losses = _find_losses(measured, assessments)
     context = replace(
         _session_context(measured, verdicts, rulings, skip_option),
-        slower_texts=(
-            *_slower_framework_texts(measured, assessments, losses, rulings),
-            *slower_curve_texts(groups),
-        ),
+        slower_texts=tuple(_slower_framework_texts(measured, assessments, losses, rulings)),
         drift_text=losses_text(
             [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
         ),
@@ -176,7 +169,6 @@ def judge_measured(measured: Measured, skip_option: str = "") -> Judged:
         ),
         verdicts=verdicts,
         observed=measured,
-        groups=groups,
         replaced_cases=_find_replaced_cases(measured, assessments, losses),
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
@@ -252,11 +244,6 @@ def _slower_framework_texts(
     for loss in losses:
         if isinstance(loss.subject, str) and not loss.state.is_gradual:
             yield loss.text
-
-
-def slower_curve_texts(groups: Iterable[FamilyFit]) -> list[str]:
-    """Return a text for each curve whose latency or bandwidth became worse between two stacks."""
-    return [f"{group.case.family_name}: {group.shifted}" for group in groups if group.shifted]
 
 
 def _find_losses(measured: Measured, assessments: _Assessments) -> list[Loss]:

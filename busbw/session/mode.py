@@ -163,7 +163,6 @@ def _make_tables(observed: Observed | None, judged: Judged | None, verbose: bool
     tables = report.session_tables(
         verdicts,
         observed.measurements.values(),
-        judged.groups if judged else (),
         verbose=verbose,
         changed=observed.environment.changed,
     )

@@ -18,7 +18,7 @@ from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
-from busbw.model.verdict import FamilyFit, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Reference, SessionVerdict, Verdict
 from busbw.report.table import Table
 
 from .options import Options
@@ -147,7 +147,6 @@ class Judged:
         session_verdict: The verdict of the session.
         verdicts: The verdicts of the selected cases, by Spec.
         observed: The observations, None if no machine was found.
-        groups: For each kind of case, the curve of time over payload.
         replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
         notes: Lines for the end of the session.
         changes: Tables of the baselines that were written or removed.
@@ -162,7 +161,6 @@ class Judged:
     session_verdict: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
     observed: Observed | None = None
-    groups: tuple[FamilyFit, ...] = ()
     replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     changes: tuple[Table, ...] = ()

@@ -47,14 +47,11 @@ def add_machine_judgement(
     return replace(session, text="; ".join(texts))
 
 
-def stack_judgement_text(
-    verdicts: Collection[Verdict], slower: Sequence[str], changes: Sequence[str]
-) -> str:
+def stack_judgement_text(verdicts: Collection[Verdict], changes: Sequence[str]) -> str:
     """Return a text on the cases in which the present stack is slower than the locked stack.
 
     Args:
         verdicts: The verdicts on the cases.
-        slower: Texts on latencies and bandwidths that are slower, though no single case shows it.
         changes: Texts on the versions and flags in which the present stack differs from the locked
             stack.
 
@@ -64,7 +61,7 @@ def stack_judgement_text(
         f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    lost = "; ".join((*shorten_list(texts, _MOST_NAMED_CASES, "case"), *slower)) or "nothing slower"
+    lost = "; ".join(shorten_list(texts, _MOST_NAMED_CASES, "case")) or "nothing slower"
     return f"the stack ({', '.join(changes) or 'the same versions'}): {lost}"
 
 

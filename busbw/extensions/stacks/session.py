@@ -15,7 +15,6 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome
 from busbw.report.session import stack_flags_or_none
 from busbw.session.errors import usage_error
-from busbw.session.judge import slower_curve_texts
 from busbw.session.levels import jobs_without_failures, record_of
 from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.options import LockedStack, Options
@@ -73,11 +72,9 @@ def session_finding(judged: Judged) -> SessionVerdict:
     machine = _judge_machine_by_references(measured)
     if machine is None:
         return judged.session_verdict
-    verdicts, slower = judged.verdicts.values(), slower_curve_texts(judged.groups)
     has_verdict = SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes
-    stack = (
-        stack_judgement_text(verdicts, slower, _stack_change_texts(measured)) if has_verdict else ""
-    )
+    changes = _stack_change_texts(measured)
+    stack = stack_judgement_text(judged.verdicts.values(), changes) if has_verdict else ""
     return add_machine_judgement(judged.session_verdict, machine, stack)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +15,15 @@ from busbw.judge.policy import POLICIES
 from busbw.judge.rule import SharedPart
 from busbw.judge.session import (
     SessionContext,
-    fit_size_groups,
     judge_session,
     noisy_cases_text,
     select_counted_noisy,
     slower_framework_text,
 )
 from busbw.model.launch import Measurement
-from busbw.model.verdict import FamilyFit, SessionVerdict, Verdict
+from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
-from tests.unit.judge.rules import POLICY
-from tests.unit.judge.simulated_sessions import SIZES
 
 ON_CPU, ON_TPU = (
     JudgingSettings(policy=POLICIES[Device.CPU]),
@@ -136,8 +133,6 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
             SessionOutcome.SLOWER,
             f"{SLOWER}; rate; stack or machine: unknown",
         ),
-        # Two stacks in turn: the machine slows both.
-        ({"slower_texts": ("rate",), "has_baselines": False}, SessionOutcome.SLOWER, "rate"),
         ({"drift_text": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
             {"drift_text": DRIFTED, "slower_texts": ("rate",)},
@@ -210,53 +205,6 @@ def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_f
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
     assert _judge_measured_case(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.PASS
-
-
-def _curve(
-    ratio: Callable[[int], float], outcome: Outcome = Outcome.PASS, *, in_turn: bool = True
-) -> list[FamilyFit]:
-    """Return the payloads of a collective with 10 us of latency and 1 GB/s, `ratio` as slow."""
-    verdicts = []
-    for size in SIZES:
-        before = 1e-5 + size / 1e9
-        case = build.case(payload_bytes=size)
-        verdicts.append(
-            build.verdict(
-                outcome,
-                spec=build.spec(payload_bytes=size),
-                case=case,
-                baseline=build.summary(median_s=before),
-                now=build.summary(median_s=before * ratio(size)),
-                ratio=ratio(size),
-                ratio_error=0.01,
-            )
-        )
-    return list(fit_size_groups(verdicts, POLICY, interleaved=in_turn))
-
-
-def _latency(factor: float) -> Callable[[int], float]:
-    return lambda size: (1e-5 * factor + size / 1e9) / (1e-5 + size / 1e9)
-
-
-def _bandwidth(factor: float) -> Callable[[int], float]:
-    return lambda size: (1e-5 + size * factor / 1e9) / (1e-5 + size / 1e9)
-
-
-@pytest.mark.parametrize(("ratio", "word"), [(_latency, "latency"), (_bandwidth, "bandwidth")])
-def test_a_latency_or_bandwidth_loss_of_interleaved_stacks_that_no_case_shows_is_a_shift(
-    ratio: Callable[[float], Callable[[int], float]], word: str
-) -> None:
-    (group,) = _curve(ratio(1.3))
-    assert f"the {word} " in group.shifted
-    (below,) = _curve(ratio(1.01))
-    assert below.shifted == ""
-    (group,) = _curve(ratio(1.3), Outcome.REGRESSED)
-    assert group.shifted == ""
-
-
-def test_a_comparison_with_stored_times_reports_no_shift_of_latency_or_bandwidth() -> None:
-    (group,) = _curve(_latency(1.3), in_turn=False)
-    assert group.shifted == "" and group.now is not None
 
 
 def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:

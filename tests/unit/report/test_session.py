@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from busbw.model.machine import Environment
-from busbw.model.verdict import Curve, FamilyFit
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import (
     baseline_text,
-    fitted_curve_tables,
     header_lines,
-    session_tables,
     written_baseline_tables,
 )
 from busbw.report.table import Table
@@ -73,12 +70,6 @@ def text_lines(*tables: Table) -> list[str]:
     return render("text", *tables)
 
 
-def test_the_tables_of_a_session_show_verdicts_before_curves() -> None:
-    curve = Curve(latency_s=1e-5, bandwidth_bytes_per_s=1e9, rms_log_error=0.0)
-    tables = session_tables([build.verdict()], (), [_group(curve)])
-    assert [table.columns[-1].id for table in tables] == ["outcome", "rms_log_error"]
-
-
 def test_the_tables_of_changed_baselines_list_old_and_new_times_by_file() -> None:
     case = build.case(payload_bytes=2**20)
     changes = [
@@ -104,24 +95,3 @@ def test_the_tables_of_changed_baselines_list_old_and_new_times_by_file() -> Non
         "1 ms (1.573 GB/s busbw, 1 launch of 1 session, pinned 1 ms) -> out of memory" in lines[3]
     )
     assert "out of memory -> 1 ms" in lines[-1]
-
-
-def _group(curve: Curve) -> FamilyFit:
-    return FamilyFit(case=build.case(framework="jax"), now=curve, shifted="")
-
-
-@pytest.mark.parametrize(
-    ("latency_s", "bytes_per_s", "error", "cells"),
-    [
-        (60.34e-6, 3.401e9, 0.081, ["60.3 us", "3.40 GB/s", "8"]),
-        (0.0, 1.2341e12, 0.0, ["too small to see", "1234 GB/s", "0"]),
-        (999.6e-6, 3.4e9, 0.0, ["1000 us", "3.40 GB/s", "0"]),
-    ],
-)
-def test_the_table_of_fitted_curves_writes_numbers_without_exponents(
-    latency_s: float, bytes_per_s: float, error: float, cells: list[str]
-) -> None:
-    curve = Curve(latency_s=latency_s, bandwidth_bytes_per_s=bytes_per_s, rms_log_error=error)
-    (table,) = fitted_curve_tables([_group(curve)])
-    (row,) = table.rows
-    assert table.cells(row) == ["jax all_reduce (psum)", *cells]

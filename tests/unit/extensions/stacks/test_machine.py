@@ -90,7 +90,7 @@ def test_the_outcome_of_a_session_is_machine_shift_only_if_the_machine_is_slower
 ) -> None:
     session = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="1 case measured")
     machine = MachineJudgement(text=TEXT, is_slower=is_slower)
-    session = add_machine_judgement(session, machine, stack_judgement_text([], [], []))
+    session = add_machine_judgement(session, machine, stack_judgement_text([], []))
     stack = "the stack (the same versions): nothing slower"
     assert session.outcome is outcome
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
@@ -102,7 +102,7 @@ def test_the_text_about_the_stack_names_the_three_slowest_cases_and_counts_the_r
         for ratio in (1.1, 1.3, 1.2, 1.15)
     ]
     name = "REGRESSED jax.all_reduce.psum.float32.4K"
-    assert stack_judgement_text(slow, ["rate"], ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
+    assert stack_judgement_text(slow, ["jaxlib 1 -> 2", "jax 1 -> 2"]) == (
         f"the stack (jaxlib 1 -> 2, jax 1 -> 2): {name} 1.300 x the expected time; "
-        f"{name} 1.200 x the expected time; {name} 1.150 x the expected time; and 1 case more; rate"
+        f"{name} 1.200 x the expected time; {name} 1.150 x the expected time; and 1 case more"
     )
