@@ -5,19 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from busbw.baselines.document import BaselineError, BaselineFile
+from busbw.baselines.document import BaselineError
 from busbw.baselines.files import baseline_path
 from busbw.baselines.store import frameworks_on_machine, read_framework_files
 from busbw.driver.bundle import worker_hash
-from busbw.history import agreement
-from busbw.history.files import (
-    ACKNOWLEDGED_FILE,
-    AcknowledgedChange,
-    HistoryError,
-    read_acknowledged,
-)
+from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged
 from busbw.history.files import read_machine as read_history
 from busbw.history.lines import Line, Series, comparable_sessions
 from busbw.judge.lasting_losses import Assessment
@@ -30,7 +24,6 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record, Session, round_us, setup_changes
 from busbw.model.words import Device
 from busbw.stats.launches import clock_tick_s, launch_time_s
-from busbw.storage import reraise_as
 
 from .state import Collected, Measured, TimedJob
 
@@ -41,7 +34,7 @@ def read_levels(
     """Return the Levels of each machine in `keys` that has baselines, by the policy of `device`.
 
     Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
-    read, contradict each other, or have a date in the future.
+    read, or have a session in the future.
     """
     levels = {}
     for key in dict.fromkeys(keys):
@@ -57,21 +50,21 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
     The history is read from the year of the oldest baseline on.
     """
     options = collected.options
-    files = {
-        name: read_framework_files(options.baselines, key, name)
+    stored = {
+        name: [
+            baseline
+            for file in read_framework_files(options.baselines, key, name)
+            for baseline in file.baselines
+        ]
         for name in sorted(frameworks_on_machine(options.baselines, key))
     }
-    stored = {
-        name: [baseline for file in files[name] for baseline in file.baselines] for name in files
-    }
-    begins = [baseline.records[0].began for several in stored.values() for baseline in several]
+    baselines = [baseline for several in stored.values() for baseline in several]
+    begins = [baseline.records[0].began for baseline in baselines]
     lines: tuple[Line, ...] = ()
     if options.history is not None:
         lines = read_history(options.history, key, min([collected.began, *begins]).year)
+    _check_moments(collected, key, baselines, lines)
     known_changes = read_acknowledged(options.baselines)
-    _check_agreement(
-        collected, key, [file for name in files for file in files[name]], lines, known_changes
-    )
     return {
         name: StoredTimes(
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
@@ -83,49 +76,41 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
     }
 
 
-def _check_agreement(
-    collected: Collected,
-    key: EnvironmentKey,
-    files: Sequence[BaselineFile],
-    lines: Sequence[Line],
-    known_changes: Sequence[AcknowledgedChange],
+# Clocks of two machines may differ, and a machine may have the wrong time zone.
+_MAX_CLOCK_DIFFERENCE = timedelta(days=1)
+
+
+def _check_moments(
+    collected: Collected, key: EnvironmentKey, baselines: Sequence[Baseline], lines: Sequence[Line]
 ) -> None:
-    """Check that the baselines and the history of a machine agree with each other and the clock.
+    """Raise an error if a stored session of a machine began after the session `collected`.
+
+    All sessions until that moment would seem older than the stored session, and would not count.
 
     Args:
         collected: The session, whose beginning is the present moment.
         key: The machine.
-        files: The files of its baselines.
+        baselines: The baselines of the machine.
         lines: The lines of its history, oldest first.
-        known_changes: The changes that the user acknowledged.
 
     Raises:
-        BaselineError: A baseline contradicts its lines in the history, or has a date in the future.
-        HistoryError: The history or an acknowledged change has a date in the future.
+        BaselineError: A session of a baseline began more than a day later.
+        HistoryError: A session of the history began more than a day later.
 
     """
-    options, began, error = collected.options, collected.began, agreement.DisagreementError
-    stored = [(file, baseline) for file in files for baseline in file.baselines]
-    moments = {record.moment for _, baseline in stored for record in baseline.records}
-    accepted = [line for line in lines if line.moment in moments]
-    for file, baseline in stored:
+    options, latest = collected.options, collected.began + _MAX_CLOCK_DIFFERENCE
+    problem = (
+        f"is in the future, since the clock of this machine says {moment_text(collected.began)}: "
+        "set the clock, or remove the entry"
+    )
+    for baseline in baselines:
         newest = max(baseline.records, key=lambda record: record.began)
-        path = baseline_path(options.baselines, key, baseline.case)
-        with reraise_as(BaselineError, error, where=f"{path}: "):
-            agreement.check_moment(baseline.case, newest, began)
-            updates = [update.date for update in file.history]
-            for date in updates:
-                agreement.check_date("the update", date, began)
-            agreement.check_date("the pinned time", baseline.pinned_date or "", began)
-            if options.history is not None:
-                agreement.check_stored_times(baseline, accepted)
-                agreement.check_pinned_time(baseline, updates)
-    with reraise_as(HistoryError, error, where=f"{options.baselines}/{ACKNOWLEDGED_FILE}: "):
-        for change in known_changes:
-            agreement.check_date("the change", change.since, began)
-    with reraise_as(HistoryError, error, where=f"{options.history}/{key.folder}: "):
-        for line in lines[-1:]:
-            agreement.check_moment(line.case, line, began)
+        if newest.began > latest:
+            path = baseline_path(options.baselines, key, baseline.case)
+            raise BaselineError(f"{path}: the session of {newest.moment} {problem}")
+    if lines and lines[-1].began > latest:
+        folder = f"{options.history}/{key.folder}"
+        raise HistoryError(f"{folder}: the session of {lines[-1].moment} {problem}")
 
 
 def _acknowledged_moments(
