@@ -52,8 +52,8 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     """Return the verdict of the session, None if no session was run or judged.
 
-    It is NO_VERDICT if the verdict of a case was not read, or if a test of busbw raised an error
-    that no verdict describes.
+    It is NO_VERDICT if the verdict of a case was not read, if a test of busbw raised an error that
+    no verdict describes, or if pytest-benchmark skips benchmarks.
     """
     judged = judged_of(session.config)
     if judged is None:
@@ -67,6 +67,9 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     errors = session.config.stash.get(ERRORS, [])
     if errors:
         text = f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
+        verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
+    if session.config.getoption("benchmark_skip", False):
+        text = "--benchmark-skip asks that benchmarks be skipped; a skipped session is not green"
         verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
     return verdict
 

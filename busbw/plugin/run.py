@@ -16,7 +16,7 @@ import pytest
 from busbw.model.words import plural
 from busbw.session.errors import UsageError
 from busbw.session.progress import Display
-from busbw.session.state import Collected, Observed
+from busbw.session.state import Collected
 
 from . import SHIPPED_TESTS
 from .config import CASES, MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
@@ -44,17 +44,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     if specs and not config.option.collectonly and not is_broken:
         collected = config.stash[SESSION]
         assert isinstance(collected, Collected)
-
-        def keep(observed: Observed) -> None:
-            config.stash[SESSION] = observed
-
         display = Display(Terminal(config), verbose=config.get_verbosity() > 0)
-        skip_option = "--benchmark-skip" if config.getoption("benchmark_skip", False) else ""
-        run_cases = config.stash[MODE].run_cases
         try:
-            config.stash[SESSION] = run_cases(
-                collected, specs, display, keep=keep, skip_option=skip_option
-            )
+            config.stash[SESSION] = config.stash[MODE].run_cases(collected, specs, display)
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
     return (yield)

@@ -18,9 +18,9 @@ from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
 from busbw.session.progress import Screen
-from busbw.session.state import Collected, Judged, Observed
+from busbw.session.state import Collected, Judged
 
-from .config import MODE, SESSION, command_words, spec_of
+from .config import MODE, SESSION, command_words, judged_of, spec_of
 from .items import SHOWN, letters_text
 
 
@@ -87,12 +87,9 @@ def _write_lines(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
-    """Write the section of busbw below all other sections: tables, notes and the answer.
-
-    After an interrupt the section shows the cases that were measured.
-    """
-    state = config.stash.get(SESSION, None)
-    if not isinstance(state, (Observed, Judged)):
+    """Write the section of busbw below all other sections: tables, notes and the answer."""
+    judged = judged_of(config)
+    if judged is None:
         return (yield)
     failed = terminalreporter.stats.get("failed", [])
     shown = [report for report in failed if getattr(report, SHOWN, False)]
@@ -104,23 +101,18 @@ def pytest_terminal_summary(
         failed += shown
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
-    _write_lines(terminalreporter, *_section_lines(state, config))
+    _write_lines(terminalreporter, *_section_lines(judged, config))
 
 
-def _section_lines(state: Observed | Judged, config: pytest.Config) -> Iterator[TextLine]:
-    verbose = config.get_verbosity() > 0
-    judged = state if isinstance(state, Judged) else None
-    observed = state.observed if isinstance(state, Judged) else state
-    verdicts = tuple((state.verdicts if isinstance(state, Judged) else state.skipped).values())
-    tables, explanations = config.stash[MODE].tables(observed, judged, verbose)
-    if judged is not None and not verbose:
+def _section_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:
+    verbose, verdicts = config.get_verbosity() > 0, tuple(judged.verdicts.values())
+    tables, explanations = config.stash[MODE].tables(judged, verbose)
+    if not verbose:
         yield TextLine(letters_text(verdicts))
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)
-    yield from (TextLine(f"note: {note}", {"yellow": True}) for note in state.notes)
+    yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged.notes)
     yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
-    if judged is None:
-        return
     yield from _table_lines(judged.changes)
     yield TextLine("")
     is_first = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED

@@ -13,18 +13,11 @@ from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import Verdict
 from busbw.model.words import Device, payload_text, plural, seconds_text
-from busbw.report.table import Column, Table, TextLine, attribute_values, rows_of
+from busbw.report.table import Column, Table, TextLine, rows_of
 from busbw.report.verdicts import verdict_tables
 
-_INTERRUPTED_SESSION_COLUMNS = (
-    Column("case", width=48, left_aligned=True),
-    Column("median_s", text=seconds_text, width=10),
-    Column("algbw_gb_per_s", text="algbw {:.4g} GB/s,".format, gap=2),
-    Column("busbw_gb_per_s", text="busbw {:.4g} GB/s".format),
-    Column("launches", text="({} launches)".format, gap=2),
-)
 _WRITTEN_BASELINE_COLUMNS = (
     Column("case", width=16, left_aligned=True),
     Column("before", left_aligned=True),
@@ -145,28 +138,6 @@ def session_tables(
         *verdict_tables(verdicts, verbose=verbose, changed=changed),
         *itertools.chain(*extra),
     ]
-
-
-def interrupted_session_table(
-    summaries: Sequence[tuple[Case, Summary]], planned_launches: int
-) -> Table:
-    """Return a table of the cases that a session had measured when it was interrupted.
-
-    The table has the times, the rates, and how many of the planned launches were measured. The
-    cases have no verdicts.
-    """
-    return Table(
-        columns=_INTERRUPTED_SESSION_COLUMNS,
-        rows=rows_of(
-            {
-                "case": case.name,
-                "launches": f"{len(summary.times_s)} of {planned_launches}",
-                **attribute_values(summary, "median_s", "algbw_gb_per_s", "busbw_gb_per_s"),
-            }
-            for case, summary in summaries
-        ),
-        notes=() if summaries else ("nothing was measured before the interrupt",),
-    )
 
 
 # The path of a file of baselines, the case of a changed baseline, texts of the baseline before and

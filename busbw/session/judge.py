@@ -131,19 +131,15 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
     )
 
 
-def judge_measured(measured: Measured, skip_option: str = "") -> Judged:
-    """Judge all cases and the session.
-
-    `skip_option` is the option of pytest-benchmark by which the user skips benchmarks, empty
-    without it.
-    """
+def judge_measured(measured: Measured) -> Judged:
+    """Judge all cases and the session."""
     rulings, assessments = judge_cases(measured), assess_machines(measured)
     verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     verdicts = note_injections(verdicts, measured.measurements)
     losses = _find_losses(measured, assessments)
     context = replace(
-        _session_context(measured, verdicts, rulings, skip_option),
+        _session_context(measured, verdicts, rulings),
         slower_texts=tuple(_slower_framework_texts(measured, assessments, losses, rulings)),
         drift_text=losses_text(
             [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
@@ -196,7 +192,6 @@ def _session_context(
     measured: Measured,
     verdicts: Mapping[Spec, Verdict],
     rulings: Mapping[Spec, Ruling],
-    skip_option: str,
 ) -> SessionContext:
     options, other_ranks_text = measured.options, _other_ranks_text(measured)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -208,8 +203,6 @@ def _session_context(
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
         measured.lost,
-        skip_option
-        and f"{skip_option} asks that benchmarks be skipped; a skipped session is not green",
     )
     return SessionContext(
         settings=_judging_settings(measured),

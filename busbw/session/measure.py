@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,8 @@ from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
-from busbw.model.words import Device, FailureKind, plural
+from busbw.model.words import Device, FailureKind, plural, seconds_text
+from busbw.stats.launches import launch_time_s
 
 from .judge import find_decided_cases, judge_cases
 from .machine import starter_of
@@ -58,42 +60,31 @@ def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def measure_cases(
-    resolved: Measured,
-    executor: Executor,
-    display: Display,
-    keep: Callable[[Measured], None],
-) -> Measured:
+def measure_cases(resolved: Measured, executor: Executor, display: Display) -> Measured:
     """Measure the jobs of a session, and return the Measured with the measurements.
 
-    If a host is lost, measuring ends, and the result names the host. `keep` receives the same
-    result, also after an interrupt, which is raised.
+    If a host is lost, measuring ends, and the result names the host.
     """
     if not resolved.jobs:
         return resolved
     measurer = _Measurer(resolved, executor, display)
-    begun_s, interrupted, lost = time.monotonic(), False, ""
+    begun_s, lost = time.monotonic(), ""
     try:
         measurer.measure_planned()
         measurer.measure_undecided()
     except HostError as error:
         lost = str(error)
     except KeyboardInterrupt:
-        interrupted = True
+        measurer.write_times()
         raise
-    finally:
-        measured = replace(
-            measurer.measured_so_far(lost),
-            measuring_s=time.monotonic() - begun_s,
-            spent_s=dict(executor.spent_s),
-            interrupted=interrupted,
-            lost=lost,
-        )
-        keep(measured)
-        display.write_duration(
-            "interrupted after" if interrupted else "measured in", measured.measuring_s
-        )
-    return measured
+    measuring_s = time.monotonic() - begun_s
+    display.write_duration("measured in", measuring_s)
+    return replace(
+        measurer.measured_so_far(lost),
+        measuring_s=measuring_s,
+        spent_s=dict(executor.spent_s),
+        lost=lost,
+    )
 
 
 class _Measurer:
@@ -150,6 +141,15 @@ class _Measurer:
                 failures = (*measurement.failures, failure)
                 measurements[spec] = replace(measurement, failures=failures)
         return measurements
+
+    def write_times(self) -> None:
+        """Write a line with the time of each case that has launches, and none for other cases."""
+        for measurement in self.measured_so_far().measurements.values():
+            times_s = [launch_time_s(run) for run in measurement.runs]
+            if times_s:
+                launches = f"{len(times_s)} of {plural(self._resolved.plan.launches, 'launch')}"
+                median = seconds_text(statistics.median(times_s))
+                self._display.replace_progress(f"{measurement.case.name}: {median} in {launches}")
 
     def measure_planned(self) -> None:
         """Measure all cases in the planned launches, or in one where it and the history decide."""

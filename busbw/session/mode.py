@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from busbw import extensions, grid
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.case import summarize_times
 from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
@@ -21,12 +20,11 @@ from busbw.report import session as report
 from busbw.report.figures import document_figure_values
 from busbw.report.table import Table, attribute_values, payload_span_text
 from busbw.report.verdicts import legend_lines
-from busbw.stats.launches import launch_time_s
 
 from .command_line import how_to_install
 from .options import Options
 from .run import accept_and_write, run_session
-from .state import Collected, Judged, Measured, Observed
+from .state import Collected, Judged, Measured
 
 # The tables of a session, and the lines that explain them.
 Tables = tuple[Sequence[Table], Sequence[str]]
@@ -44,8 +42,7 @@ class Mode:
         run_cases: Runs and judges the selected cases, as `run_session` does.
         write: Writes baselines, the history and the requested files, and returns the Judged with
             the notes and errors of writing; None if nothing was measured.
-        tables: Returns the tables of a session, which may be interrupted or not judged. The last
-            argument is True with -v.
+        tables: Returns the tables of a session. The last argument is True with -v.
         properties: Returns the properties of a case in the JUnit XML file.
         problem: Says why the selected cases contradict the options; empty if they do not.
         measurement: Returns the launches of a case for pytest-benchmark, None without launches.
@@ -58,7 +55,7 @@ class Mode:
     header: Callable[[Options], str]
     run_cases: Callable[..., Judged] = run_session
     write: Callable[[Judged], Judged | None]
-    tables: Callable[[Observed | None, Judged | None, bool], Tables]
+    tables: Callable[[Judged, bool], Tables]
     properties: Callable[[Verdict, Judged | None], dict[str, object]]
     problem: Callable[[Options, Sequence[Spec]], str] = lambda options, specs: ""
     measurement: Callable[[Spec, Judged | None], Measurement | None] = lambda spec, judged: None
@@ -156,23 +153,16 @@ def _header_text(options: Options) -> str:
     )
 
 
-def _make_tables(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
-    if not isinstance(observed, Measured):
+def _make_tables(judged: Judged, verbose: bool) -> Tables:
+    measured, verdicts = judged.observed, tuple(judged.verdicts.values())
+    if not isinstance(measured, Measured):
         return (), ()
-    verdicts = tuple((judged.verdicts if judged else observed.skipped).values())
     tables = report.session_tables(
         verdicts,
-        observed.measurements.values(),
+        measured.measurements.values(),
         verbose=verbose,
-        changed=observed.environment.changed,
+        changed=measured.environment.changed,
     )
-    if observed.interrupted:
-        summaries = [
-            (m.case, summarize_times(m.case, [launch_time_s(run) for run in m.runs]))
-            for m in observed.measurements.values()
-            if m.runs
-        ]
-        tables.append(report.interrupted_session_table(summaries, observed.plan.launches))
     return tables, legend_lines(verdicts)
 
 

@@ -22,33 +22,27 @@ from .measure import measure_cases
 from .progress import Display
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
-from .state import Collected, Judged, Measured, Observed
+from .state import Collected, Judged, Measured
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningSession:
     """The objects that all steps of a running session use.
 
-    `specs` are the selected cases. `keep` receives the newest Observed, so that an interrupted
-    session can show it. `skip_option` is the option of pytest-benchmark by which the user skips
-    benchmarks, empty without it.
+    `specs` are the selected cases. `transport` starts workers on this host or on other hosts, and
+    `executor` uses them.
     """
 
     specs: tuple[Spec, ...]
     transport: Transport
     executor: Executor
     display: Display
-    keep: Callable[[Observed], None]
-    skip_option: str
 
 
 def run_session(
     collected: Collected,
     specs: Sequence[Spec],
     display: Display,
-    *,
-    keep: Callable[[Observed], None] = lambda observed: None,
-    skip_option: str = "",
     run_cases: Callable[[Collected, RunningSession], Judged] | None = None,
 ) -> Judged:
     """Run the selected cases `specs`, and judge them.
@@ -60,10 +54,6 @@ def run_session(
         collected: The options and the collected cases.
         specs: The selected cases.
         display: Shows the progress.
-        keep: Receives the newest Observed with the notes so far, so that an interrupted session can
-            be shown.
-        skip_option: The option of pytest-benchmark by which the user skips benchmarks, empty
-            without it.
         run_cases: Measures the cases or does something else with them, and judges them; None means
             `measure_and_judge`.
 
@@ -84,8 +74,6 @@ def run_session(
             transport=stack.enter_context(contextlib.closing(transport)),
             executor=Executor(transport, notes.append),
             display=display,
-            keep=lambda observed: keep(replace(observed, notes=tuple(notes))),
-            skip_option=skip_option,
         )
         try:
             judged = (run_cases or measure_and_judge)(collected, session)
@@ -130,8 +118,7 @@ def measure_and_judge(collected: Collected, session: RunningSession) -> Judged:
 
 
 def _measure_resolved(session: RunningSession, resolved: Measured) -> Judged:
-    measured = measure_cases(resolved, session.executor, session.display, session.keep)
-    judged = judge_measured(measured, session.skip_option)
+    judged = judge_measured(measure_cases(resolved, session.executor, session.display))
     for notes_of in extensions.load_functions("notes"):
         for note in notes_of(judged):
             session.executor.on_note(note)

@@ -77,16 +77,10 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """A session that runs, with the observations so far.
-
-    `specs` are the selected cases. `skipped` has the verdicts of the cases that cannot be run.
-    `notes` are lines for the end of the session.
-    """
+    """The selected cases of a session (`specs`), and what the session observed of them."""
 
     collected: Collected
     specs: tuple[Spec, ...]
-    skipped: Mapping[Spec, Verdict]
-    notes: tuple[str, ...] = ()
 
     @property
     def options(self) -> Options:
@@ -99,6 +93,7 @@ class Measured(Observed):
 
     Attributes:
         jobs: The cases to measure, by Spec.
+        skipped: The verdicts of the cases that cannot be measured, by Spec.
         machine: The devices that the session measures on.
         environment: The environment to record.
         plan: How long and how often each case is measured.
@@ -109,12 +104,12 @@ class Measured(Observed):
         spent_s: The seconds that were spent starting processes, measuring and ending processes, by
             the name of the phase.
         lost: The message about a lost host, empty if no host was lost.
-        interrupted: Whether the user interrupted the measurements.
         extra: The extra values of the session, by name.
 
     """
 
     jobs: Mapping[Spec, TimedJob]
+    skipped: Mapping[Spec, Verdict]
     machine: Machine
     environment: Environment
     plan: Plan
@@ -124,7 +119,6 @@ class Measured(Observed):
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost: str = ""
-    interrupted: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property

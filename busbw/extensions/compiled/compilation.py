@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw import grid
@@ -120,7 +120,6 @@ def find_compilers_and_jobs(
         specs=specs,
         compilers=compilers,
         jobs=jobs,
-        skipped={},
     )
 
 
@@ -155,34 +154,20 @@ def _with_baseline(options: Options, job: Job) -> Job:
     return replace(job, baseline=next(filter(None, stored), None))
 
 
-def compile_jobs(
-    planned: Compilation,
-    parallel: ParallelCompiler,
-    display: Display,
-    keep: Callable[[Compilation], None],
-) -> Compilation:
-    """Compile all jobs of `planned`, and return a Compilation with the results.
-
-    Also after an interrupt, `keep` is called with the results so far.
-    """
+def compile_jobs(planned: Compilation, parallel: ParallelCompiler, display: Display) -> Compilation:
+    """Compile all jobs of `planned`, and return a Compilation with the results."""
     begun_s = time.monotonic()
-    try:
-        parallel.compile_jobs(list(planned.jobs.values()))
-    finally:
-        display.write_duration("compiled in", time.monotonic() - begun_s)
-        done = parallel.results
-        results = {spec: done[job] for spec, job in planned.jobs.items() if job in done}
-        compilation = replace(planned, results=results)
-        keep(compilation)
-    return compilation
+    parallel.compile_jobs(list(planned.jobs.values()))
+    display.write_duration("compiled in", time.monotonic() - begun_s)
+    results = {spec: parallel.results[job] for spec, job in planned.jobs.items()}
+    return replace(planned, results=results)
 
 
-def judge_programs(compilation: Compilation, skip: str) -> Judged:
+def judge_programs(compilation: Compilation) -> Judged:
     """Return the verdicts on all cases.
 
     The programs of the first compiler are compared with the baselines. The programs of each further
-    compiler are compared with the programs of the compiler before it. `skip` is the option with
-    which the user skips benchmarks; empty without it.
+    compiler are compared with the programs of the compiler before it.
     """
     verdicts_by_spec, options = skipped_verdicts(compilation), compilation.options
     settings = CompileJudgingSettings(
@@ -214,7 +199,7 @@ def judge_programs(compilation: Compilation, skip: str) -> Judged:
     return Judged(
         collected=compilation.collected,
         session_verdict=judge_compiled_session(
-            verdicts, asked_to_skip=skip, missing=_topologies_without_compiler(compilation)
+            verdicts, missing=_topologies_without_compiler(compilation)
         ),
         verdicts={verdict.spec: verdict for verdict in verdicts},
         observed=compilation,

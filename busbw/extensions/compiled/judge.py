@@ -239,22 +239,18 @@ def _bytes_difference(name: str, before: int, now: int) -> Iterator[Difference]:
 
 
 def judge_compiled_session(
-    verdicts: Sequence[CompiledVerdict], *, asked_to_skip: str = "", missing: Sequence[str] = ()
+    verdicts: Sequence[CompiledVerdict], *, missing: Sequence[str] = ()
 ) -> SessionVerdict:
     """Return the verdict on a session that compiled, from the verdicts on its cases.
 
-    The outcome is NO_VERDICT if the user skipped benchmarks, if nothing was compiled, or if
-    baselines were not compared.
+    The outcome is NO_VERDICT if nothing was compiled, or if baselines were not compared.
 
     Args:
         verdicts: The verdicts on all cases.
-        asked_to_skip: The option with which the user skips benchmarks; empty without it.
         missing: The topologies that have baselines but no compiler, each with the reason.
 
     """
     reasons = []
-    if asked_to_skip:
-        reasons.append(f"asked not to run ({asked_to_skip})")
     expected = (
         verdict.expected and verdict.outcome is Outcome.OUT_OF_MEMORY for verdict in verdicts
     )

@@ -17,7 +17,7 @@ from busbw.session.mode import Mode, Tables, grid_options_of
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
 from busbw.session.run import RunningSession, run_session
-from busbw.session.state import Collected, Judged, Observed
+from busbw.session.state import Collected, Judged
 
 from . import compilation, report
 from .compilers import COMPILING_FRAMEWORKS, CompileSettings, compile_settings
@@ -97,15 +97,11 @@ def _compile_and_judge(
     resolved = compilation.find_compilers_and_jobs(collected, compiling, specs, parallel)
     for text in report.compiler_lines(tuple(resolved.compilers.values())):
         display.write_line(text)
-    done = compilation.compile_jobs(resolved, parallel, display, session.keep)
-    return compilation.judge_programs(done, session.skip_option)
+    return compilation.judge_programs(compilation.compile_jobs(resolved, parallel, display))
 
 
-def _tables_of(observed: Observed | None, judged: Judged | None, verbose: bool) -> Tables:
-    verdicts = compiled_verdicts(judged) if judged is not None else ()
-    if judged is None and isinstance(observed, compilation.Compilation):
-        verdicts = tuple(compilation.skipped_verdicts(observed).values())
-    return report.compiled_tables(verdicts), ()
+def _tables_of(judged: Judged, verbose: bool) -> Tables:
+    return report.compiled_tables(compiled_verdicts(judged)), ()
 
 
 def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:

@@ -76,10 +76,9 @@ class Soak:
     def run(self) -> Judged:
         """Soak all cases, and return their verdicts.
 
-        After an interrupt, the verdicts so far are shown as notes, and KeyboardInterrupt is raised
-        again.
+        After an interrupt, the verdicts so far are written, and KeyboardInterrupt is raised again.
         """
-        begun_s, executor = time.monotonic(), self.session.executor
+        begun_s, executor, display = time.monotonic(), self.session.executor, self.session.display
         self._end_s = begun_s + self.resolved.options.extra[NAME]
         try:
             with executor:
@@ -89,12 +88,11 @@ class Soak:
                             self._soak_launch(framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
-                executor.on_note(f"{verdict.spec.id}: {verdict.headline()}")
-            self.session.keep(self.resolved)
+                display.replace_progress(f"{verdict.spec.id}: {verdict.headline()}")
             raise
         finally:
             soaked_s = time.monotonic() - begun_s
-            self.session.display.write_duration("soaked for", soaked_s)
+            display.write_duration("soaked for", soaked_s)
         return self._judge(soaked_s)
 
     def _open_cases(self, framework: str = "") -> list[Case]:

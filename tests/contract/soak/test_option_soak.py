@@ -87,13 +87,13 @@ def test_a_case_with_a_wrong_result_in_the_history_gets_twice_as_many_launches(
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_ends_a_soak_with_a_note_of_each_case_and_leaves_no_file(folder: Folder) -> None:
+def test_ctrl_c_ends_a_soak_with_a_line_of_each_case_and_leaves_no_file(folder: Folder) -> None:
     folder.script(latency_s=1e-3)
     session = folder.begin(*SOAKED, "--soak=1h")
     assert wait_until(lambda: "soaking: 0 iterations" in folder.output), folder.output
     session.send_signal(signal.SIGINT)
     assert session.wait(30) == 2
-    assert "note: fake-default-float32-1M: " in folder.output
+    assert "fake-default-float32-1M: " in folder.output
     assert "busbw: soaked for " in folder.output
     assert not folder.left_over()
 

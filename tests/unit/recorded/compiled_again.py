@@ -62,11 +62,12 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         specs=specs,
         compilers=described,
         jobs=jobs,
-        skipped={},
         results=results,
     )
     document: dict[str, Any] = json.loads(
-        results_json(compilation.judge_programs(programs, inputs["skip"]))
+        results_json(
+            replayed.with_skip_option(compilation.judge_programs(programs), inputs["skip"])
+        )
     )
     return {**document, "command": ""}
 

@@ -18,7 +18,7 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import Device, Outcome
+from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.judge import judge_measured
 from busbw.session.levels import read_levels
 from busbw.session.options import Options
@@ -84,8 +84,15 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    judged = judge_measured(measured, inputs["skip"])
-    return _document(judged)
+    return _document(with_skip_option(judge_measured(measured), inputs["skip"]))
+
+
+def with_skip_option(judged: Judged, option: str) -> Judged:
+    """Return `judged` as the plugin changes it if the user skips benchmarks by `option`."""
+    if not option:
+        return judged
+    verdict = judged.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, option)
+    return replace(judged, session_verdict=verdict)
 
 
 def _document(judged: Judged) -> dict[str, Any]:
