@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,11 +14,9 @@ from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
-from busbw.session.files import shipped_folder
 from busbw.session.mode import Mode, mode_of
 from busbw.session.options import OPTIONS
-from busbw.session.repeat import words_to_repeat
-from busbw.session.state import Collected, Judged, Observed
+from busbw.session.state import Collected, Judged
 
 from . import FIXTURES, SHIPPED_TESTS
 
@@ -34,7 +31,7 @@ _OUTPUT_OPTIONS = {
 MODE = pytest.StashKey[Mode]()
 
 # The newest value of the session, or an error if the options cannot be used.
-SESSION = pytest.StashKey[UsageError | Collected | Observed | Judged]()
+SESSION = pytest.StashKey[UsageError | Collected | Judged]()
 
 # The verdict that the test of an item has read.
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
@@ -50,50 +47,6 @@ def option_words(config: pytest.Config) -> list[str]:
     """Return the words of `addopts` in the ini file, of PYTEST_ADDOPTS and of the command line."""
     words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
     return [*words, *config.invocation_params.args]
-
-
-# The folder in the names of the tests that busbw ships, wherever busbw is installed.
-_SHIPPED = "busbw/perf"
-
-
-def _selection_words(config: pytest.Config) -> Iterator[str]:
-    """Yield the words of a command line with which pytest selects the same tests again.
-
-    They include the settings of busbw that ``-o`` overrides.
-    """
-    for name in ("-k", "-m"):
-        text = config.getoption(name, default="")
-        if text:
-            yield from (name, text)
-    for text in config.getoption("deselect", default=None) or ():
-        yield f"--deselect={text}"
-    for text in config.getoption("override_ini", default=None) or ():
-        # Other overrides can come from options in the ini file itself, such as --strict-markers.
-        if text.startswith("busbw_"):
-            yield from ("-o", text)
-    if config.args_source is pytest.Config.ArgsSource.ARGS:
-        yield from _named_tests(config)
-
-
-def _named_tests(config: pytest.Config) -> list[str]:
-    """Return the tests that the command line names.
-
-    If it names all files of the shipped tests, they are left out, because `busbw run` runs them if
-    no test is named.
-    """
-    folder = shipped_folder("perf").resolve()
-    every = {f"{_SHIPPED}/{path.name}" for path in folder.glob("test_*.py")}
-    words: list[str] = []
-    for argument in config.args:
-        file, colons, test = argument.partition("::")
-        path = (config.invocation_params.dir / file).resolve()
-        if path == folder:
-            words += every
-        elif path.is_relative_to(folder):
-            words.append(f"{_SHIPPED}/{path.relative_to(folder)}{colons}{test}")
-        else:
-            words.append(argument)
-    return [word for word in words if word not in every] if every <= set(words) else words
 
 
 def command_words(config: pytest.Config) -> list[str]:
@@ -133,7 +86,7 @@ def begin_session(config: pytest.Config) -> UsageError | Collected:
                 {name: config.getini(f"busbw_{name}") for name in settings},
                 _outputs_of_pytest(config),
                 is_filtered=bool(config.getoption("keyword", "")),
-                command=(*words_to_repeat(option_words(config)), *_selection_words(config)),
+                command=tuple(command_words(config)),
             )
             config.stash[MODE] = mode_of(options)
             config.stash[SESSION] = config.stash[MODE].collected

@@ -51,7 +51,7 @@ def markdown_summary(
     facts = [f"{name}: {text}" for name, text in description.facts.items()]
     lines += _section_lines("Where and with what", [("The session:", facts)])
     command = wire.escape_unprintable(" ".join(session.command.split()))
-    lines += ["", "To see it again:", "", f"    {command}"] if command else []
+    lines += ["", "The command of the session:", "", f"    {command}"] if command else []
     return "\n".join(lines) + "\n"
 
 

@@ -24,8 +24,6 @@ class Option:
         arguments: The keyword arguments of argparse's `add_argument`.
         group: The title of its group in --help.
         has_setting: Whether the ini file may set its value, as ``busbw_name``.
-        is_output: Whether it writes or accepts something. The command that repeats a session leaves
-            such options out.
         needs: The name of an option that must have a value, too; empty without such an option.
         excludes: The names of the options that must not be passed with it. Their settings do not
             count.
@@ -37,7 +35,6 @@ class Option:
     arguments: Mapping[str, Any]
     group: str = MEASURE
     has_setting: bool = False
-    is_output: bool = False
     needs: str = ""
     excludes: tuple[str, ...] = ()
     because: str = ""

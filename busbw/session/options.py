@@ -38,7 +38,7 @@ _INTERLEAVING: dict[str, Any] = {
 
 
 # The fields of an Option that a declaration may set besides `group`.
-_FIELDS_OF_OPTION = ("has_setting", "is_output", "needs", "excludes", "because")
+_FIELDS_OF_OPTION = ("has_setting", "needs", "excludes", "because")
 
 
 def _declare_option(
@@ -98,7 +98,7 @@ class Options:
         stacks: The locked stacks by framework, once they are built.
         is_filtered: Whether the user selected cases by -k.
         shared_devices: How many GPUs the processes share, 0 if each process has its own devices.
-        command: The words that repeat the session, after ``busbw run``.
+        command: The words of the command line that started the session.
 
     """
 
@@ -267,7 +267,6 @@ class Options:
         "standard error",
         metavar="FILE",
         type=arguments.parse_text,
-        is_output=True,
     )
     history: Path | None = _declare_option(
         "Append the results to the history in DIR, and judge this session by the usual times of "
@@ -321,7 +320,6 @@ class Options:
         choices=("all", "new", "improved"),
         nargs="?",
         const="all",
-        is_output=True,
         default="",
     )
     accept_regression: str = _declare_option(
@@ -331,7 +329,6 @@ class Options:
         metavar="WHY",
         type=arguments.parse_text,
         needs="update_baselines",
-        is_output=True,
         default="",
     )
     prune_baselines: bool = _declare_option(
@@ -339,7 +336,6 @@ class Options:
         "measured cases",
         group=COMPARE,
         action="store_true",
-        is_output=True,
         default=False,
     )
     require_baselines: bool = _declare_option(

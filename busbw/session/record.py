@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from busbw import __version__, storage, wire
 from busbw.history.failing import failing_texts
 from busbw.history.files import HistoryError, append_lines, read_machine
 from busbw.history.lines import Line
+from busbw.model import variables
 from busbw.model.case import Spec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
@@ -26,7 +29,6 @@ from busbw.report.results import Results, abbreviate_homes, case_result
 from .errors import UsageError
 from .files import STANDARD_OUTPUT, is_named_csv, load_view
 from .levels import record_of
-from .repeat import command_text
 from .state import Judged, Measured
 
 
@@ -101,7 +103,7 @@ def results_document(judged: Judged) -> object:
         for spec, verdict in judged.verdicts.items()
     )
     results = Results(
-        **document_head(judged, measured.machine.target.device.value if measured else ""),
+        **document_head(judged),
         environment=measured.environment if measured else None,
         process_hosts=measured.machine.process_hosts if measured else (),
         plan=measured.plan if measured else None,
@@ -113,18 +115,32 @@ def results_document(judged: Judged) -> object:
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
 
 
-def document_head(judged: Judged, device: str = "") -> dict[str, Any]:
-    """Return the fields that results of every mode begin with, by name.
-
-    `device` is the class of the measured device, empty if nothing was measured.
-    """
+def document_head(judged: Judged) -> dict[str, Any]:
+    """Return the fields that results of every mode begin with, by name."""
     return {
         "busbw": __version__,
         "began": moment_text(judged.collected.began),
         "host": platform.node(),
-        "command": command_text(judged.options, os.environ, device),
+        "command": _command_text(judged.options.command),
         "session": judged.session_verdict,
     }
+
+
+# An option that sets an environment variable, in words that NUL characters separate.
+_VARIABLE_OPTION = re.compile(r"(--(?:try|against)-env[=\0])([^=\0]+)=([^\0]*)")
+
+
+def _command_text(words: Sequence[str]) -> str:
+    """Return the `words` of a command line as text for a shell, without secrets."""
+    text = variables.without_secrets("\0".join(words), os.environ, os.path.expanduser("~"))
+    return shlex.join(_VARIABLE_OPTION.sub(_hide_secret, text).split("\0"))
+
+
+def _hide_secret(option: re.Match[str]) -> str:
+    """Return a match of `_VARIABLE_OPTION`, without the value if it may be a secret."""
+    flag, name, value = option.groups()
+    recorded = variables.recorded_variables({name: value}, os.path.expanduser("~"))
+    return f"{flag}{name}={recorded.get(name, variables.HIDDEN)}"
 
 
 def append_to_history(judged: Judged) -> Judged:

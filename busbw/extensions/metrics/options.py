@@ -13,5 +13,4 @@ METRICS = Option(
         "help": "Write outcomes and figures to FILE in the text format of Prometheus. Needs "
         "busbw[metrics]",
     },
-    is_output=True,
 )

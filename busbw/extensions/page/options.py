@@ -13,5 +13,4 @@ PAGE = Option(
         "help": "Write an HTML page with tables and charts of the session, and of its history if "
         "it has one, to FILE. Needs busbw[page]",
     },
-    is_output=True,
 )

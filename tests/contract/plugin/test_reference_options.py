@@ -176,11 +176,12 @@ def test_a_variable_of_only_one_stack_is_in_the_title_the_results_the_page_and_t
 
 def test_the_value_of_a_secret_variable_of_a_stack_is_not_shown(folder: Folder) -> None:
     ran = folder.run(
-        "--try-env=MY_TOKEN=hunter2", "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
+        *("--try-env", "MY_TOKEN=hunter2"), "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
     assert "candidate: MY_TOKEN=(set); reference: TF_KEY=(set)" in ran.text
     for secret in ("hunter2", "swordfish"):
         assert secret not in ran.text + json.dumps(ran.results)
+    assert "--try-env 'MY_TOKEN=(set)' '--against-env=TF_KEY=(set)'" in ran.document["command"]
 
 
 WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'

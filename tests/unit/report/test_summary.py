@@ -27,10 +27,10 @@ HOSTILE = (
 
 
 def test_the_summary_ends_with_the_command_of_the_results_on_one_line() -> None:
-    command = "XLA_FLAGS=--x busbw run --against=/opt/python --payloads=4K"
+    command = "busbw run --against=/opt/python --payloads=4K"
     text = markdown_summary(replace(session(), command=command))
-    assert text.endswith(f"\n\nTo see it again:\n\n    {command}\n")
-    assert "To see it again" not in markdown_summary(session())
+    assert text.endswith(f"\n\nThe command of the session:\n\n    {command}\n")
+    assert "The command of" not in markdown_summary(session())
     text = markdown_summary(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
     assert text.endswith("    busbw run '$(id) \\x1b[1m'\n")
 
