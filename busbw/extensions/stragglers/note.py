@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 from collections.abc import Iterator
 
@@ -24,13 +23,15 @@ def find_slow_text(options: Options) -> str:
     """Return the command `busbw find-slow` with the options that name the session's hosts."""
     if options.remote is None:
         return "busbw find-slow --hosts=LIST"
-    options_of_hosts = [option for option in OPTIONS.values() if option.group == HOSTS]
-    flags = {option.flag for option in options_of_hosts}
-    flags_with_value = {o.flag for o in options_of_hosts if o.arguments.get("action") is None}
+    has_value = {
+        option.flag: "action" not in option.arguments
+        for option in OPTIONS.values()
+        if option.group == HOSTS
+    }
     words = [
         word
-        for previous, word in itertools.pairwise(["", *options.command])
-        if word.partition("=")[0] in flags or previous in flags_with_value
+        for previous, word in zip(("", *options.command), options.command)
+        if word.partition("=")[0] in has_value or has_value.get(previous)
     ]
     framework = options.frameworks[0]
     words += [] if framework == "jax" else [f"--framework={framework}"]
