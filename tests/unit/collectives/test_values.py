@@ -92,9 +92,15 @@ def test_no_rank_except_a_root_starts_with_the_values_of_its_result(
 
 
 def _tampered(begun: list[Buffer], name: str, reduce_op: str) -> Iterator[list[Buffer]]:
-    """Yield the inputs of a faulty collective: a rank is left out, replaced or counted twice."""
+    """Yield the inputs of a faulty collective: a rank is left out, replaced or counted twice.
+
+    Only the input of a root decides the result, so no other rank of such a collective is changed.
+    """
     neutral = {"max": -math.inf, "min": math.inf}.get(reduce_op, 0.0)
+    root = getattr(KNOWN[name], "ROOT", None)
     for rank, buffer in enumerate(begun):
+        if root is not None and rank != root:
+            continue
         replacements = [begun[(rank + 1) % len(begun)]] if name != "reduce_scatter" else []
         replacements.append([neutral] * len(buffer))
         if reduce_op == "sum":
