@@ -122,6 +122,7 @@ def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_pat
 
 _LIMITED = """
 import resource
+import numpy
 from busbw.worker import memory
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = memory.resident_bytes()
