@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from busbw.model.cluster import ClusterMember
 
@@ -20,34 +20,27 @@ _JOIN_S, _RETRY_S = 60.0, 0.01
 _OTHER_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
 
 
-class _GroupAddress(NamedTuple):
-    """The host and port on which the first process of a group listens, and the key of the group."""
-
-    address: tuple[str, int]
-    authkey: bytes
-
-
 class FakeAllGather:
     """Sends values of each process to all processes of its group, by way of the first process."""
 
     def __init__(self, member: ClusterMember) -> None:
-        addresses, index = member.addresses, member.index
-        host, _, port = addresses[0].rpartition(":")
+        host, _, port = member.addresses[0].rpartition(":")
+        address = host, int(port)
         # Two groups that start at the same time on a machine may choose the same free port. The key
         # keeps them apart.
-        group = _GroupAddress((host, int(port)), authkey=" ".join(addresses).encode())
+        authkey = " ".join(member.addresses).encode()
         # The first process has a connection to each other process, in the order of their indices.
         # Any other process has a single connection, to the first process.
         self._connections = (
-            [_connect_to_first(group, index)]
-            if index
-            else _accept_connections(group, member.process_count)
+            [_connect_to_first(address, authkey, member.index)]
+            if member.index
+            else _accept_connections(address, authkey, member.process_count)
         )
-        self._is_first = index == 0
+        self._index = member.index
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:
         """Return the values of each process, in the order of the processes' indices."""
-        if not self._is_first:
+        if self._index:
             (connection,) = self._connections
             _send(connection, list(values))
             return list(_receive(connection))
@@ -57,33 +50,37 @@ class FakeAllGather:
         return rows
 
 
-def _accept_connections(group: _GroupAddress, count: int) -> list[Connection]:
-    """Wait until all other processes of the group connect; return the connections by index.
+def _accept_connections(
+    address: tuple[str, int], authkey: bytes, process_count: int
+) -> list[Connection]:
+    """Wait until all other processes of a group connect, and return the connections by index.
 
-    `count` is the number of processes in the group.
+    `address` is the host and port on which the first process listens, and `authkey` the key of the
+    group, which has `process_count` processes.
     """
     from multiprocessing.connection import Listener
 
     connections: dict[int, Connection] = {}
-    with Listener(group.address, backlog=count, authkey=group.authkey) as listener:
-        while len(connections) < count - 1:
+    with Listener(address, backlog=process_count, authkey=authkey) as listener:
+        while len(connections) < process_count - 1:
             with contextlib.suppress(*_OTHER_GROUP_ERRORS):
                 connection = listener.accept()
                 connections[_receive(connection)] = connection
     return [connections[index] for index in sorted(connections)]
 
 
-def _connect_to_first(group: _GroupAddress, index: int) -> Connection:
+def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> Connection:
     """Connect process `index` to the first process of its group, and return the connection.
 
-    The last error is raised if that fails for too long.
+    `address` and `authkey` are as in `_accept_connections`. If no connection can be made for
+    `_JOIN_S` seconds, raise the last error.
     """
     from multiprocessing.connection import Client
 
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:
-            connection = Client(group.address, authkey=group.authkey)
+            connection = Client(address, authkey=authkey)
         except (ConnectionRefusedError, *_OTHER_GROUP_ERRORS):
             if time.monotonic() > end_s:
                 raise
@@ -99,8 +96,5 @@ def _send(connection: Connection, value: object) -> None:
 
 
 def _receive(connection: Connection) -> Any:
-    """Return the next value. Raises ConnectionError if the other process has ended."""
-    try:
-        return json.loads(connection.recv_bytes())
-    except EOFError as error:
-        raise ConnectionError("another process of the group has ended") from error
+    """Return the next value. Raises EOFError if the other process has ended."""
+    return json.loads(connection.recv_bytes())
