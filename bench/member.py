@@ -46,7 +46,7 @@ class OpenBackend:
             os.environ.setdefault(name, value)
         process.set_framework_variables(device)
         if member is not None:
-            sharing.set_gpu_variables(member)
+            os.environ.update(sharing.shared_gpu_variables(member, os.environ))
         from busbw.worker.backends import load
 
         self.framework, self.ranks = framework, ranks

@@ -284,7 +284,7 @@ def _worker_command(
     options = {
         "framework": starter.framework,
         "service": starter.service,
-        "device": starter.device,
+        "device": starter.device or None,
         "ranks": starter.ranks,
         "member": json.dumps(wire.to_json(member)) if member is not None else None,
         "launch": launch,

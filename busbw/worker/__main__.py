@@ -7,23 +7,20 @@ they start.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator
 from typing import TextIO
 
 
 def main() -> None:
     """Prepare this process, and answer requests until the driver closes the channel."""
-    # Imported modules never become garbage. `without_garbage_collection` enables collection again.
+    # Imported modules never become garbage, and collecting garbage would take a sixth of the time
+    # to import TensorFlow. `_serve` enables the collector again.
     gc.disable()
-    from busbw.model.words import Device
     from busbw.worker import process
 
     options = _parser().parse_args()
-    options.device = Device(options.device) if options.device else None
     process.tie_to_parent(options.parent)
     process.set_framework_variables(options.device)
     process.offer_to_oom_killer(options.device)
@@ -35,42 +32,27 @@ def main() -> None:
         _serve(options, requests, replies)
 
 
-@contextlib.contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off during the `with` block, in which a framework is imported.
-
-    Collecting garbage would take a sixth of the time to import TensorFlow. Objects that exist at
-    the end of the block, such as modules, are never examined by the collector.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> None:
     """Open the service that the command line names, and answer requests for it.
 
-    If the service cannot be opened, exit with the reason.
+    If the service cannot be opened, print the reason to stderr and exit with code 1.
     """
     from busbw import wire
     from busbw.model.cluster import ClusterMember
-    from busbw.model.launch import LaunchId
     from busbw.worker import sharing
     from busbw.worker.backends.base import MeasuringError
-    from busbw.worker.serve import SERVICES, Channel, load_function, serve
+    from busbw.worker.serve import SERVICES, load_function, serve
 
-    options.launch = LaunchId.parse(options.launch)
     try:
         if options.member:
             member = wire.parse_json(options.member)
             options.member = wire.from_json(ClusterMember, member, "member")
-            sharing.set_gpu_variables(options.member)
-        with without_garbage_collection():
-            session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
-        serve(Channel(requests=requests, replies=replies), session, options.launch)
+            os.environ.update(sharing.shared_gpu_variables(options.member, os.environ))
+        session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
+        # The collector never examines the modules that are imported now.
+        gc.freeze()
+        gc.enable()
+        serve(requests, replies, session, options.launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows the last line of the log: a sentence is more useful than a traceback.
         sys.exit(str(error))
@@ -78,13 +60,16 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of a worker's command line."""
+    from busbw.model.launch import LaunchId
+    from busbw.model.words import Device
+
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
-    parser.add_argument("--service", default="measure", help="the service to offer")
-    parser.add_argument("--device", default="", help="cpu, gpu or tpu; empty for any")
+    parser.add_argument("--service", default="measure", help="a name in a table of services")
+    parser.add_argument("--device", type=Device, help="cpu, gpu or tpu; any if it is left out")
     parser.add_argument("--ranks", type=int, default=None)
     parser.add_argument("--member", help="index and addresses in a cluster, in JSON")
-    parser.add_argument("--launch", default="")
+    parser.add_argument("--launch", type=LaunchId.parse, required=True)
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--socket", type=int, required=True, help="descriptor of the channel")
     return parser

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from busbw.model import variables
 from busbw.model.case import Case
+from busbw.model.launch import Run
+from busbw.model.words import Clock
 from busbw.worker.backends.base import (
     AllGather,
     Backend,
@@ -25,46 +27,47 @@ from busbw.worker.backends.base import (
     single_process_gather,
     unavailable,
 )
-from busbw.worker.sampling import Sampler, Samples
+from busbw.worker.sampling import MIN_SAMPLES, Sampler, launch_time_s
 
-# The largest number of collectives on all ranks that a recording has, because large recordings take
-# long to write and to read. It allows 62 collectives in each of ten calls over eight ranks.
+# The largest number of collectives that a recording has on all ranks together, because large
+# recordings take long to write and to read. It allows 62 collectives in each of ten calls over
+# eight ranks.
 MAX_COLLECTIVES = 5_000
 
 
 @dataclass(frozen=True)
 class RecordedTimes:
-    """The times of calls that a profiler recorded, each call with `iterations` collectives.
+    """The seconds of collectives by the device's clock.
 
-    `samples_s` has for each call the mean time of a collective on its slowest rank, in seconds.
-    `rank_times_s` has for each rank the median time of a collective. `calls_s` has the time of each
-    call by the host's clock.
+    `samples_s` has for each call the mean time of its collectives, each on its slowest rank.
+    `rank_times_s` has for each rank the median time of a collective.
     """
 
-    iterations: int
     samples_s: tuple[float, ...]
     rank_times_s: tuple[float, ...]
-    calls_s: tuple[float, ...] = ()
 
 
 def record_calls(
-    backend: Backend, case: Case, sampler: Sampler, samples: Samples, calls: int
-) -> RecordedTimes:
-    """Call the program `calls` times while the profiler records, and return the recorded times.
+    backend: Backend, case: Case, sampler: Sampler, run: Run, short_chain_s: float
+) -> Run:
+    """Call the program while the profiler records, and return `run` with the recorded times.
 
-    A call has as many collectives as a long chain of `samples`, or fewer if the recording would
-    become too large. Raises MeasuringError UNAVAILABLE if the recording lacks a collective, or if a
-    call can have only a single collective.
+    There are as many calls as `run` has samples. A call has as many collectives as a long chain of
+    `run`, or fewer if the recording would become too large. The times of the same calls by the
+    host's clock are kept in `clocks_s`, less `short_chain_s`, the time of a short chain. Raises
+    MeasuringError UNAVAILABLE if the recording lacks a collective, or if a call can have only a
+    single collective.
     """
+    calls = max(MIN_SAMPLES, len(run.samples_s))
     per_turn = sampler.program.iterations_per_turn
     readable = MAX_COLLECTIVES // (case.ranks * sampler.plan.samples)
     iterations = max(
-        per_turn * -(-2 // per_turn), min(samples.iterations, readable) // per_turn * per_turn
+        per_turn * -(-2 // per_turn), min(run.iterations, readable) // per_turn * per_turn
     )
     iterations = min(iterations, sampler.program.max_iterations)
     with sampler.phases.enter("recording"), _recording_folder(case) as name:
         with backend.record_profile(Path(name)) as reader:
-            elapsed_s = [sampler.time_chain(iterations) for _ in range(calls)]
+            calls_s = [sampler.time_chain(iterations) for _ in range(calls)]
         collectives = reader(sampler.program.timed_instructions)
     recorded = times_of_calls(
         collectives,
@@ -74,14 +77,25 @@ def record_calls(
         names=sampler.program.timed_instructions,
         all_gather=backend.all_gather,
     )
-    return replace(recorded, calls_s=tuple(elapsed_s))
+    host_s = [sampler.slope_s(call_s, short_chain_s, iterations) for call_s in calls_s]
+    return replace(
+        run,
+        iterations=iterations,
+        samples_s=recorded.samples_s,
+        values_checked=sampler.values_checked,
+        rank_times_s=recorded.rank_times_s,
+        clocks_s={
+            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
+            Clock.HOST.value: launch_time_s(host_s),
+        },
+    )
 
 
 def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Return a context manager that makes a folder for recordings, and gives its path.
+    """Return a context manager that makes a folder for recordings; `with` binds its path.
 
-    The folder is removed at the end of the `with` block. If the variable BUSBW_RECORDINGS names a
-    folder, the new folder is made there, named after the case, and is kept.
+    The folder is removed at the end of the `with` block. If the environment variable
+    BUSBW_RECORDINGS names a folder, the new folder is made there, named after the case, and kept.
     """
     parent = os.environ.get(variables.RECORDINGS_VARIABLE)
     if parent:
@@ -133,9 +147,12 @@ def times_of_calls(
     count = len(durations_s[0])
     by_rank = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
     slowest_s = [max(column) for column in zip(*by_rank)]
+    per_call = iterations - 1
     return RecordedTimes(
-        iterations=iterations,
-        samples_s=tuple(_means_of_calls(slowest_s, iterations - 1)),
+        samples_s=tuple(
+            statistics.fmean(slowest_s[begin : begin + per_call])
+            for begin in range(0, len(slowest_s), per_call)
+        ),
         rank_times_s=tuple(statistics.median(durations) for durations in by_rank),
     )
 
@@ -169,11 +186,3 @@ def _describe_gaps(
         if len(collectives) != expected or len(different) > 1:
             text = ", ".join(f"{count} of {name}" for name, count in counts.items())
             yield f"device {device}: expected {expected} of {expected_names}, got {text}"
-
-
-def _means_of_calls(durations_s: Sequence[float], size: int) -> list[float]:
-    """Return the mean of each `size` successive durations, which are the durations of a call."""
-    return [
-        statistics.fmean(durations_s[begin : begin + size])
-        for begin in range(0, len(durations_s), size)
-    ]

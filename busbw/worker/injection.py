@@ -9,7 +9,7 @@ import statistics
 
 from busbw.model.launch import Injection
 from busbw.model.words import seconds_text
-from busbw.worker.backends.base import unavailable
+from busbw.worker.backends.base import slowest_process_s, unavailable
 from busbw.worker.sampling import Sampler, launch_time_s
 
 # Fewer pairs of chains cannot show a difference of a few percent.
@@ -74,5 +74,5 @@ def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
             for is_delayed in (is_delayed_first, not is_delayed_first)
         }
         pairs.append((times[False], times[True]))
-        spent_s = sampler.slowest_process_s(sampler.now_s() - begun_s)
+        spent_s = slowest_process_s(sampler.all_gather, sampler.now_s() - begun_s)
     return pairs

@@ -10,36 +10,32 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from busbw import wire
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Plan, Run
+from busbw.model.launch import HostPace, Injection, LaunchId, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Clock, InjectionKind
 from busbw.worker import backends, memory
-from busbw.worker.backends.base import Backend, MeasuringError, MemoryNeed, Program
+from busbw.worker.backends.base import Backend, MemoryNeed, Program, check_devices
 from busbw.worker.injection import delayed_ratio
-from busbw.worker.sampling import MIN_SAMPLES, PhaseTimer, Sampler, launch_time_s
+from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
 
-if TYPE_CHECKING:
-    from busbw.worker.device_clock import RecordedTimes
-
-# The measurement of a case, step by step. First it is sent None, and later True to take another
-# sample. After each of these it yields whether there are enough samples. It is sent False to end
-# the measurement, and then it returns the Run.
-_CaseMeasurement = Generator[bool, "bool | None", Run]
+# A generator that measures a case. At first, and after each sample, it yields whether there are
+# enough samples. It takes a sample when it is sent True, and returns the Run when it is sent False.
+_CaseMeasurement = Generator[bool, bool, Run]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRequest:
     """A request to measure a case.
 
-    `plan` says how long to measure. `key` names the devices on which the case must run; with None
-    the devices are not checked. `injection` is extra work to add, if any. `pace` is how fast the
-    case was in the previous launch, so that a suitable number of iterations is known; None in the
-    first launch.
+    `plan` has the number of samples and the limits of time and memory. `key` is the environment
+    that the case expects; with None the devices are not checked. `injection` is a loss to cause on
+    purpose, None for no loss. `pace` is the speed of the case in the previous launch, from which
+    the number of iterations of a chain is chosen; None in the first launch.
     """
 
     case: Case
@@ -48,85 +44,73 @@ class CaseRequest:
     injection: Injection | None = None
     pace: HostPace | None = None
 
-    @classmethod
-    def read(cls, request: Mapping[str, Any]) -> CaseRequest:
-        """Return the CaseRequest that the driver sent as `request`, an object of JSON.
-
-        Raises WireError if a value is missing, unknown or invalid.
-        """
-        values = {name: value for name, value in request.items() if name != "request"}
-        return wire.from_json(cls, values, "request")
-
 
 @dataclass
 class MeasureSession:
-    """Measures cases with a back end, one after the other, for the launch `launch`.
+    """Measures cases with a back end, one after the other, in a launch.
 
-    `host_memory` is the memory that cases of this process can take.
+    Each public method is the operation of a request from the driver: it gets the request as an
+    object of JSON, and raises MeasuringError if the case fails.
     """
 
     backend: Backend
     launch: LaunchId
     host_memory: memory.HostMemory = field(init=False)
     _held_programs: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    _measurement: _CaseMeasurement | None = None
+    _measurement: _CaseMeasurement = field(init=False)
 
     def __post_init__(self) -> None:
         self.host_memory = memory.HostMemory(self.backend.all_gather)
 
-    def measure(self, request: CaseRequest) -> Run | Failure:
-        """Measure a case from beginning to end, and return its Run or the Failure."""
-        answer = self.open_case(request)
-        while answer is False:
-            answer = self.take_sample()
-        return answer if isinstance(answer, Failure) else self.close_case()
+    def measure(self, request: Mapping[str, Any]) -> Run:
+        """Measure the CaseRequest in `request` from beginning to end, and return the Run."""
+        has_enough_samples = self.open_case(request)
+        while not has_enough_samples:
+            has_enough_samples = self.take_sample()
+        return self.close_case()
 
-    def open_case(self, request: CaseRequest) -> Failure | bool:
-        """Prepare a case, warm it up, and return whether it has enough samples, or its Failure.
+    def open_case(self, request: Mapping[str, Any]) -> bool:
+        """Compile and warm up the case of the CaseRequest in `request`; the next call samples it.
 
         The memory of a large case is held until the next case begins or the process ends. If it
         were freed earlier, a virtual machine could return it to its host, and the next case would
         have to wait for the host.
+
+        Returns whether the case has enough samples, which is False. Raises WireError if a value of
+        the request is missing, unknown or invalid.
         """
         self.release_memory()
-        self._measurement = self._measure(request)
-        has_enough: Failure | bool = self._resume(None)
-        return has_enough
+        values = {name: value for name, value in request.items() if name != "request"}
+        self._measurement = self._measure(wire.from_json(CaseRequest, values, "request"))
+        return next(self._measurement)
 
-    def take_sample(self, request: object = None) -> Failure | bool:
-        """Take a sample of the open case.
+    def take_sample(self, request: object = None) -> bool:
+        """Take a sample of the open case, and return whether it has enough samples now.
 
-        Returns whether there are enough samples now, or the Failure of the case. The `request` has
-        no values, because a case is open already.
+        `request` has no values, and is not used.
         """
-        has_enough: Failure | bool = self._resume(True)
-        return has_enough
+        return self._measurement.send(True)
 
-    def close_case(self, request: object = None) -> Run | Failure:
-        """End the open case, and return its Run or its Failure. The `request` has no values."""
-        result: Run | Failure = self._resume(False)
-        return result
+    def close_case(self, request: object = None) -> Run:
+        """End the measurement of the open case, and return its Run.
+
+        `request` has no values, and is not used.
+        """
+        try:
+            self._measurement.send(False)
+        except StopIteration as end:
+            run: Run = end.value
+        return run
 
     def release_memory(self, request: object = None) -> None:
-        """Release the memory that is held for the last case. The `request` has no values."""
+        """Release the memory that is held for the last case.
+
+        `request` has no values, and is not used.
+        """
         self._held_programs.close()
 
-    def _resume(self, is_sample_requested: bool | None) -> Any:
-        """Send a value to the measurement of the open case, and return what it yields or returns.
-
-        `_CaseMeasurement` says what the values mean. If the measurement raises a MeasuringError,
-        return the error as a Failure.
-        """
-        assert self._measurement is not None
-        try:
-            return self._measurement.send(is_sample_requested)
-        except StopIteration as end:
-            return end.value
-        except MeasuringError as error:
-            return error.to_failure(self.launch)
-
     def _measure(self, request: CaseRequest) -> _CaseMeasurement:
-        """Measure a case step by step, as `_CaseMeasurement` says."""
+        """Measure a case; `_CaseMeasurement` explains what is yielded, sent and returned."""
         case, injection = request.case, request.injection
         if injection is not None and not injection.applies_to(case):
             injection = None
@@ -169,6 +153,7 @@ class MeasureSession:
         """Raise MeasuringError if the case does not fit into memory, or for unexpected devices.
 
         `need` is the host memory that the case needs, None if its devices have their own memory.
+        `injection` can be a lower limit of memory.
         """
         limit_bytes = request.plan.memory_limit_bytes
         if injection is not None and injection.extra is InjectionKind.MEMORY:
@@ -176,12 +161,12 @@ class MeasureSession:
         if need is not None:
             self.host_memory.check_fits(need, limit_bytes, request.key)
         if request.key is not None:
-            self.backend.reachable_devices().check_matches(request.case, request.key)
+            check_devices(self.backend.reachable_devices(), request.case, request.key)
 
     def _make_run(self, case: Case, program: Program, sampler: Sampler) -> Run:
         """Return the Run of a case, given the sampler that has all samples.
 
-        With the clock `device`, first record calls, and take the samples from the recording.
+        With the clock `device`, calls are recorded now, and samples are read from the recording.
         """
         samples = sampler.finish()
         run = Run(
@@ -203,13 +188,11 @@ class MeasureSession:
             return run
         from busbw.worker import device_clock
 
-        calls = max(MIN_SAMPLES, len(samples.samples_s))
-        recorded = device_clock.record_calls(self.backend, case, sampler, samples, calls)
-        return _with_device_times(run, recorded, sampler, samples.short_chain_s or 0.0)
+        return device_clock.record_calls(self.backend, case, sampler, run, samples.short_chain_s)
 
 
-def _take_samples(sampler: Sampler) -> Generator[bool, bool | None, None]:
-    """Take a sample each time that True is sent; yield whether there are enough samples."""
+def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
+    """Yield whether there are enough samples, and take a sample each time that True is sent."""
     while True:
         with sampler.phases.enter("waiting"):
             is_requested = yield sampler.has_enough_samples
@@ -218,33 +201,13 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool | None, None]:
         sampler.take_sample()
 
 
-def _with_device_times(run: Run, recorded: RecordedTimes, sampler: Sampler, short_s: float) -> Run:
-    """Return `run` with samples by the device's clock in place of samples by the host's clock.
-
-    The time by the host's clock of the same calls is kept in `clocks_s`. `short_s` is the time of a
-    short chain, which is subtracted from the time of each call.
-    """
-    host_s = [sampler.slope_s(call_s, short_s, recorded.iterations) for call_s in recorded.calls_s]
-    return replace(
-        run,
-        iterations=recorded.iterations,
-        samples_s=recorded.samples_s,
-        values_checked=sampler.values_checked,
-        rank_times_s=recorded.rank_times_s,
-        clocks_s={
-            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
-            Clock.HOST.value: launch_time_s(host_s),
-        },
-    )
-
-
 def open_session(options: Any) -> MeasureSession:
     """Import the framework, open its devices, and return the session that measures with them.
 
     `options` are the options of the worker's command line. Raises MeasuringError UNAVAILABLE if the
     framework cannot measure here.
     """
-    # Two stacks of the same version may differ, so each side of a pair keeps its own programs.
+    # Two stacks of the same version may differ, so each side of a pair has a cache of its own.
     parts = "programs", options.framework, options.launch.side
     os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(sys.path[0], *parts)
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
@@ -252,19 +215,8 @@ def open_session(options: Any) -> MeasureSession:
 
 
 def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:
-    """Return the devices that the framework finds, and the memory that a worker needs at least."""
-    return replace(session.backend.probe(), least_memory_bytes=memory.minimum_limit_bytes())
+    """Return the devices that the framework finds, and the memory that this process itself takes.
 
-
-def measure(session: MeasureSession, request: Mapping[str, Any]) -> Run | Failure:
-    """Measure the case of `request` from beginning to end, and return its Run or its Failure."""
-    return session.measure(CaseRequest.read(request))
-
-
-def open_case(session: MeasureSession, request: Mapping[str, Any]) -> Failure | bool:
-    """Open the case of `request`, so that its samples can be interleaved with another worker's.
-
-    Returns whether the case has enough samples, which is False before the first sample, or its
-    Failure.
+    `request` has no values, and is not used.
     """
-    return session.open_case(CaseRequest.read(request))
+    return replace(session.backend.probe(), least_memory_bytes=memory.minimum_limit_bytes())

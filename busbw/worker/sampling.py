@@ -22,16 +22,17 @@ from busbw.worker.backends.base import (
     AllGather,
     Program,
     single_process_gather,
+    slowest_process_s,
     unavailable,
 )
 
 MIN_SAMPLES = 2
 
-# The program is warm if a chain takes more than this share of the time of the previous chain.
-_SETTLED_SHARE = 0.7
-# The program is warm after the first chain if this share of the chain's time is less than the time
-# in the previous launch.
-_PACE_SHARE = 0.9
+# The program is warm if a chain takes more than this ratio of the time of the previous chain.
+_SETTLED_RATIO = 0.7
+# The program is warm after its first chain if this ratio of the chain's time is less than the time
+# of such a chain in the previous launch.
+_PACE_RATIO = 0.9
 
 # A long chain was disturbed if it takes this many times as long as the warm-up's chain predicts.
 _STALL_RATIO = 2.0
@@ -83,15 +84,15 @@ class Samples:
     """The samples of a launch, each the seconds that a single collective takes.
 
     `iterations` is the number of collectives in a long chain, 1 if a sample is a single call.
-    `dispatch_s` is the time that a call takes in addition to its collectives, None if it is not
-    positive. `short_chain_s` is the time of a short chain. Both are None if a sample is a single
-    call.
+    `dispatch_s` is the time that a call takes in addition to its collectives; None if it is not
+    positive, or if a sample is a single call. `short_chain_s` is the time of a short chain, 0 if a
+    sample is a single call.
     """
 
     iterations: int
     samples_s: tuple[float, ...]
     dispatch_s: float | None = None
-    short_chain_s: float | None = None
+    short_chain_s: float = 0.0
 
 
 @dataclass
@@ -154,7 +155,7 @@ class Sampler:
             self._begun_s = self.now_s()
         with self.phases.enter("sampling"):
             self._chain_times_s.append(self._time_sample_chains())
-        self._spent_s = self.slowest_process_s(self.now_s() - self._begun_s)
+        self._spent_s = slowest_process_s(self.all_gather, self.now_s() - self._begun_s)
         if self.has_enough_samples and not (
             self._times_single_calls or self._is_lengthened or self._has_positive_slopes
         ):
@@ -290,20 +291,13 @@ class Sampler:
         with self.phases.enter("checking"):
             self.values_checked += self.program.check_result(iterations)
 
-    def slowest_process_s(self, seconds: float) -> float:
-        """Return the largest value that a process of the group passes as `seconds`.
-
-        All processes call this function, and get the same value.
-        """
-        return max(row[0] for row in self.all_gather([seconds]))
-
     def _time_call(self, iterations: int) -> float:
         """Return the time of a call of `iterations` collectives in the slowest process."""
         # All processes of the group begin the call together.
         self.all_gather([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
-        return self.slowest_process_s(self.now_s() - begun_s)
+        return slowest_process_s(self.all_gather, self.now_s() - begun_s)
 
     def _warm_up(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
@@ -318,10 +312,10 @@ class Sampler:
         pace_s = pace.dispatch_s + per_turn * pace.time_s if pace else 0.0
         if last_s > _LONG_WARM_UP_BUDGETS * self.plan.budget_s:
             return last_s
-        while pace_s <= _PACE_SHARE * last_s:
+        while pace_s <= _PACE_RATIO * last_s:
             elapsed_s = self.time_chain(per_turn)
-            is_over = self.slowest_process_s(self.now_s() - begun_s) > self.plan.budget_s
-            if elapsed_s > _SETTLED_SHARE * last_s or is_over:
+            spent_s = slowest_process_s(self.all_gather, self.now_s() - begun_s)
+            if elapsed_s > _SETTLED_RATIO * last_s or spent_s > self.plan.budget_s:
                 return elapsed_s
             last_s = elapsed_s
         return last_s

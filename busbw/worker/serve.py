@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, TextIO, TypeVar
 
@@ -19,100 +18,94 @@ from busbw.worker.backends.base import MeasuringError
 
 T = TypeVar("T")
 
-# The function of each service, by the service's name. The function takes the options of the
-# worker's command line, and returns the session, which the operations use. Extensions add services
-# in a table WORKER_SERVICES.
+# The function of each service, as "module:function" by the name of the service. The function is
+# called once, with the options of the worker's command line. It returns the session, which is
+# passed to the operations. Extensions add services in their tables WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:open_session",
 }
 
-# The function of each request, by the request's name. The function takes the session and the
-# request, and returns the reply. Extensions add operations in a table WORKER_OPERATIONS.
+# The function of each kind of request, as "module:function" by the name of the request. It is
+# called with the session and the request, and returns the reply. Extensions add operations in their
+# tables WORKER_OPERATIONS.
 OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
-    "measure": "busbw.worker.measure:measure",
-    "open": "busbw.worker.measure:open_case",
+    "measure": "busbw.worker.measure:MeasureSession.measure",
+    "open": "busbw.worker.measure:MeasureSession.open_case",
     "sample": "busbw.worker.measure:MeasureSession.take_sample",
     "close": "busbw.worker.measure:MeasureSession.close_case",
     "release": "busbw.worker.measure:MeasureSession.release_memory",
 }
 
 
-@dataclass(frozen=True)
-class Channel:
-    """The two directions of the private channel between this worker and the driver.
+def receive_requests(lines: TextIO) -> Iterator[dict[str, Any]]:
+    """Yield each request that the driver writes as a line, until it closes the channel.
 
-    `requests` are lines that the driver writes, and `replies` are lines that this worker writes.
+    Raises WireError if a line is not a JSON object, or is not UTF-8.
     """
-
-    requests: TextIO
-    replies: TextIO
-
-    def receive_requests(self) -> Iterator[dict[str, Any]]:
-        """Yield each request, until the driver closes its end of the channel.
-
-        Raises WireError if a line is no JSON object, or is not UTF-8.
-        """
-        try:
-            for line in self.requests:
-                request = wire.parse_json(line)
-                if not isinstance(request, dict):
-                    raise wire.WireError("request: expected an object")
-                yield request
-        except UnicodeDecodeError as error:
-            raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
-
-    def send_reply(self, value: Any) -> None:
-        """Send the driver a reply, which is `value` with the name of its type."""
-        reply = {"reply": type(value).__name__, "value": wire.to_json(value)}
-        self.replies.write(json.dumps(reply) + "\n")
-        self.replies.flush()
+    try:
+        for line in lines:
+            request = wire.parse_json(line)
+            if not isinstance(request, dict):
+                raise wire.WireError("request: expected an object")
+            yield request
+    except UnicodeDecodeError as error:
+        raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
 
-def request_value(request: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """Return the value `name` of a request.
+def send_reply(replies: TextIO, value: Any) -> None:
+    """Write a line of JSON to `replies` with `value` and the name of its type."""
+    reply = {"reply": type(value).__name__, "value": wire.to_json(value)}
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
 
-    Raises WireError if the request has no such value, or a value that is not of the type `kind`.
+
+def request_value(request: Mapping[str, Any], name: str, value_type: type[T]) -> T:
+    """Parse the value `name` of a request as a `value_type`, and return it.
+
+    Raises WireError if the request has no value with this name, or if its type is another type.
     """
     if name not in request:
         raise wire.WireError(f"{name}: missing")
-    return wire.from_json(kind, request[name], name)
+    return wire.from_json(value_type, request[name], name)
 
 
-def serve(channel: Channel, session: Any, launch: LaunchId) -> None:
-    """Answer each request with a value, or with a Failure, until the driver closes the channel.
+def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> None:
+    """Answer each request with a value or a Failure, until the driver closes the channel.
 
     The first reply, before any request, is None: it tells the driver that this worker is ready.
 
     Args:
-        channel: the channel to the driver.
-        session: what the service of this worker opened, which is passed to each operation.
-        launch: the launch that Failures name.
+        requests: the stream from the driver.
+        replies: the stream to the driver.
+        session: the return value of the service's function, which is passed to each operation.
+        launch: the id of the launch, which is stored in each Failure.
 
     """
-    channel.send_reply(None)
-    for request in channel.receive_requests():
+    send_reply(replies, None)
+    for request in receive_requests(requests):
         name = request_value(request, "request", str)
         operation = load_function(OPERATIONS, "WORKER_OPERATIONS", name)
         try:
             reply = operation(session, request)
         except MeasuringError as error:
             reply = error.to_failure(launch)
-        channel.send_reply(reply)
+        send_reply(replies, reply)
 
 
 def load_function(
     core_functions: Mapping[str, str], extension_table: str, name: str
 ) -> Callable[..., Any]:
-    """Import and return the function `name` of the core or, if the core has none, of an extension.
+    """Import and return the function of a service or of a request.
 
     Args:
-        core_functions: the places of the core's functions, ``"module:function"`` by name.
-        extension_table: the name of the table in which extensions declare such functions.
+        core_functions: the functions of the core, as ``"module:function"`` by name.
+        extension_table: the name of the extensions' tables of such functions. These tables are
+            searched if the core has no function with the name.
         name: the name of the service or of the request.
 
     Raises:
-        WireError: neither the core nor an extension has the function.
+        WireError: neither the core nor an extension has a function with this name.
 
     """
     functions = (

@@ -1,4 +1,4 @@
-"""Chooses the GPU of a process that belongs to a group, and its share of the GPU's memory.
+"""Chooses the GPU of a process that belongs to a group, and its fraction of the GPU's memory.
 
 NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most of a
 GPU's memory for a process by default. NCCL and XLA read these settings from the environment when a
@@ -15,36 +15,30 @@ from busbw.model.cluster import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import unavailable
 
-# The share of a GPU's memory that XLA takes by default, and the two variables that change the
-# share.
+# The fraction of a GPU's memory that XLA takes by default, and the two variables that change the
+# fraction.
 _DEFAULT_FRACTION = 0.75
 _FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", _FRACTION)
 
 
-def set_gpu_variables(member: ClusterMember) -> None:
-    """Set the environment variables of this process if it shares a GPU with others of its group.
-
-    Call this function before a framework is imported.
-    """
-    if member.shared_devices:
-        os.environ.update(shared_gpu_variables(member, os.environ))
-
-
 def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of a process that shares GPUs with others of its group.
+    """Return the environment variables to set before a process of a group imports its framework.
 
-    Process i takes GPU i modulo the number of GPUs. All processes take the same share of a GPU's
-    memory, so that the processes on the GPU with the most processes fit.
+    The dictionary is empty if the process shares no GPU. Otherwise process i uses GPU i modulo the
+    number of GPUs. All processes get the same fraction of a GPU's memory, so that the processes on
+    the GPU with the most processes fit.
 
     Args:
         member: the process, and the number of GPUs that its group shares.
-        environment: the variables of the session, which may limit GPUs and their memory.
+        environment: the present variables, which may limit GPUs and their memory.
 
     Raises:
-        MeasuringError: UNAVAILABLE if the variable for the share of memory is not a number.
+        MeasuringError: UNAVAILABLE if the variable for the fraction of memory is not a number.
 
     """
+    if not member.shared_devices:
+        return {}
     devices, index = member.shared_devices, member.index
     visible = _visible_gpus(environment) or [str(number) for number in range(devices)]
     name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
@@ -62,7 +56,7 @@ def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
 
 
 def _memory_fraction(name: str, environment: Mapping[str, str]) -> float:
-    """Return the share of a GPU's memory in the variable `name`, or XLA's default share."""
+    """Return the fraction of a GPU's memory in the variable `name`, or XLA's default fraction."""
     text = environment.get(name) or str(_DEFAULT_FRACTION)
     try:
         return float(text)

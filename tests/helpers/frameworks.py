@@ -220,6 +220,7 @@ from busbw.model.words import Device
 from busbw.model.launch import Injection, LaunchId, Plan
 from busbw.worker import measure
 from busbw.worker.backends import load
+from busbw.worker.backends.base import MeasuringError
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 real.prepare(framework, Device.CPU)
@@ -240,7 +241,10 @@ for job in jobs:
     for _ in range(3):
         session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
         request = measure.CaseRequest(case=case, plan=plan, key=None, injection=injection)
-        result = session.measure(request)
+        try:
+            result = session.measure(wire.to_json(request))
+        except MeasuringError as error:
+            result = error.to_failure(session.launch)
         if not real.is_stalled(getattr(result, "message", "")):
             break
     for owner, name, value in reversed(undone):

@@ -25,17 +25,17 @@ garbled = json.loads(os.environ["BUSBW_GARBLED"])
 from busbw.worker import serve
 from busbw.worker.__main__ import main
 
-send = serve.Channel.send_reply
+send = serve.send_reply
 
 
-def sent(channel, value):
+def sent(replies, value):
     if (type(value).__name__, launch) != (garbled["reply"], garbled["launch"]):
-        return send(channel, value)
-    channel.replies.buffer.write(Path(garbled["raw"]).read_bytes())
-    channel.replies.buffer.flush()
+        return send(replies, value)
+    replies.buffer.write(Path(garbled["raw"]).read_bytes())
+    replies.buffer.flush()
 
 
-serve.Channel.send_reply = sent
+serve.send_reply = sent
 main()
 """
 

@@ -19,7 +19,7 @@ from busbw.model.field_types import AtLeast1, Natural, NotNegative
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
-from busbw.worker.backends.base import AllGather, wrong_result
+from busbw.worker.backends.base import AllGather, check_devices, wrong_result
 from busbw.worker.serve import request_value
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
         need = replace(need, needed_bytes=need.needed_bytes + more)
         limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
         session.host_memory.check_fits(need, limit_bytes, key)
-    backend.reachable_devices().check_matches(case, key)
+    check_devices(backend.reachable_devices(), case, key)
     result_bytes = ranks * collective.output_bytes(case.payload_bytes, case.group_size)
     framework = importlib.import_module(f"{__name__}_{backend.name}")
     with framework.prepared_program(backend, case) as program:

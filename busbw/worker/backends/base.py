@@ -30,6 +30,14 @@ def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], .
     return (tuple(values),)
 
 
+def slowest_process_s(all_gather: AllGather, seconds: float) -> float:
+    """Return the largest of the times that the processes of a group pass as `seconds`.
+
+    All processes of the group call this function at the same point, and get the same result.
+    """
+    return max(row[0] for row in all_gather([seconds]))
+
+
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
     """A collective on the device with index `device`, as a profiler timed it.
@@ -185,34 +193,22 @@ class Program(ABC):
         return None
 
 
-@dataclass(frozen=True)
-class ReachableDevices:
-    """The devices that a back end would use now.
+def check_devices(reachable: EnvironmentKey, case: Case, expected: EnvironmentKey) -> None:
+    """Raise MeasuringError WRONG_WORLD if the `reachable` devices are not the `expected` devices.
 
-    `device_kind` is the kind of device, `ranks` the number of devices that all processes of the
-    group reach together, and `processes` the number of processes.
+    The kind of device and the number of processes must be equal, and there must be a device for
+    each rank of `case`.
     """
-
-    device_kind: str
-    ranks: int
-    processes: int
-
-    def check_matches(self, case: Case, key: EnvironmentKey) -> None:
-        """Raise MeasuringError WRONG_WORLD if these are not the devices of `key`.
-
-        The kind of device and the number of processes must be equal, and there must be a device for
-        each rank of `case`.
-        """
-        is_right = (
-            self.device_kind == key.device_kind
-            and self.ranks >= case.ranks
-            and self.processes == key.processes
+    is_right = (
+        reachable.device_kind == expected.device_kind
+        and reachable.ranks >= case.ranks
+        and reachable.processes == expected.processes
+    )
+    if not is_right:
+        raise wrong_world(
+            f"{reachable.ranks} ranks of {reachable.device_kind} in {reachable.processes} "
+            f"processes, expected {case.ranks} of {expected.device_kind} in {expected.processes}"
         )
-        if not is_right:
-            raise wrong_world(
-                f"{self.ranks} ranks of {self.device_kind} in {self.processes} processes, "
-                f"expected {case.ranks} of {key.device_kind} in {key.processes}"
-            )
 
 
 class Backend(ABC):
@@ -231,8 +227,8 @@ class Backend(ABC):
         """Look for devices, and return a description of the devices that the framework finds."""
 
     @abstractmethod
-    def reachable_devices(self) -> ReachableDevices:
-        """Return the devices that a case would use now."""
+    def reachable_devices(self) -> EnvironmentKey:
+        """Return the environment key of the devices that a case would use now."""
 
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:

@@ -20,7 +20,7 @@ from typing import TypeVar, final
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
-from busbw.model.machine import DeviceSet, Probe
+from busbw.model.machine import DeviceSet, EnvironmentKey, Probe
 from busbw.model.words import Clock, Device
 from busbw.worker import host, process
 
@@ -28,7 +28,6 @@ from .base import (
     Backend,
     MemoryNeed,
     Program,
-    ReachableDevices,
     first_line,
     single_process_gather,
     unavailable,
@@ -70,14 +69,6 @@ class FrameworkBackend(Backend):
         return tuple(struct.unpack(f"{count}d", struct.pack(f"{2 * count}I", *row)) for row in rows)
 
     @final
-    def slowest_process_s(self, seconds: float) -> float:
-        """Return the largest value that a process of the group passes as `seconds`.
-
-        All processes call this function, and get the same value.
-        """
-        return max(row[0] for row in self.all_gather([seconds]))
-
-    @final
     def probe(self) -> Probe:
         classes = (self.device,) if self.device else tuple(Device)
         device_sets, missing = [], {}
@@ -97,12 +88,9 @@ class FrameworkBackend(Backend):
         )
 
     @final
-    def reachable_devices(self) -> ReachableDevices:
+    def reachable_devices(self) -> EnvironmentKey:
         assert self.device is not None
-        devices = self._find_devices(self.device)
-        return ReachableDevices(
-            device_kind=devices.device_kind, ranks=devices.ranks, processes=devices.processes
-        )
+        return self._find_devices(self.device)
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:

@@ -21,7 +21,7 @@ from busbw.model.machine import Probe
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import session_tables
-from busbw.worker.serve import Channel, request_value
+from busbw.worker.serve import receive_requests, request_value
 from tests.helpers import build
 from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.results_files import results
@@ -99,7 +99,7 @@ def test_any_line_from_the_driver_is_a_request_or_refused(content: bytes) -> Non
     lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
     with bounded():
         try:
-            for request in Channel(requests=lines, replies=io.StringIO()).receive_requests():
+            for request in receive_requests(lines):
                 request_value(request, "request", str)
                 request_value(request, "case", Case)
                 request_value(request, "plan", Plan)

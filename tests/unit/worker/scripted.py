@@ -14,7 +14,7 @@ from typing import Any
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.machine import Probe
+from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import FailureKind, InjectionKind
 from busbw.worker.backends.base import (
     AllGather,
@@ -22,7 +22,6 @@ from busbw.worker.backends.base import (
     MeasuringError,
     MemoryNeed,
     Program,
-    ReachableDevices,
     Reader,
     TimedCollective,
     single_process_gather,
@@ -39,7 +38,7 @@ BESIDE_S = 100.0
 # A delay of a quarter of the time of a collective.
 QUARTER = Injection(extra=InjectionKind.DELAY, share=0.25)
 
-WORLD = ReachableDevices(device_kind="AMD EPYC", ranks=4, processes=1)
+WORLD = EnvironmentKey(device_kind="AMD EPYC", ranks=4, processes=1)
 
 
 class ScriptedProgram(Program):
@@ -125,7 +124,7 @@ class ScriptedBackend(Backend):
         self,
         program: ScriptedProgram,
         need: MemoryNeed | None = None,
-        world: ReachableDevices = WORLD,
+        world: EnvironmentKey = WORLD,
     ) -> None:
         self.program = program
         self.prepared_cases: list[Case] = []
@@ -140,7 +139,7 @@ class ScriptedBackend(Backend):
     def probe(self) -> Probe:
         return build.probe(build.device_set())
 
-    def reachable_devices(self) -> ReachableDevices:
+    def reachable_devices(self) -> EnvironmentKey:
         return replace(self._world)
 
     def now_s(self) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from busbw import wire
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
@@ -35,12 +36,13 @@ def _request(
     key: EnvironmentKey | None = None,
     injection: Injection | None = None,
     **plan: Any,
-) -> CaseRequest:
+) -> dict[str, Any]:
     """Return a request for four samples; `plan` changes the plan."""
     changes = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6, **plan}
-    return CaseRequest(
+    request = CaseRequest(
         case=case or build.case(), plan=build.plan(**changes), key=key, injection=injection
     )
+    return {"request": "measure", **wire.to_json(request)}
 
 
 def _session(
@@ -52,7 +54,15 @@ def _session(
 
 def _measured(backend: ScriptedBackend, **request: Any) -> Run | Failure:
     session = MeasureSession(backend=backend, launch=LaunchId.parse("2.1"))
-    return session.measure(_request(**request))
+    return _result(session, **request)
+
+
+def _result(session: MeasureSession, **request: Any) -> Run | Failure:
+    """Measure a case; return the Run, or the Failure that `serve` would send."""
+    try:
+        return session.measure(_request(**request))
+    except MeasuringError as error:
+        return error.to_failure(session.launch)
 
 
 def _is_run(result: Run | Failure) -> Run:
@@ -172,7 +182,7 @@ def test_memory_that_the_allocator_kept_of_earlier_cases_counts_as_free_if_it_is
     session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept_memory))
     session.host_memory = HostMemory(backend.all_gather, initial_bytes=10)
     sizes["resident"] = 40
-    assert kind is type(session.measure(_request()))
+    assert kind is type(_result(session))
 
 
 @pytest.mark.parametrize(("hosts", "available_bytes"), [(1, 25), (2, 50), (4, 100)])
@@ -232,9 +242,9 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
 ) -> None:
     need = replace(large, needed_bytes=large.needed_bytes - less_bytes)
     session, backend = _session(ScriptedProgram(wrong_at=wrong_at), need)
-    assert isinstance(session.measure(_request()), Run if wrong_at is None else Failure)
+    assert isinstance(_result(session), Run if wrong_at is None else Failure)
     assert backend.released is not held
-    session.measure(_request(key=build.key(device_kind="another world")))
+    _result(session, key=build.key(device_kind="another world"))
     assert backend.released
 
 
@@ -242,11 +252,10 @@ DELAY = Injection(extra=InjectionKind.DELAY, seconds=0.5)
 
 
 def _interleaved(session: MeasureSession, injection: Injection | None = None) -> Run:
-    answer = session.open_case(_request(injection=injection))
-    while answer is False:
-        answer = session.take_sample()
-    assert answer is True
-    return _is_run(session.close_case())
+    has_enough_samples = session.open_case(_request(injection=injection))
+    while not has_enough_samples:
+        has_enough_samples = session.take_sample()
+    return session.close_case()
 
 
 @pytest.mark.parametrize("injection", [None, DELAY])
@@ -258,7 +267,7 @@ def test_interleaved_samples_give_the_same_run_as_uninterrupted_samples(
         for _ in range(2)
     )
     measured = at_once.measure(_request(injection=injection))
-    assert _interleaved(interleaved, injection) == _is_run(measured)
+    assert _interleaved(interleaved, injection) == measured
 
 
 def test_opening_a_case_releases_the_case_that_was_open() -> None:
@@ -266,7 +275,8 @@ def test_opening_a_case_releases_the_case_that_was_open() -> None:
     session.open_case(_request())
     session.take_sample()
     wrong_world = build.key(device_kind="another world")
-    assert isinstance(session.open_case(_request(key=wrong_world)), Failure)
+    with pytest.raises(MeasuringError):
+        session.open_case(_request(key=wrong_world))
     assert backend.released
     assert len(_interleaved(session).samples_s) == 4
 
@@ -278,7 +288,7 @@ def test_the_time_in_which_a_worker_waits_for_the_other_stack_is_the_phase_waiti
     for _ in range(3):
         program.clock_s += 1000.0
         session.take_sample()
-    run = _is_run(session.close_case())
+    run = session.close_case()
     assert run.phases_s["waiting"] == 3000.0
     assert run.phases_s["sampling"] == 3.0
     assert run.phases_s["compiling"] == 0.0
@@ -289,7 +299,7 @@ def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
     large: MemoryNeed, way: Callable[[MeasureSession], Run]
 ) -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0), large)
-    _is_run(way(session))
+    way(session)
     assert not backend.released
     session.release_memory()
     assert backend.released

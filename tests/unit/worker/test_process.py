@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 import busbw
 from busbw.model.words import Device
 from busbw.worker import process
-from busbw.worker.__main__ import without_garbage_collection
 
 
 @pytest.mark.parametrize(
@@ -29,16 +27,6 @@ def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_variables
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})
     process.set_framework_variables(Device.CPU)
     assert expected.items() <= os.environ.items()
-
-
-def test_garbage_collection_is_disabled_during_imports_and_enabled_after_a_failed_import() -> None:
-    before = gc.get_freeze_count()
-    with pytest.raises(ImportError), without_garbage_collection():
-        assert not gc.isenabled()
-        raise ImportError
-    assert gc.isenabled()
-    assert gc.get_freeze_count() > before
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize(("others", "ends"), [(0, (0, b"goes on\n")), (1, (1, b""))])

@@ -13,7 +13,7 @@ from busbw import wire
 from busbw.model.launch import LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.worker.measure import MeasureSession
-from busbw.worker.serve import Channel, serve
+from busbw.worker.serve import serve
 from tests.helpers import build
 from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
 
@@ -33,14 +33,10 @@ def _request(name: str, **changes: Any) -> dict[str, Any]:
 def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) -> list[Reply]:
     """Return all replies of a worker."""
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
-    channel = Channel(requests=lines, replies=io.StringIO())
-    backend, launch = (
-        ScriptedBackend(program or ScriptedProgram(lambda _: 1.0)),
-        LaunchId.parse("2.1"),
-    )
-    serve(channel, MeasureSession(backend, launch), launch)
-    assert isinstance(channel.replies, io.StringIO)
-    replies = [json.loads(line) for line in channel.replies.getvalue().splitlines()]
+    answers, launch = io.StringIO(), LaunchId.parse("2.1")
+    backend = ScriptedBackend(program or ScriptedProgram(lambda _: 1.0))
+    serve(lines, answers, MeasureSession(backend, launch), launch)
+    replies = [json.loads(line) for line in answers.getvalue().splitlines()]
     assert all(set(reply) == {"reply", "value"} for reply in replies)
     return [(reply["reply"], reply["value"]) for reply in replies]
 

@@ -47,7 +47,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection, LaunchId, Proof
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, Probe
+from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, EnvironmentKey, Probe
 from busbw.model.words import Clock, Device, FailureKind, InjectionKind
 from busbw.worker import host, process
 
@@ -57,7 +57,6 @@ from ..base import (
     MeasuringError,
     MemoryNeed,
     Program,
-    ReachableDevices,
     Reader,
     TimedCollective,
     single_process_gather,
@@ -147,9 +146,9 @@ class FakeBackend(Backend):
             hosts=(host.host_name(),),
         )
 
-    def reachable_devices(self) -> ReachableDevices:
+    def reachable_devices(self) -> EnvironmentKey:
         world: dict[str, Any] = self.script.get("world", {})
-        return ReachableDevices(
+        return EnvironmentKey(
             device_kind=(self.script | world).get("device_kind", "Fake CPU"),
             ranks=world.get("ranks", self._device_count),
             processes=self._processes,
@@ -210,14 +209,16 @@ class FakeBackend(Backend):
 
     def script_line(self, case: Case) -> dict[str, Any]:
         """Return the line of the script for a case in this launch; empty if no line applies."""
-        number = launch_round()
+        round_number = launch_round()
+        properties = {
+            "payload_bytes": case.payload_bytes,
+            "dtype": case.dtype,
+            "reduce_op": case.reduce_op,
+        }
         for line in self.script.get("cases", []):
-            payload_bytes = line.get("payload_bytes", case.payload_bytes)
-            is_case = (
-                payload_bytes == case.payload_bytes and line.get("dtype", case.dtype) == case.dtype
-            )
-            is_case = is_case and line.get("reduce_op", case.reduce_op) == case.reduce_op
-            if is_case and number in line.get("passes", [number]):
+            expected = {name: value for name, value in line.items() if name in properties}
+            is_round = round_number in line.get("passes", [round_number])
+            if is_round and expected.items() <= properties.items():
                 return dict(line)
         return {}
 
@@ -298,12 +299,10 @@ _EVENTS: Mapping[str, Callable[[], object]] = {
 def cause_event(event: str) -> None:
     """Do what an event of the script says, such as "kill"; nothing for an empty text.
 
-    Raises the MeasuringError of the event, or ValueError for an unknown event.
+    Raises the MeasuringError of the event, or KeyError for an unknown event.
     """
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])
     if event:
         print(f"the script says {event}", file=sys.stderr, flush=True)
-        if event not in _EVENTS:
-            raise ValueError(f"{SCRIPT_VARIABLE}: no event {event!r}")
         _EVENTS[event]()

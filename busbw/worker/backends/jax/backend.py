@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,7 @@ class JaxBackend(FrameworkBackend):
         program = JaxProgram(case, mesh, is_virtual=is_virtual, is_delayed=delay is not None)
         if delay is not None:
             ranks_per_core = len(mesh.local_devices) / host.usable_cores() if is_virtual else 1.0
-            calibrate_delay(program, delay, self.slowest_process_s, ranks_per_core=ranks_per_core)
+            calibrate_delay(program, delay, self.all_gather, ranks_per_core=ranks_per_core)
         return program
 
     def devices(self) -> Sequence[Any]:
@@ -102,8 +102,6 @@ class JaxBackend(FrameworkBackend):
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[Reader]:
-        if not versions.has_readable_profiler():
-            raise unavailable("this JAX is too old to read recordings of its profiler")
         from . import profile
 
         with versions.recording(folder, self.device):
@@ -222,19 +220,14 @@ class JaxAllGather:
             first.setdefault(device.process_index, device)
         mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
         self._by_process = NamedSharding(mesh, PartitionSpec("processes"))
-        self._everywhere = NamedSharding(mesh, EVERYWHERE)
-        self._programs: dict[int, Callable[[jax.Array], jax.Array]] = {}
+        # XLA adds an all-gather to this identity function, because its result is on all devices.
+        self._gather = jax.jit(lambda rows: rows, out_shardings=NamedSharding(mesh, EVERYWHERE))
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
         """Return the words of each process, in the order of the processes' indices."""
         shape = (self._by_process.mesh.size, len(words))
         row = np.array([words], np.uint32)
         rows = jax.make_array_from_callback(shape, self._by_process, lambda index: row)
-        if len(words) not in self._programs:
-            # XLA adds an all-gather to this identity function, because its result is on all
-            # devices.
-            jitted = jax.jit(lambda rows: rows, out_shardings=self._everywhere)
-            self._programs[len(words)] = jitted.lower(rows).compile()
-        (shard,) = self._programs[len(words)](rows).addressable_shards
+        (shard,) = self._gather(rows).addressable_shards
         gathered: list[list[int]] = np.asarray(shard.data).tolist()
         return gathered

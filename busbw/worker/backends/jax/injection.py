@@ -8,7 +8,6 @@ the measured loop. The number of its steps is an argument of the program.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,7 +17,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, InjectionKind
 
-from ..base import unavailable
+from ..base import AllGather, slowest_process_s, unavailable
 
 if TYPE_CHECKING:
     from .program import JaxProgram
@@ -50,14 +49,10 @@ def run_busy_loop(start: jax.Array, steps: Any) -> Any:
 def requested_delay(case: Case, injection: Injection | None) -> Injection | None:
     """Return `injection` if it is a delay, otherwise None.
 
-    Raises MeasuringError UNAVAILABLE if the case cannot be delayed: its program has no loop, or its
-    clock does not time the delay.
+    Raises MeasuringError UNAVAILABLE if the clock of the case does not time the delay.
     """
     if injection is None or injection.extra is not InjectionKind.DELAY:
         return None
-    if case.clock is Clock.DISPATCH:
-        # The program of a single call has no loop.
-        raise unavailable("a delay is for chains, not single calls")
     if case.clock is Clock.DEVICE:
         raise unavailable(
             "a delay runs between collectives, which the device's clock does not time; measure it, "
@@ -69,7 +64,7 @@ def requested_delay(case: Case, injection: Injection | None) -> Injection | None
 def calibrate_delay(
     program: JaxProgram,
     injection: Injection,
-    slowest_process_s: Callable[[float], float],
+    all_gather: AllGather,
     *,
     ranks_per_core: float,
 ) -> None:
@@ -80,8 +75,8 @@ def calibrate_delay(
     Args:
         program: the program, which is timed without the delay.
         injection: the requested delay.
-        slowest_process_s: returns the largest of the times that all processes pass, so that all
-            processes set the same number of steps.
+        all_gather: exchanges times with the other processes of the group, so that all processes set
+            the same number of steps.
         ranks_per_core: the number of ranks that share a core. Their busy loops run one after the
             other.
 
@@ -89,7 +84,7 @@ def calibrate_delay(
 
     def fastest_chain_s(iterations: int) -> float:
         """Return the time of the fastest of a few chains, which other processes disturbed least."""
-        return min(_time_call(program, iterations, slowest_process_s) for _ in range(_TRIES))
+        return min(_time_call(program, iterations, all_gather) for _ in range(_TRIES))
 
     iterations = program.iterations_per_turn
     while 2 * iterations <= program.max_iterations and fastest_chain_s(iterations) < _CALIBRATING_S:
@@ -100,20 +95,18 @@ def calibrate_delay(
             f"a delay's length cannot be found here: a chain of {iterations} takes no longer than "
             "an empty call; repeat it on an idle machine, or with a larger payload"
         )
-    step_s = slowest_process_s(_time_busy_step()) * max(1.0, ranks_per_core)
+    step_s = slowest_process_s(all_gather, _time_busy_step()) * max(1.0, ranks_per_core)
     program.delay_steps = max(1, round(injection.delay_s(without_s) / step_s))
 
 
-def _time_call(
-    program: JaxProgram, iterations: int, slowest_process_s: Callable[[float], float]
-) -> float:
+def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> float:
     """Return the time of a call of `iterations` collectives in the slowest process."""
     program.initialize_values()
     # All processes of the group begin the call together.
-    slowest_process_s(0.0)
+    all_gather([0.0])
     begun_s = time.perf_counter()
     program.run(iterations)
-    return slowest_process_s(time.perf_counter() - begun_s)
+    return slowest_process_s(all_gather, time.perf_counter() - begun_s)
 
 
 def _time_busy_step() -> float:

@@ -160,6 +160,7 @@ def test_jax_measures_with_two_and_with_three_ranks(ranks: int) -> None:
 # What a worker that follows another one does with a case, and what JAX says that it compiled.
 _AFTER_ANOTHER = """
 import jax
+from busbw import wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
 from busbw.model.words import Device
@@ -174,7 +175,7 @@ backend = backends.load("jax", Device.CPU, 4)
 loaded.clear()
 session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
 case = build.case(framework="jax", strategy="psum")
-run = session.measure(measure.CaseRequest(case=case, plan=real.QUICK, key=None))
+run = session.measure(wire.to_json(measure.CaseRequest(case=case, plan=real.QUICK, key=None)))
 say([len(loaded), run.values_checked > 0, run.proof.collectives])
 """
 
