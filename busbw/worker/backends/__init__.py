@@ -32,11 +32,9 @@ def load(
     Raises:
         MeasuringError: UNAVAILABLE if the framework is too old, or if a process of the group does
             not join it.
-        ValueError: there is no such back end.
+        ModuleNotFoundError: there is no such back end, or the framework is not installed.
 
     """
-    if importlib.util.find_spec(f"{__name__}.{framework}") is None:
-        raise ValueError(f"the back ends offer no {framework!r}")
     folder = importlib.import_module(f"{__name__}.{framework}")
     backend: Backend = folder.load(device, ranks, member)
     return backend

@@ -173,9 +173,9 @@ class ExactValues:
                 elements if that number is wrong.
 
         """
-        if result.shape[0] != self._element_count():
+        if result.shape[0] != self.result_elements:
             raise wrong_result(
-                f"rank {rank} holds {result.shape[0]} elements, expected {self._element_count()}"
+                f"rank {rank} holds {result.shape[0]} elements, expected {self.result_elements}"
             )
         for begin, part, exact in parts_with_exact_values(
             self.values_after(rank, draw, iterations), result
@@ -187,8 +187,9 @@ class ExactValues:
                 )
         return int(result.shape[0])
 
-    def _element_count(self) -> int:
-        """Return the number of elements of a rank's result."""
+    @property
+    def result_elements(self) -> int:
+        """The number of elements of a rank's result."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
 

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.words import MIB, Device
 
@@ -48,13 +47,13 @@ class DeviceCheck:
     def __init__(self, case: Case, mesh: Mesh, values: ExactValues) -> None:
         self._case = case
         self._values = values
-        collective = COLLECTIVES[case.collective]
-        size = collective.output_bytes(case.payload_bytes, case.group_size)
-        self._count = size // jnp.dtype(case.dtype).itemsize
         self._sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         shapes = [
             jax.ShapeDtypeStruct(shape, case.dtype, sharding=self._sharding)
-            for shape in (self._expected_results(0, 1).shape, (case.ranks * self._count,))
+            for shape in (
+                self._expected_results(0, 1).shape,
+                (case.ranks * values.result_elements,),
+            )
         ]
         spec = self._sharding.spec
         self._count_wrong = lower_over_mesh(
@@ -90,7 +89,7 @@ class DeviceCheck:
         to a stretch at a time, so that they take little memory.
         """
         _, blocks, period = expected.shape
-        length = self._count // blocks
+        length = self._values.result_elements // blocks
         stretch = max(period, min(length, _STRETCH) // period * period)
         whole = length // stretch
 
@@ -142,10 +141,8 @@ class JaxProgram(Chain):
         )
         super().__init__(case, values)
         self._form, self._mesh = form, mesh
-        self.iterations_per_turn, self.max_iterations = (
-            max(1, form.iterations_per_turn),
-            _max_iterations(case, max_exact, form),
-        )
+        self.iterations_per_turn = max(1, form.iterations_per_turn)
+        self.max_iterations = _max_iterations(case, max_exact, form)
         self._shapes = form.buffer_shapes(case, mesh)
         self._start = None if is_virtual else _compile_start_program(case, mesh, form, values)
         has_device_check = not is_virtual and values_of is ExactValues

@@ -107,8 +107,6 @@ class TensorflowBackend(FrameworkBackend):
         return needed_host_bytes(case)
 
     def _make_program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
-        if self.device is None:
-            raise unavailable("the worker was opened for no device")
         if injection is not None and injection.extra is InjectionKind.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
         return TensorflowProgram(case, self.strategy_of(case))
