@@ -53,7 +53,7 @@ _EXTENSIONS: Mapping[str, set[str]] = {
     # The files of the cluster that read options, and are not sent to hosts.
     "extensions/options": {"extensions/cluster"},
     "extensions/compiled": {"extensions/program", "extensions/stacks"},
-    "extensions/profiles": {"extensions/page", "worker"},
+    "extensions/profiles": {"worker"},
 }
 _CLUSTER_OPTIONS = ("options", "settings", "tpu_slice")
 ALLOWED = {

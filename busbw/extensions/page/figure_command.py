@@ -98,25 +98,18 @@ def run(options: argparse.Namespace) -> int:
     chosen = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, chosen)) != 1:
         raise UsageError("expected files of --results, --published=DEVICE or --history=DIR")
+    suffix = options.output.suffix.lower()
+    if suffix not in _DRAW_BY_SUFFIX:
+        raise UsageError(f"--output: {wrong_choice_text(suffix, tuple(_DRAW_BY_SUFFIX))}")
     tables = [] if options.published is None else _published_tables(options)
-    read = [*options.results, *tables]
-    return write_chart(_requested_chart(options, tables), "--output", options.output, read)
-
-
-def write_chart(chart: Chart, option: str, output: Path, inputs: Sequence[Path]) -> int:
-    """Draw a chart into the file `output` as SVG or PNG by its suffix, and return the exit code.
-
-    `option` is the option that named the file, for messages, and `inputs` are files that must not
-    be overwritten. Raises UsageError for another suffix, for an input, and for an existing file
-    that is no chart of busbw. Raises CommandError if the chart cannot be drawn.
-    """
-    draw = _DRAW_BY_SUFFIX.get(output.suffix.lower())
-    if draw is None:
-        raise UsageError(f"{option}: {wrong_choice_text(output.suffix, tuple(_DRAW_BY_SUFFIX))}")
-    check_output_file(option, output, "a picture of busbw figure", is_drawn_chart, inputs)
+    inputs = [*options.results, *tables]
+    check_output_file(
+        "--output", options.output, "a picture of busbw figure", is_drawn_chart, inputs
+    )
+    chart = _requested_chart(options, tables)
     with command_error(DrawingError):
-        content = draw(chart)
-    return write_file(content, output, f"{option}: ")
+        content = _DRAW_BY_SUFFIX[suffix](chart)
+    return write_file(content, options.output, "--output: ")
 
 
 def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Chart:

@@ -16,7 +16,7 @@ import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,6 @@ _PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
 _TPU_V2 = re.compile(
     r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<whole>\d+)|-?scale-?(?P<part>[1-9]\d*))"
 )
-
-# A cell of the table as a JSON object: collective, payload, slice, ranks, rates and iterations.
-BandwidthCell = dict[str, Any]
 
 
 def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
@@ -107,17 +104,9 @@ def add_to(commands: Commands) -> None:
         "all_reduce)",
     )
     add(
-        "--rate",
-        default="algbw",
-        choices=("algbw", "busbw"),
-        help="Show this rate (default: algbw)",
-    )
-    add("--json", action="store_true", help="Print everything as JSON instead of the table")
-    add(
-        "--figure",
-        type=parse_path,
-        metavar="FILE",
-        help="Draw the table as a chart into FILE, SVG or PNG by its suffix",
+        "--json",
+        action="store_true",
+        help="Print JSON instead of the table, with the time of each iteration and the busbw",
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
@@ -143,11 +132,9 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     document = {"schema_version": 3, "cells": cells, "problems": problems}
-    table = "\n".join(render("markdown", *bandwidth_tables(cells, options.rate)))
+    table = "\n".join(render("markdown", *bandwidth_tables(cells)))
     print(json.dumps(document, indent=1) if options.json else table)
-    if options.figure is not None and cells and _write_chart(cells, options):
-        return 1
-    return int(bool(problems) or not cells)
+    return int(bool(problems))
 
 
 def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
@@ -167,7 +154,7 @@ def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, P
 
 def bandwidth_cells(
     recordings: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
-) -> list[BandwidthCell]:
+) -> list[dict[str, Any]]:
     """Return the cells of the table; recordings with the same payload and column share a cell.
 
     Args:
@@ -178,89 +165,58 @@ def bandwidth_cells(
     """
     joined: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
     for folder, hosts in recordings.items():
-        devices, by_kind_and_payload = set[str](), defaultdict(list)
+        devices, by_instruction = set[str](), defaultdict(list)
         for host, path in hosts.items():
             try:
                 events = read_events(path, options.size_limit)
                 for collective in find_collectives(events, host):
                     if collective.kind in (*options.collective, UNKNOWN):
-                        by_kind_and_payload[collective[:3]].append(collective)
-                planes = {event.plane for event in events}
-                devices |= {f"{host}/{name}" for plane in planes for name in _PLANE.findall(plane)}
+                        by_instruction[collective[:4]].append(collective)
+                devices |= {
+                    f"{host}/{number}" for event in events for number in _PLANE.findall(event.plane)
+                }
             except ValueError as error:
                 hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""
                 problems.append(f"{path}: {error}{hint}")
                 # An unreadable host counts as a device without collectives, so that the recording
                 # is incomplete.
                 devices.add(host)
-        if not by_kind_and_payload:
+        if not by_instruction:
             problems.append(f"{folder}: no {' or '.join(options.collective)} with its time in it")
-        for alike_collectives in itertools.chain.from_iterable(
-            map(_split_by_instruction, by_kind_and_payload.values())
-        ):
+        unsized = [name for _, payload_bytes, _, name in by_instruction if payload_bytes is None]
+        if len(unsized) > 1:
+            print(f"warning: one payload is taken for all of {', '.join(unsized)}", file=sys.stderr)
+        for runs in by_instruction.values():
             try:
-                iterations = _iteration_times(
-                    alike_collectives, devices, is_partial=options.partial
-                )
-                joined[_cell_key(folder, alike_collectives[0], options, len(iterations[0]))] += (
-                    iterations
-                )
+                iterations = _iteration_times(runs, devices, is_partial=options.partial)
+                joined[_cell_key(folder, runs[0], options, len(iterations[0]))] += iterations
             except ValueError as error:
-                problems.append(f"{folder}: {alike_collectives[0].kind}: {error}")
+                problems.append(f"{folder}: {runs[0].kind}: {error}")
     return [_bandwidth_cell(*key, iterations) for key, iterations in sorted(joined.items())]
 
 
-def _split_by_instruction(
-    alike_collectives: Sequence[RecordedCollective],
-) -> Collection[Sequence[RecordedCollective]]:
-    """Split collectives into lists that have the same warm-ups.
-
-    Args:
-        alike_collectives: The recorded collectives of the same kind, payload and groups.
-
-    Returns:
-        A list for each instruction of the program or, if a call of the program runs an instruction
-        several times (a loop), a single list. The instructions of a step without a loop may have
-        different payloads, even if the recording does not contain them.
-
-    """
-    runs = Counter(
-        (collective.device, collective.call, collective.instruction)
-        for collective in alike_collectives
-    )
-    by_instruction: dict[str, list[RecordedCollective]] = defaultdict(list)
-    for collective in alike_collectives:
-        by_instruction[collective.instruction].append(collective)
-    if max(runs.values()) > 1 or len(by_instruction) == 1:
-        return [alike_collectives]
-    if alike_collectives[0].payload_bytes is None:
-        names = ", ".join(by_instruction)
-        print(f"warning: one payload is taken for all of {names}", file=sys.stderr)
-    return by_instruction.values()
-
-
 def _iteration_times(
-    alike_collectives: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
+    runs: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
 ) -> list[dict[str, float]]:
     """Return the seconds on each device of each iteration, without warm-ups.
 
     The k-th call on a device belongs to the k-th call on all other devices, and so does the i-th
-    collective in a call. The first collective of each call is a warm-up. If each call has a single
-    collective, only the first call is a warm-up.
+    run in a call. The first run of each call is a warm-up. If each call has a single run, only the
+    first call is a warm-up.
 
     Args:
-        alike_collectives: The recorded collectives of the same kind, payload and groups.
+        runs: All runs of an instruction, on all devices.
         devices: The names of all devices in the recording.
-        is_partial: Leave out devices that lack collectives; otherwise ValueError is raised.
+        is_partial: Leave out devices that lack runs; otherwise ValueError is raised.
 
     Raises:
-        ValueError: The recording lacks collectives or devices, or has only warm-ups.
+        ValueError: The recording lacks runs or devices, or has only warm-ups.
 
     """
     calls: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for collective in alike_collectives:
+    for collective in runs:
         calls[collective.device][collective.call].append(collective.duration_s)
-    groups = alike_collectives[0].groups
+    groups = runs[0].groups
     # If as many devices as the groups name took part, the other devices were idle and lack nothing.
     is_whole = groups and len(calls) >= groups.ranks
     expected = sorted(calls if is_whole else devices.union(calls))
@@ -275,7 +231,7 @@ def _iteration_times(
     if lacking and not is_partial:
         raise ValueError(f"{', '.join(lacking)}; --partial reads the rest")
     if lacking:
-        print(f"warning: {alike_collectives[0].kind}: {', '.join(lacking)}", file=sys.stderr)
+        print(f"warning: {runs[0].kind}: {', '.join(lacking)}", file=sys.stderr)
     warm_ups = {0} if max(most) == 1 else {0, *itertools.accumulate(most)}
     times_s = zip(*(itertools.chain.from_iterable(calls[device].values()) for device in whole))
     iterations = [
@@ -294,8 +250,7 @@ def _cell_key(
     """Return the collective's kind, the payload, the name of the column, and the ranks of a cell.
 
     If the recording does not contain the payload, options or names of folders give it. Names of
-    inner folders take precedence. The folders ``plugins/profile/<time>`` of TensorBoard's layout
-    are not searched.
+    inner folders take precedence.
 
     Args:
         folder: The folder of the recording.
@@ -307,8 +262,7 @@ def _cell_key(
         ValueError: The kind of collective or the payload is not known.
 
     """
-    inner = folder.parents[2] if folder.parts[-3:-1] == ("plugins", "profile") else folder
-    names = "\n".join(reversed(inner.parts))
+    names = "\n".join(reversed(folder.parts))
     column = (options.slice_from or _TPU_V2).search(names)
     size = (options.payload_from or _TPU_V2).search(names)
     payload_bytes = collective.payload_bytes or options.payload
@@ -332,7 +286,7 @@ def _cell_key(
 
 def _bandwidth_cell(
     kind: str, payload_bytes: int, column: str, ranks: int, iterations: Sequence[dict[str, float]]
-) -> BandwidthCell:
+) -> dict[str, Any]:
     """Return a cell; each of `iterations` has the seconds of an iteration by device."""
     median_s = statistics.median(max(times.values()) for times in iterations)
     algbw = metrics.algbw_gb_per_s(payload_bytes, median_s)
@@ -349,23 +303,19 @@ def _bandwidth_cell(
     }
 
 
-def bandwidth_tables(cells: Iterable[BandwidthCell], rate: str) -> Iterator[Table]:
-    """Yield a table of ``algbw`` or ``busbw`` (the `rate`) for each kind of collective.
-
-    Cells of the same kind must follow each other.
-    """
+def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
+    """Yield a table of algbw for each kind of collective, whose cells must follow each other."""
     for kind, cells_of_kind in itertools.groupby(cells, lambda cell: str(cell["collective"])):
         rates: dict[str, dict[str, float]] = defaultdict(dict)
         counts = Counter[str]()
         for cell in cells_of_kind:
-            rates[cell["payload"]][cell["slice"]] = cell[f"{rate}_gb_per_s"]
+            rates[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
             counts[cell["slice"]] += len(cell["iterations"])
         names = sorted(counts, key=lambda name: (len(name), name))
         columns = [Column(name, name, unit="GB/s", text="{:.4g}".format) for name in names]
-        factor = f" x {COLLECTIVES[kind].bus_factor_text}" if rate == "busbw" else ""
         yield Table(
             title=TextLine(
-                f"{kind}, {rate} = payload / time{factor}, GB = 10^9 bytes\n"
+                f"{kind}, algbw = payload / time, GB = 10^9 bytes\n"
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
             columns=(Column("payload", "payload"), *columns),
@@ -374,29 +324,3 @@ def bandwidth_tables(cells: Iterable[BandwidthCell], rate: str) -> Iterator[Tabl
             ),
             notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),
         )
-
-
-def _write_chart(cells: Sequence[BandwidthCell], options: argparse.Namespace) -> int:
-    """Draw a curve for each collective and column into the file of --figure; return the exit code.
-
-    Raises UsageError if the file must not be written, and CommandError if drawing fails.
-    """
-    # The extension `page` and its libraries are needed only with --figure.
-    from busbw.extensions.page.charts import CurveChart
-    from busbw.extensions.page.figure_command import write_chart
-
-    rows = [
-        {
-            "series": f"{cell['collective']}, {cell['slice']}",
-            "x": cell["payload_bytes"],
-            "y": cell[f"{options.rate}_gb_per_s"],
-        }
-        for cell in cells
-    ]
-    figure = CurveChart(
-        title="Collectives in recordings",
-        rows=rows,
-        headings={"series": "collective", "x": "payload", "y": f"{options.rate} (GB/s)"},
-        is_log=True,
-    )
-    return write_chart(figure, "--figure", options.figure, [])

@@ -44,7 +44,6 @@ _NCCL = re.compile(
     r"nccl\w*Kernel\w*_Generic|mscclKernel"
     r"|nccl(?:\w*Kernel(?:Debug)?_)?(?P<op>[A-Z][a-z]+[A-Z][a-z]+)"
 )
-_INSTANCE_KEYS = ("step_id", "frame_id", "iter_id", "instance_key")
 _NCCL_BYTES = {
     **dict.fromkeys(("Char", "Byte", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -178,12 +177,15 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
     for event in tensorflow_node_runs(events):
         if "instance_key" in event.stats:
-            instance = tuple(str(event.stats.get(key)) for key in _INSTANCE_KEYS)
+            keys = ("step_id", "frame_id", "iter_id", "instance_key")
+            instance = tuple(str(event.stats.get(key)) for key in keys)
             instances[instance][len(event.name), event.name] = event
     for (step, *_), nodes in instances.items():
         for rank, (_, event) in enumerate(sorted(nodes.items())):
-            operation = event.name.rpartition(":")[2]
-            yield event._replace(name=operation, stats={"device_ordinal": rank, "run_id": step})
+            yield event._replace(
+                name=event.name.rpartition(":")[2],
+                stats={"device_ordinal": rank, "run_id": step},
+            )
 
 
 def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:

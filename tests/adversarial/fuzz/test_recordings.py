@@ -68,7 +68,7 @@ def _show(folder: Path, content: bytes) -> None:
     with unchanged(path.parent), bounded():
         figures = bandwidth_cells({path.parent: {"a": path}}, options, problems)
         assert figures or problems
-        assert bool(figures) is bool([*bandwidth_tables(figures, "busbw")])
+        assert bool(figures) is bool([*bandwidth_tables(figures)])
         assert json.dumps(figures, allow_nan=False)
 
 

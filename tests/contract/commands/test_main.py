@@ -28,7 +28,6 @@ def _of(extension: str, *values: object) -> Any:
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
         _of("stacks", ["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
-        _of("profiles", ["trace", "x", "--rate=busb"], "argument --rate: invalid choice: 'busb' "),
         _of("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
         _of("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),

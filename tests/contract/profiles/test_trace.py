@@ -172,11 +172,13 @@ def test_trace_gives_an_error_for_a_recording_without_a_payload(
     assert "the recording does not say the payload; give --payload or" in answer.errors[0]
 
 
-def test_trace_prints_busbw_as_algbw_times_the_bus_factor_of_the_ranks(tmp_path: Path) -> None:
+def test_the_json_of_trace_has_busbw_as_algbw_times_the_bus_factor_of_the_ranks(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, a_chrome=of_today(TWO * 4))
-    answer = trace(tmp_path, "--payload=16M", "--rate=busbw")
-    assert answer.table[1][1] == f"{OF_16M * 1.75:.4g}"
-    assert "busbw = payload / time x 2(n-1)/n" in answer.out
+    cell = _only(tmp_path, "--payload=16M")
+    assert cell["algbw_gb_per_s"] == pytest.approx(OF_16M)
+    assert cell["busbw_gb_per_s"] == pytest.approx(OF_16M * 1.75)
 
 
 def test_trace_prints_a_table_for_each_collective(tmp_path: Path) -> None:
@@ -187,9 +189,9 @@ def test_trace_prints_a_table_for_each_collective(tmp_path: Path) -> None:
             name = ("all-reduce.1", "all-gather.1")[step % 2]
             rows.append(complete(name, pid=device, tid=1, ts=1000 * step, dur=100))
     put(tmp_path, a_chrome=packed(rows))
-    answer = trace(tmp_path, "--payload=1M", "--collective=all_gather,all_reduce", "--rate=busbw")
+    answer = trace(tmp_path, "--payload=1M", "--collective=all_gather,all_reduce")
     assert [row[0] for row in answer.table] == ["payload", "1M"] * 2
-    assert "all_gather, busbw = payload / time x (n-1)/n" in answer.out
+    assert "all_gather, algbw = payload / time" in answer.out
 
 
 def _of_pytorch(rank: int, *stats: tuple[str, Any]) -> bytes:
@@ -356,7 +358,6 @@ def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_re
         ((".", "--payload-from=(a)"), "has no group (?P<payload>...)"),
         ((".", "--slice-from=(a)"), "has no group (?P<slice>...)"),
         ((".", "--payload=1M", "--payload-from=(?P<payload>a)"), "not allowed with"),
-        ((".", "--rate=fast"), "--rate"),
         ((".", "--collective=all_reduce,psum"), "expected one of all_reduce,"),
         ((".", "--json=table.json"), "--json"),
         ((".", "--colective=all_reduce"), "unrecognized"),
@@ -366,17 +367,6 @@ def test_an_invalid_option_of_trace_ends_with_exit_code_2_and_a_sentence(
     options: tuple[str, ...], sentence: str
 ) -> None:
     trace(*options).refuses(sentence)
-
-
-def test_trace_draws_a_curve_of_a_collective_and_overwrites_no_other_file(tmp_path: Path) -> None:
-    put(tmp_path, a_chrome=of_today(TWO))
-    figure = tmp_path / "trace.svg"
-    answer = trace(tmp_path, "--payload=16M", f"--figure={figure}")
-    assert answer.code == 0, answer.err
-    assert "all_reduce, 2 ranks" in figure.read_text()
-    figure.write_text("my own")
-    refused = trace(tmp_path, "--payload=16M", f"--figure={figure}")
-    assert refused.code == 2 and figure.read_text() == "my own"
 
 
 def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: Path) -> None:
