@@ -2,88 +2,129 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from .worker_values import CollectiveUse, CollectiveUses, Difference
 
+# The most source lines that a difference names.
 _MOST_LINES = 2
 
 
-def collective_differences(before: CollectiveUses, now: CollectiveUses) -> tuple[Difference, ...]:
+def collective_differences(
+    old_program: CollectiveUses, new_program: CollectiveUses
+) -> tuple[Difference, ...]:
     """Return the differences between the collectives of two programs, the largest payload first.
 
-    Collectives with the same kind, dtype, payload and groups are compared with each other. A
-    different order, name or line number is not a difference. Line numbers only show where a
-    collective was added, changed or removed.
+    Collectives with the same kind, dtype, payload and groups are compared with each other. If only
+    the dtype or the payload of a collective changed, the change is a single difference. Another
+    order, name or line number is no difference. Line numbers only show where a collective was
+    added, changed or removed.
     """
-    sides: dict[str, tuple[list[CollectiveUse], list[CollectiveUse]]] = {}
-    for side, uses in enumerate((before, now)):
-        for use in uses:
-            sides.setdefault(use.name, ([], []))[side].append(use)
-    largest = sorted(sides.items(), key=lambda side: -(*side[1][0], *side[1][1])[0].payload_bytes)
-    return tuple(
-        change for name, (a, b) in largest for change in _differences_of_collective(name, a, b)
-    )
+    old, new = _uses_by_name(old_program), _uses_by_name(new_program)
+    new_names = _match_changed_data(old, new)
+    differences: list[Difference] = []
+    largest_first = sorted((*old_program, *new_program), key=lambda use: -use.payload_bytes)
+    for name in dict.fromkeys(use.name for use in largest_first):
+        if name not in new_names.values():
+            new_uses = new.get(new_names.get(name, name), [])
+            differences += _differences_of_collective(name, old.get(name, []), new_uses)
+    return tuple(differences)
+
+
+def _uses_by_name(program: CollectiveUses) -> dict[str, list[CollectiveUse]]:
+    uses_by_name: dict[str, list[CollectiveUse]] = {}
+    for use in program:
+        uses_by_name.setdefault(use.name, []).append(use)
+    return uses_by_name
+
+
+def _match_changed_data(
+    old: Mapping[str, Sequence[CollectiveUse]], new: Mapping[str, Sequence[CollectiveUse]]
+) -> dict[str, str]:
+    """Return the new names of collectives whose dtype or payload changed, by their old names.
+
+    A removed and an added collective are matched if they have the same kind, groups and number of
+    runs. If there are several, the largest payloads are matched with each other. Nothing is matched
+    if the number of removed collectives is not the number of added collectives.
+    """
+    names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
+    for side, (program, other_program) in enumerate(((old, new), (new, old))):
+        for name, uses in program.items():
+            if name not in other_program:
+                key = uses[0].kind_text, uses[0].groups_text, _times_text(uses)
+                names.setdefault(key, ([], []))[side].append(name)
+    matched = (zip(*pair) for pair in names.values() if len(pair[0]) == len(pair[1]))
+    return dict(itertools.chain(*matched))
 
 
 def _differences_of_collective(
-    name: str, before: Sequence[CollectiveUse], now: Sequence[CollectiveUse]
+    name: str, old_uses: Sequence[CollectiveUse], new_uses: Sequence[CollectiveUse]
 ) -> Iterator[Difference]:
-    """Yield the differences of a collective: how often it runs, how it starts, and its algorithm.
+    """Yield the differences of a collective: how often it runs, its data, start and algorithm.
 
     If only a single program has the collective `name`, only the number of runs differs.
     """
-    lines = _lines_text(before, now)
-    for words in (_times_text, _asynchrony_text, _algorithm_text):
-        was, has = words(before), words(now)
-        if was != has:
+    lines = _lines_text(old_uses, new_uses)
+    for describe in _DESCRIPTIONS:
+        old_text, new_text = describe(old_uses), describe(new_uses)
+        if old_text != new_text:
             # The unit of both numbers is written once, as in "12 -> 24 per step".
-            unit = has.partition(" ")[2]
-            was = was.removesuffix(f" {unit}") if has and was else was
-            yield Difference(name=name, before=was, now=f"{has or 'none'}{lines}", fails=True)
-        if not before or not now:
+            unit = new_text.partition(" ")[2]
+            old_text = old_text.removesuffix(f" {unit}") if new_text and old_text else old_text
+            yield Difference(
+                name=name, before=old_text, now=f"{new_text or 'none'}{lines}", fails=True
+            )
+        if not old_uses or not new_uses:
             return
 
 
 def _times_text(uses: Sequence[CollectiveUse]) -> str:
-    kinds = dict.fromkeys((use.at_most, use.per_iteration) for use in uses)
-    alike = ([use for use in uses if (use.at_most, use.per_iteration) == kind] for kind in kinds)
-    counts = [(some[0], sum(use.times for use in some)) for some in alike]
-    return ", ".join(sorted(first.times_text(count) for first, count in counts))
+    """Return how often collectives run, such as ``4 per step, at most 2 per step``."""
+    sums: dict[tuple[bool, bool], CollectiveUse] = {}
+    for use in uses:
+        key = use.at_most, use.per_iteration
+        sums[key] = replace(use, times=use.times + (sums[key].times if key in sums else 0))
+    return ", ".join(sorted(use.times_text for use in sums.values()))
 
 
 def _asynchrony_text(uses: Sequence[CollectiveUse]) -> str:
-    ways = {use.is_asynchronous for use in uses}
-    words = {True: "asynchronous", False: "synchronous"}
-    if len(ways) < 2:
-        return words[ways.pop()]
-    counts = (
-        f"{sum(o.times for o in uses if o.is_asynchronous is way)} {words[way]}" for way in words
-    )
-    return ", ".join(counts)
+    counts = Counter[str]()
+    for use in uses:
+        counts["asynchronous" if use.is_asynchronous else "synchronous"] += use.times
+    texts = [f"{count} {word}" for word, count in sorted(counts.items())]
+    return ", ".join(texts) if len(texts) > 1 else next(iter(counts))
 
 
 def _algorithm_text(uses: Sequence[CollectiveUse]) -> str:
-    texts = sorted(
-        {" ".join(use.algorithm[name] for name in sorted(use.algorithm)) for use in uses}
-    )
-    return "; ".join(filter(None, texts))
+    texts = {" ".join(value for _, value in sorted(use.algorithm.items())) for use in uses}
+    return "; ".join(sorted(filter(None, texts)))
 
 
-def _lines_text(before: Sequence[CollectiveUse], now: Sequence[CollectiveUse]) -> str:
+# The number of runs is first: a collective of a single program has no other difference.
+_DESCRIPTIONS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
+    _times_text,
+    lambda uses: uses[0].data_text,
+    _asynchrony_text,
+    _algorithm_text,
+)
+
+
+def _lines_text(old_uses: Sequence[CollectiveUse], new_uses: Sequence[CollectiveUse]) -> str:
     """Return the source lines whose number of runs changed, such as `` (train.py:88)``.
 
-    If no line's number changed, return the lines of the program `now`. Only the first lines are
-    named; the text is empty if no line is known.
+    If no line's number changed, return the lines of `new_uses`. Only the first lines are named; the
+    text is empty if no line is known.
     """
-    counts_before, counts_now = Counter[str](), Counter[str]()
-    for counts, uses in ((counts_before, before), (counts_now, now)):
+    old_counts, new_counts = Counter[str](), Counter[str]()
+    for counts, uses in ((old_counts, old_uses), (new_counts, new_uses)):
         for use in uses:
             counts[use.source] += use.times
-    moved = [
-        line for line in {**counts_now, **counts_before} if counts_before[line] != counts_now[line]
+    changed_lines = [
+        line for line in {**new_counts, **old_counts} if old_counts[line] != new_counts[line]
     ]
-    places = list(filter(None, moved or counts_now))
-    more = f" and {len(places) - _MOST_LINES} more" if len(places) > _MOST_LINES else ""
-    return f" ({', '.join(places[:_MOST_LINES])}{more})" if places else ""
+    lines = list(filter(None, changed_lines or new_counts))
+    more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+    return f" ({', '.join(lines[:_MOST_LINES])}{more})" if lines else ""

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from busbw import storage, wire
+from busbw.worker.backends.hlo.module import remove_quoted_parts
 
-from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
+from .worker_inventory import check_complete, collectives_in_hlo, ranks_in_head
 from .worker_values import CollectiveUses, ProgramError
 
 _BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
@@ -29,7 +30,7 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
     if conflict:
         raise ProgramError(f"line {conflict}")
     head = text.partition("\n")[0]
-    if not head.startswith("HloModule ") or not is_scheduled(head):
+    if not head.startswith("HloModule ") or "is_scheduled=true" not in remove_quoted_parts(head):
         raise ProgramError(
             f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
             "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"
@@ -38,8 +39,7 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
         raise ProgramError("it has several programs; expected a file for each")
     uses = collectives_in_hlo(text, ranks=ranks)
     check_complete(text)
-    groups = max((use.ranks * use.groups for use in uses), default=0)
-    compiled_for = ranks_in_head(head) or groups
+    compiled_for = ranks_in_head(head) or max((use.ranks * use.groups for use in uses), default=0)
     # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
     # counted. But the highest rank that they name exists.
     named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))

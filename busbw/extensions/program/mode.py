@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,12 +32,12 @@ from .worker_values import ProgramCollectives, ProgramError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCases:
-    """The cases that measure the collectives of a program, each collective by itself.
+    """The cases that measure the collectives of the program `name`, each collective by itself.
 
-    `times_per_step` says how often a step of the program runs each case. `collective_names` has for
-    each case its collective in words. `notes` are lines on the collectives that are measured with
-    another dtype, or not at all. `unmeasured` are the names of the collectives that move data but
-    are not measured.
+    `times_per_step` maps each case to the number of times that a step of the program runs its
+    collective. `collective_names` maps each case to its collective in words. `notes` are sentences
+    on the collectives that are measured with another dtype, or not at all. `unmeasured` are the
+    names of the collectives that move data but are not measured.
     """
 
     name: str
@@ -45,42 +46,28 @@ class ProgramCases:
     notes: tuple[str, ...]
     unmeasured: tuple[str, ...] = ()
 
-    def header_lines(self) -> Iterator[str]:
-        """Yield the number of collectives and cases of the program, and then the notes."""
-        total = plural(sum(self.times_per_step.values()), "collective")
-        yield f"{self.name}: {total} per step in {plural(len(self.times_per_step), 'case')}"
-        yield from (f"{self.name}: {note}" for note in self.notes)
-
     def communication_text(self, verdicts: Mapping[Spec, Verdict]) -> str:
         """Return how long the collectives of a step take together, each measured by itself.
 
-        The text names the case that takes the largest part. If all cases have baselines, the text
-        also has the sum of the baselines, and the change since then.
+        The text names the case with the longest time, and the collectives that are not measured.
         """
         name = f"communication of {self.name}"
-        now_s, before_s = (self._seconds_per_step(verdicts, side) for side in ("now", "baseline"))
-        if len(now_s) < len(self.times_per_step):
-            missing = plural(len(self.times_per_step) - len(now_s), "case")
+        seconds = {
+            spec: verdict.now.median_s * self.times_per_step[spec]
+            for spec, verdict in verdicts.items()
+            if spec in self.times_per_step and verdict.now is not None
+        }
+        if len(seconds) < len(self.times_per_step):
+            missing = plural(len(self.times_per_step) - len(seconds), "case")
             return f"{name}: unknown, {missing} without a time"
-        total_s, most, was = sum(now_s.values()), max(now_s, key=now_s.__getitem__), ""
-        if len(before_s) == len(now_s):
-            change = 100 * (total_s / sum(before_s.values()) - 1)
-            was = f", was {seconds_text(sum(before_s.values()), 3)} ({change:+.0f} %)"
+        total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
         return (
-            f"{name}: {seconds_text(total_s, 3)} a step{was}: "
-            f"{self.collective_names[most]} x {self.times_per_step[most]} is "
-            f"{now_s[most] / total_s:.2f} of it; "
+            f"{name}: {seconds_text(total_s, 3)} a step: "
+            f"{self.collective_names[longest]} x {self.times_per_step[longest]} is "
+            f"{seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(self.unmeasured)}" if self.unmeasured else "")
         )
-
-    def _seconds_per_step(self, verdicts: Mapping[Spec, Verdict], side: str) -> dict[Spec, float]:
-        """Return how long all runs of a case in a step take together, for each case with a time.
-
-        `side` is ``now`` for the times of this session, or ``baseline``.
-        """
-        summaries = {spec: getattr(verdicts.get(spec), side, None) for spec in self.times_per_step}
-        return {spec: self.times_per_step[spec] * s.median_s for spec, s in summaries.items() if s}
 
 
 def mode_of(options: Options) -> mode.Mode | None:
@@ -118,8 +105,10 @@ def _measure_programs(
     programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
 ) -> Judged:
     for program in programs:
-        for text in program.header_lines():
-            session.display.write_line(f"busbw program: {text}")
+        total = plural(sum(program.times_per_step.values()), "collective")
+        summary = f"{total} per step in {plural(len(program.times_per_step), 'case')}"
+        for text in (summary, *program.notes):
+            session.display.write_line(f"busbw program: {program.name}: {text}")
     judged = run.measure_and_judge(collected, session)
     for program in programs:
         session.executor.on_note(program.communication_text(judged.verdicts))
@@ -131,17 +120,17 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    framework, times_per_step = options.frameworks[0], dict[Spec, int]()
+    framework, times_per_step = options.frameworks[0], Counter[Spec]()
     collective_names, notes, unmeasured = dict[Spec, str](), list[str](), list[str]()
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:
             spec = spec_of_collective(use, program.mesh, framework=framework, clock=options.clock)
         except GridError as error:
-            notes.append(f"not measured: {use.name}, {use.times_text(use.times)}: {error}")
+            notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
             unmeasured += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        times_per_step[spec] = times_per_step.get(spec, 0) + use.times
+        times_per_step[spec] += use.times
         collective_names.setdefault(spec, use.name)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")

@@ -21,21 +21,23 @@ _COLUMNS = (
 
 
 def collectives_table(uses: CollectiveUses) -> Table:
-    """Return a table with a row for each collective, and notes on the bytes that a step moves."""
+    """Return a table with a row for each collective, and a note on the bytes that a step moves."""
     rows = rows_of(
         {
             "kind": use.kind.replace("_", "-"),
             "dtype": use.dtype,
             "payload_bytes": use.payload_bytes,
             "where": _groups_text(use),
-            "times": use.times_text(use.times),
+            "times": use.times_text,
             "traffic_bytes": traffic_bytes(use),
-            "started": _asynchrony_text(use),
+            "started": f"asynchronous, {plural(use.hidden_by, 'operation')} between"
+            if use.is_asynchronous
+            else "synchronous",
             "source": use.source or None,
         }
         for use in uses
     )
-    return Table(columns=_COLUMNS, rows=rows, notes=_traffic_notes(uses), indent=4)
+    return Table(columns=_COLUMNS, rows=rows, notes=(_traffic_note(uses),), indent=4)
 
 
 def traffic_bytes(use: CollectiveUse) -> int | None:
@@ -58,20 +60,13 @@ def _groups_text(use: CollectiveUse) -> str:
     return f"groups of {use.ranks}" if use.ranks else "unknown groups"
 
 
-def _asynchrony_text(use: CollectiveUse) -> str:
-    if not use.is_asynchronous:
-        return "synchronous"
-    return f"asynchronous, {plural(use.hidden_by, 'operation')} between"
-
-
-def _traffic_notes(uses: CollectiveUses) -> tuple[str, ...]:
-    traffic = [use for use in map(traffic_bytes, uses) if use is not None]
+def _traffic_note(uses: CollectiveUses) -> str:
+    """Return a sentence with the bytes that a step moves, in all collectives together."""
+    traffics = [traffic for traffic in map(traffic_bytes, uses) if traffic is not None]
     counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
-    moved = sum(use.payload_bytes * use.times for use in counted)
+    payloads = sum(use.payload_bytes * use.times for use in counted)
     most = "at most " if any(use.at_most for use in counted) else ""
-    step = (
-        f"a step: {most}{bytes_text(moved)} of payloads, {bytes_text(sum(traffic))} over each "
+    return (
+        f"a step: {most}{bytes_text(payloads)} of payloads, {bytes_text(sum(traffics))} over each "
         "rank's link in rings"
     )
-    alone = sum(use.ranks == 1 for use in uses)
-    return step, *([f"groups of one rank move nothing: {plural(alone, 'row')}"] if alone else [])

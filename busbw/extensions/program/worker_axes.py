@@ -20,7 +20,6 @@ from busbw.model import machine
 
 from .worker_values import CONSECUTIVE, STRIDED, ProgramError
 
-Mesh: TypeAlias = Mapping[str, int]
 Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
 
 # Groups that were lost: a compiler lists the groups even if they hold all ranks, but a jaxlib that
@@ -38,7 +37,7 @@ class MeshAxes:
     `program_ranks` is the number of ranks of the program; None if it is unknown.
     """
 
-    mesh: Mesh
+    mesh: Mapping[str, int]
     program_ranks: int | None
 
     def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
@@ -82,7 +81,7 @@ class MeshAxes:
         return len({rank for pair in pairs for rank in pair}), 0, ""
 
     @property
-    def _whole_mesh(self) -> Mesh:
+    def _whole_mesh(self) -> Mapping[str, int]:
         """The mesh; empty if its ranks are not all ranks of the program, or too many to compare."""
         ranks, names = math.prod(self.mesh.values()), len(self.mesh)
         is_whole = (

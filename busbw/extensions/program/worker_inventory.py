@@ -25,7 +25,7 @@ from busbw.worker.backends.hlo.module import (
     remove_quoted_parts,
 )
 
-from .worker_axes import MOST_RANKS, Mesh, MeshAxes
+from .worker_axes import MOST_RANKS, MeshAxes
 from .worker_flow import count_hiding_operations, is_started_elsewhere
 from .worker_sources import UserSources
 from .worker_trips import LoopCounter, loop_computations
@@ -58,7 +58,7 @@ _BRANCHES = re.compile(
 
 
 def collectives_in_hlo(
-    text: str, mesh: Mesh | None = None, root: str = "", ranks: int | None = None
+    text: str, mesh: Mapping[str, int] | None = None, root: str = "", ranks: int | None = None
 ) -> CollectiveUses:
     """Return the collectives that a step of a program runs, the largest payload first.
 
@@ -74,7 +74,7 @@ def collectives_in_hlo(
 
     """
     try:
-        module, head = read_module(text), _head_of_hlo(text)
+        module, head = read_module(text), _COMPUTATION.split(text, maxsplit=1)[0]
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
             collectives = plural(len(module.collectives()), "collective")
@@ -86,8 +86,6 @@ def collectives_in_hlo(
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
         inventory = _Inventory(module, axes, UserSources(head, root), LoopCounter(module))
         uses = inventory.uses_in(module.entry)
-    except ProgramError:
-        raise
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
@@ -105,21 +103,10 @@ def mesh_in_stablehlo(lowered: str) -> dict[str, int]:
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
-def _head_of_hlo(text: str) -> str:
-    """Return the text before the first computation."""
-    end = _COMPUTATION.search(text)
-    return text[: end.start()] if end else ""
-
-
 def ranks_in_head(head: str) -> int | None:
     """Return replicas x partitions; None if the head of the HLO says neither."""
     counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(remove_quoted_parts(head))]
     return math.prod(counts) if counts else None
-
-
-def is_scheduled(head: str) -> bool:
-    """Return whether the HLO with this head is the final result of the compiler."""
-    return "is_scheduled=true" in remove_quoted_parts(head)
 
 
 def check_complete(text: str) -> None:
@@ -138,8 +125,6 @@ def check_complete(text: str) -> None:
             for name in instruction.operands
         )
         _check_each_once([instruction.name for instruction in instructions], needed)
-    if text.count("\nENTRY ") > 1:
-        raise ProgramError("it has two entries: expected the file as XLA wrote it")
 
 
 def _check_each_once(names: Sequence[str], needed: Iterable[str]) -> None:
@@ -242,8 +227,9 @@ class _Inventory:
         """
         ranks, groups, axes = self.axes.find_groups(instruction.unquoted_text)
         arrays = _result_arrays(instruction)
-        whole = ranks if instruction.collective == "reduce-scatter" else 1
-        sizes = tuple(min(size * whole, MOST_BYTES) for _, size in arrays)
+        result_bytes = sum(array_bytes for _, array_bytes in arrays)
+        # The input of a reduce-scatter is larger than its result.
+        factor = ranks if instruction.collective == "reduce-scatter" else 1
         applied = [
             part
             for name in instruction.called_computations
@@ -253,13 +239,11 @@ class _Inventory:
         return CollectiveUse(
             kind=_KINDS.get(instruction.collective, instruction.collective),
             dtype="+".join(sorted({name for name, _ in arrays})),
-            payload_bytes=min(sum(sizes), MOST_BYTES),
+            payload_bytes=min(result_bytes * factor, MOST_BYTES),
             ranks=ranks,
             groups=groups,
             axes=axes,
             reduce_op=_REDUCE_OPS.get(reduce_op, reduce_op),
-            # The arrays of an all-to-all are the parts of a single buffer, a part for each rank.
-            parts=sizes if len(sizes) > 1 and instruction.collective != "all-to-all" else (),
             hidden_by=hidden_by,
             algorithm=published_algorithm([instruction]),
             source=self.sources.user_line_of(instruction.text),

@@ -14,7 +14,7 @@ from busbw.model.words import payload_text
 CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
-class ProgramError(ValueError):
+class ProgramError(Exception):
     """A text is not the complete optimized HLO of a program."""
 
 
@@ -24,8 +24,7 @@ class CollectiveUse:
 
     `kind` is the name of the collective in `busbw.collectives` or, for any other collective, in
     XLA. `reduce_op` is its reduction, such as ``sum``; empty if it does not reduce. `payload_bytes`
-    is the larger of a rank's input and output. If the compiler combined several arrays, `parts` has
-    the bytes of each.
+    is the larger of a rank's input and output.
 
     The collective runs in `groups` groups of `ranks` ranks at the same time. `axes` are the axes of
     the program's mesh that make up the groups, such as ``data,model``; otherwise CONSECUTIVE or
@@ -48,7 +47,6 @@ class CollectiveUse:
     axes: str = ""
     reduce_op: str = ""
     times: Natural = 1
-    parts: tuple[Natural, ...] = ()
     hidden_by: Natural = 0
     algorithm: Mapping[str, str] = field(default_factory=dict, hash=False)
     at_most: bool = False
@@ -69,16 +67,26 @@ class CollectiveUse:
         return f"along {self.axes}" if self.axes else f"in groups of {self.ranks}"
 
     @property
+    def kind_text(self) -> str:
+        """The kind in words, such as ``all-reduce (max)``."""
+        operation = f" ({self.reduce_op})" if self.reduce_op not in ("", "sum") else ""
+        return self.kind.replace("_", "-") + operation
+
+    @property
+    def data_text(self) -> str:
+        """The dtype and the payload, such as ``float32 4M``."""
+        return f"{self.dtype} {payload_text(self.payload_bytes)}"
+
+    @property
     def name(self) -> str:
         """The collective in words, such as ``all-gather of float32 4M along model``."""
-        kind = self.kind.replace("_", "-")
-        kind += f" ({self.reduce_op})" if self.reduce_op not in ("", "sum") else ""
-        return f"{kind} of {self.dtype} {payload_text(self.payload_bytes)} {self.groups_text}"
+        return f"{self.kind_text} of {self.data_text} {self.groups_text}"
 
-    def times_text(self, times: int) -> str:
-        """Return a number of runs in words: ``24 per step``, or ``at most 4 per iteration``."""
+    @property
+    def times_text(self) -> str:
+        """How often the collective runs: ``24 per step``, or ``at most 4 per iteration``."""
         most = "at most " if self.at_most else ""
-        return f"{most}{times} per {'iteration' if self.per_iteration else 'step'}"
+        return f"{most}{self.times} per {'iteration' if self.per_iteration else 'step'}"
 
 
 CollectiveUses: TypeAlias = "tuple[CollectiveUse, ...]"

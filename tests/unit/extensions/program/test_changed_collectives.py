@@ -59,12 +59,34 @@ def test_added_and_removed_collectives_of_a_program_are_named_with_their_lines()
     ]
 
 
-def test_a_collective_whose_dtype_changed_is_named_as_an_added_and_a_removed_collective() -> None:
+def test_a_collective_with_another_dtype_and_payload_is_named_once_with_both() -> None:
     wide = replace(SUM, dtype="float32", payload_bytes=24 << 20)
-    assert _texts((SUM,), (wide,)) == [
-        "all-reduce of float32 24M along data: none -> 12 per step (train.py:88)",
-        "all-reduce of bfloat16 12M along data: 12 per step -> none (train.py:88)",
+    assert _texts((SUM, GATHER), (wide, GATHER)) == [
+        "all-reduce of bfloat16 12M along data: bfloat16 12M -> float32 24M (train.py:88)"
     ]
+    synchronous = replace(wide, hidden_by=0)
+    assert _texts((SUM,), (synchronous,))[1:] == [
+        "all-reduce of bfloat16 12M along data: asynchronous -> synchronous (train.py:88)"
+    ]
+
+
+def test_collectives_with_other_payloads_are_matched_in_order_of_their_payloads() -> None:
+    large, small = replace(SUM, dtype="float32"), replace(SUM, dtype="float32", payload_bytes=8)
+    halves = tuple(replace(use, payload_bytes=use.payload_bytes // 2) for use in (large, small))
+    assert _texts((large, small), halves) == [
+        "all-reduce of float32 12M along data: float32 12M -> float32 6M (train.py:88)",
+        "all-reduce of float32 8 along data: float32 8 -> float32 4 (train.py:88)",
+    ]
+
+
+@pytest.mark.parametrize("changes", [{"times": 24}, {"ranks": 8, "axes": ""}, {"reduce_op": "max"}])
+def test_a_collective_with_another_payload_and_another_kind_or_number_of_runs_is_not_matched(
+    changes: dict[str, Any],
+) -> None:
+    other = replace(SUM, payload_bytes=8, **changes)
+    removed, added = _texts((SUM,), (other,))
+    assert removed == "all-reduce of bfloat16 12M along data: 12 per step -> none (train.py:88)"
+    assert ": none -> " in added
 
 
 @pytest.mark.parametrize(
@@ -73,11 +95,10 @@ def test_a_collective_whose_dtype_changed_is_named_as_an_added_and_a_removed_col
         {"source": "train.py:123"},
         {"source": "other.py:1"},
         {"hidden_by": 10},
-        {"parts": (2 << 20, 2 << 20)},
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_collective_with_another_source_line_or_other_parts_is_unchanged(
+def test_a_collective_with_another_source_line_or_more_hiding_operations_is_unchanged(
     changes: dict[str, Any],
 ) -> None:
     assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []

@@ -90,7 +90,6 @@ def test_a_dump_with_other_line_ends_a_byte_order_mark_or_gzip_is_read_equally(
     [
         ("to_apply=%add", "to_apply=%add.1", "it runs 'add.1', which is missing"),
         ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "it has 'add' twice"),
-        ("\nENTRY %main", "\nENTRY %add.1 (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "two entries"),
         ("\n  %b = f32[] parameter(1)", "", "it runs 'b', which is missing"),
         ("\n  %a = f32[] parameter(0)", "\n  %a = f32[] parameter(0)" * 2, "it has 'a' twice"),
         (
