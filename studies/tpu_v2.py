@@ -83,7 +83,7 @@ def _memory_text(case: Any) -> str:
     """
     failure = case["failure"]
     if failure is None:
-        return _bytes_text(case["figures"]["peak_bytes"])
+        return _bytes_text(case["program"]["now"]["peak_bytes"])
     if failure["needed_bytes"] is None:
         return str(case["outcome"])
     needed, available = failure["needed_bytes"], failure["available_bytes"]

@@ -32,9 +32,6 @@ def compiled(**changes: Any) -> CompiledProgram:
         "collectives": {"all-reduce": 1},
         "groups": "1x8",
         "algorithm": {"strategy": "Ring", "colors": "2"},
-        "argument_bytes": 4096,
-        "output_bytes": 4096,
-        "alias_bytes": 4096,
         "temporary_bytes": 0,
         "peak_bytes": 4096,
     }

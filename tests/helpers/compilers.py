@@ -54,12 +54,12 @@ def compiled(
 
     jobs = {name: job(*one) for name, one in wanted.items()}
     with compiling() as parallel:
-        parallel.compile_jobs(list(jobs.values()))
-        return {name: parallel.results[job] for name, job in jobs.items()}
+        return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))
 
 
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
+from busbw import wire
 from busbw.extensions.compiled import compilation, topologies, worker, worker_jax
 _, topology, mesh, collective = sys.argv
 real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
@@ -70,7 +70,8 @@ from tests.helpers import build
 forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
-    say(str(worker.compile_and_prove(worker_jax, case, topologies.topology_of(topology))))
+    request = {"case": case, "topology": topologies.topology_of(topology), "cache": ""}
+    say(str(worker.compile_case(worker_jax, wire.to_json(request))))
 except MeasuringError as error:
     say(f"{error.kind}: {error}")
 """

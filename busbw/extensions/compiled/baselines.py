@@ -14,12 +14,12 @@ from busbw import storage
 from busbw.baselines import files
 from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_text
 from busbw.model.case import Case, convert_to
-from busbw.model.field_types import Date, Natural
-from busbw.model.machine import EnvironmentKey, slug
+from busbw.model.field_types import Date
+from busbw.model.machine import EnvironmentKey
 from busbw.model.words import payload_text
 from busbw.report.session import ChangeRow
 
-from .worker_values import CompiledBaseline, CompiledProgram, Topology
+from .worker_values import CompiledBaseline, CompiledProgram
 
 FOLDER = "compiled"
 
@@ -30,16 +30,12 @@ _DOCUMENT = "busbw compiled baselines"
 class ProgramLine(StoredLine):
     """The program that the compiler `release` made for a payload on `date`.
 
-    `compiled` is None if the case was out of memory. `needed_bytes` and `available_bytes` are then
-    the memory that the program needed and the memory of the chip; None if the compiler does not say
-    them.
+    `compiled` is None if the program did not fit into the memory of the chip.
     """
 
     release: str
     date: Date
     compiled: CompiledProgram | None = None
-    needed_bytes: Natural | None = None
-    available_bytes: Natural | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,40 +114,24 @@ def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
     return programs
 
 
-def has_programs_for(root: Path, topology: Topology, framework: str) -> bool:
-    """Return whether a program of `framework` is stored for the device and the ranks of `topology`.
-
-    Only names of folders and files are compared, because the full environment is known only to a
-    compiler.
-    """
-    kind = root / FOLDER / slug(topology.device_kind)
-    ranks = f"{topology.ranks}r"
-    folders = (kind / ranks, *kind.glob(f"{ranks}-*"))
-    return any(True for folder in folders for _ in folder.glob(f"{framework}.*.json"))
-
-
 def save_programs(
-    root: Path,
-    accepted: Sequence[tuple[EnvironmentKey, CompiledBaseline]],
-    *,
-    only_new: bool = False,
+    root: Path, accepted_programs: Sequence[tuple[EnvironmentKey, CompiledBaseline]]
 ) -> list[ChangeRow]:
-    """Write the `accepted` programs below `root`, and return the changes.
+    """Write the accepted programs below the folder `root`, and return the changes.
 
-    A program that did not change is not written again. While a lock keeps other sessions out, files
-    are read again, and only the accepted programs in them are replaced. With `only_new` stored
-    programs are kept. Raises BaselineError if a file cannot be read, and OSError if a file cannot
-    be written.
+    An unchanged program is not written again. Files are read again under a lock, so that programs
+    of other cases are kept. Raises BaselineError if a file cannot be read, and OSError if a file
+    cannot be written.
     """
     changes: list[ChangeRow] = []
     texts: dict[Path, str] = {}
     opened: dict[Path, StoredPrograms] = {}
     with files.lock_for_writing(root):
-        for key, new in accepted:
+        for key, new in accepted_programs:
             path = files.baseline_path(root / FOLDER, key, new.case)
             programs = opened[path] if path in opened else _read_stored(path, key, new.case)
             before = _program_of_case(new.case, programs)
-            if before is not None and (only_new or replace(before, date=new.date) == new):
+            if before is not None and replace(before, date=new.date) == new:
                 continue
             opened[path] = {**programs, new.case.line_key: new}
             texts[path] = file_text(key, opened[path])

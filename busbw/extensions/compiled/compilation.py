@@ -12,7 +12,7 @@ from busbw.baselines import document, files
 from busbw.driver.executor import Executor
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case, GridError
+from busbw.model.case import Case, GridError, Spec
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.words import FailureKind, Outcome
@@ -26,7 +26,7 @@ from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError
 
 from . import baselines
-from .compilers import CompileSettings, find_or_download_library
+from .compilers import CompileSettings, download_libtpu
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
 from .parallel import Job, ParallelCompiler
 from .worker_values import (
@@ -123,20 +123,6 @@ def find_compilers_and_jobs(
     )
 
 
-def skipped_verdicts(compilation: Compilation) -> dict[CompileSpec, CompiledVerdict]:
-    """Return the verdicts of the cases for which there is no compiler, by spec."""
-    return {
-        spec: CompiledVerdict(
-            spec=spec,
-            outcome=Outcome.SKIPPED,
-            failed=False,
-            text=compilation.compilers[spec.compiler, spec.topology].missing,
-        )
-        for spec in compilation.specs
-        if spec not in compilation.jobs
-    }
-
-
 def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` on `devices`, which need not be attached, and its environment.
 
@@ -156,20 +142,21 @@ def _with_baseline(options: Options, job: Job) -> Job:
 
 def compile_jobs(planned: Compilation, parallel: ParallelCompiler, display: Display) -> Compilation:
     """Compile all jobs of `planned`, and return a Compilation with the results."""
-    begun_s = time.monotonic()
-    parallel.compile_jobs(list(planned.jobs.values()))
-    display.write_duration("compiled in", time.monotonic() - begun_s)
-    results = {spec: parallel.results[job] for spec, job in planned.jobs.items()}
-    return replace(planned, results=results)
+    start_s = time.monotonic()
+    results = parallel.compile_jobs(list(planned.jobs.values()))
+    display.write_duration("compiled in", time.monotonic() - start_s)
+    return replace(planned, results=dict(zip(planned.jobs, results)))
 
 
 def judge_programs(compilation: Compilation) -> Judged:
     """Return the verdicts on all cases.
 
     The programs of the first compiler are compared with the baselines. The programs of each further
-    compiler are compared with the programs of the compiler before it.
+    compiler are compared with the programs of the compiler before it. A case is skipped if its
+    compiler does not support the topology.
     """
-    verdicts_by_spec, options = skipped_verdicts(compilation), compilation.options
+    verdicts: dict[Spec, CompiledVerdict] = {}
+    options = compilation.options
     settings = CompileJudgingSettings(
         accept_changes=compilation.compiling.accept_changes,
         accept_all=options.update_baselines == "all",
@@ -177,50 +164,37 @@ def judge_programs(compilation: Compilation) -> Judged:
     )
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
-    for spec in sorted(compilation.jobs, key=lambda spec: labels.index(spec.compiler)):
-        job, now = compilation.jobs[spec], compilation.results[spec]
-        release = compilation.compilers[spec.compiler, spec.topology].release
+    for spec in sorted(compilation.specs, key=lambda spec: labels.index(spec.compiler)):
+        compiler = compilation.compilers[spec.compiler, spec.topology]
+        if compiler.missing:
+            verdicts[spec] = CompiledVerdict(
+                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
+            )
+            continue
+        job, result = compilation.jobs[spec], compilation.results[spec]
         case_key = replace(spec, compiler="")
-        first = case_key not in previous
-        before = job.baseline if first else previous[case_key]
-        other = "" if first or before is None else before.release
+        is_first = case_key not in previous
+        baseline = job.baseline if is_first else previous[case_key]
+        other_release = "" if is_first or baseline is None else baseline.release
         # Baselines are required only for the first compiler, because only its programs are compared
         # with baselines.
         case_settings = replace(
             settings,
-            require_baselines=options.require_baselines and first,
-            reference_name=other or "the baseline",
+            require_baselines=options.require_baselines and is_first,
+            reference_name=other_release or "the baseline",
         )
-        verdicts_by_spec[spec] = judge_compiled_case(
-            spec, job.case, now, before, case_settings, release=release
+        verdicts[spec] = judge_compiled_case(
+            spec, job.case, result, baseline, case_settings, release=compiler.release
         )
-        previous[case_key] = baseline_from(job.case, now, release, compilation.collected.date)
-    verdicts = [verdicts_by_spec[spec] for spec in compilation.specs]
+        previous[case_key] = baseline_from(
+            job.case, result, compiler.release, compilation.collected.date
+        )
     return Judged(
         collected=compilation.collected,
-        session_verdict=judge_compiled_session(
-            verdicts, missing=_topologies_without_compiler(compilation)
-        ),
-        verdicts={verdict.spec: verdict for verdict in verdicts},
+        session_verdict=judge_compiled_session(list(verdicts.values())),
+        verdicts={spec: verdicts[spec] for spec in compilation.specs},
         observed=compilation,
     )
-
-
-def _topologies_without_compiler(compilation: Compilation) -> tuple[str, ...]:
-    """Return a text for the topologies that have baselines, but no compiler in this session.
-
-    There is a text for each reason, with the topologies that lack a compiler for this reason.
-    """
-    framework, root = compilation.specs[0].framework, compilation.options.baselines
-    compilers = compilation.compilers.values()
-    compiled_names = {compiler.topology for compiler in compilers if not compiler.missing}
-    reasons = {compiler.topology: compiler.missing for compiler in compilers}
-    names: dict[str, list[str]] = {}
-    for topology in compilation.compiling.topologies:
-        reason = "" if topology.name in compiled_names else reasons.get(topology.name, "")
-        if reason and baselines.has_programs_for(root, topology, framework):
-            names.setdefault(reason, []).append(topology.name)
-    return tuple(f"{', '.join(topologies)}: {reason}" for reason, topologies in names.items())
 
 
 def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
@@ -233,16 +207,14 @@ def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str
         service="compile",
         defaults=COMPILER_ENVIRONMENT.get(framework, {}),
     )
-    if not compiling.libtpus:
+    if not compiling.libtpu_versions:
         return dict.fromkeys(compiling.compiler_labels, starter)
     starters = {}
-    for label, libtpu in zip(compiling.compiler_labels, compiling.libtpus, strict=True):
-        environment = {RELEASE_VARIABLE: f"libtpu {libtpu.label}"}
+    for label, version in zip(compiling.compiler_labels, compiling.libtpu_versions, strict=True):
+        environment = {RELEASE_VARIABLE: f"libtpu {version}"}
         if not FRAMEWORKS[framework].is_scripted:
-            with usage_error(ValueError):
-                environment["TPU_LIBRARY_PATH"] = str(
-                    find_or_download_library(libtpu, compiling.cache)
-                )
+            library = download_libtpu(version, compiling.cache)
+            environment["TPU_LIBRARY_PATH"] = str(library)
         starters[label] = replace(starter, environment=environment)
     return starters
 
@@ -252,9 +224,7 @@ def _find_compilers(
 ) -> dict[tuple[str, str], Compiler]:
     """Return each compiler for each selected topology, by its label and the name of the topology.
 
-    Raises UsageError if there is no compiler at all. If the user named each topology, a topology
-    that no compiler supports is an error, too. With a word for several topologies, such as ``all``,
-    and if another release supports the topology, its cases are skipped instead.
+    Raises UsageError if no compiler supports one of the topologies.
     """
     topologies = [
         topology
@@ -266,10 +236,10 @@ def _find_compilers(
         for label in dict.fromkeys(spec.compiler for spec in specs)
         for compiler in parallel.describe_compilers(label, topologies)
     }
-    compiled_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
-    absent = [c for c in compilers.values() if c.topology not in compiled_names]
-    if absent and (not compiling.families or not compiled_names):
-        raise UsageError(f"--topology={absent[0].topology}: {absent[0].missing}")
+    supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
+    for (_, name), compiler in compilers.items():
+        if name not in supported_names:
+            raise UsageError(f"--topology={name}: {compiler.missing}")
     return compilers
 
 
@@ -281,18 +251,10 @@ def baseline_from(
     OUT_OF_MEMORY is the only failure that can be stored. `release` is the release of the compiler,
     and `date` the day of the session.
     """
-    if isinstance(result, CompiledProgram):
-        return CompiledBaseline(case=case, compiled=result, date=date, release=release)
-    if result.kind is not FailureKind.OUT_OF_MEMORY:
+    program = result if isinstance(result, CompiledProgram) else None
+    if isinstance(result, Failure) and result.kind is not FailureKind.OUT_OF_MEMORY:
         return None
-    return CompiledBaseline(
-        case=case,
-        compiled=None,
-        date=date,
-        release=release,
-        needed_bytes=result.needed_bytes,
-        available_bytes=result.available_bytes,
-    )
+    return CompiledBaseline(case=case, compiled=program, date=date, release=release)
 
 
 def accept_programs(judged: Judged) -> Judged:
@@ -304,16 +266,18 @@ def accept_programs(judged: Judged) -> Judged:
     if not isinstance(compilation, Compilation):
         return judged
     update, date = judged.options.update_baselines, judged.collected.date
-    saved: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for spec, now in compilation.results.items():
+    accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
+    for spec, result in compilation.results.items():
         job, verdict = compilation.jobs[spec], judged.verdicts[spec]
         release = compilation.compilers[spec.compiler, spec.topology].release
-        new = baseline_from(job.case, now, release, date)
-        is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
-        if update == "new":
+        baseline = baseline_from(job.case, result, release, date)
+        is_requested = {
+            "all": True,
+            "improved": verdict.outcome is Outcome.IMPROVED,
             # A program that busbw ships is not new, although it is not in the user's folder.
-            is_requested = job.baseline is None
-        if new is not None and is_requested and not verdict.failed:
-            saved.append((job.key, new))
-    rows = baselines.save_programs(judged.options.baselines, saved, only_new=update == "new")
+            "new": job.baseline is None,
+        }
+        if baseline is not None and is_requested[update] and not verdict.failed:
+            accepted.append((job.key, baseline))
+    rows = baselines.save_programs(judged.options.baselines, accepted)
     return replace(judged, changes=written_baseline_tables(rows))

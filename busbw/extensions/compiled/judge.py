@@ -238,28 +238,14 @@ def _bytes_difference(name: str, before: int, now: int) -> Iterator[Difference]:
     yield Difference(name=name, before=texts[0], now=texts[1], fails=now > most)
 
 
-def judge_compiled_session(
-    verdicts: Sequence[CompiledVerdict], *, missing: Sequence[str] = ()
-) -> SessionVerdict:
+def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
     """Return the verdict on a session that compiled, from the verdicts on its cases.
 
-    The outcome is NO_VERDICT if nothing was compiled, or if baselines were not compared.
-
-    Args:
-        verdicts: The verdicts on all cases.
-        missing: The topologies that have baselines but no compiler, each with the reason.
-
+    The outcome is NO_VERDICT if nothing was compiled.
     """
-    reasons = []
-    expected = (
-        verdict.expected and verdict.outcome is Outcome.OUT_OF_MEMORY for verdict in verdicts
-    )
-    if not any(expected) and not any(verdict.program.now for verdict in verdicts):
-        reasons.append("nothing was compiled")
-    if missing:
-        text = f"topologies that have a baseline were not compiled: {'; '.join(missing)}"
-        reasons.append(text)
-    sentences = {SessionOutcome.NO_VERDICT: "; ".join(reasons)}
+    # `expected` is set only for a case that runs out of memory.
+    is_compiled = any(verdict.expected or verdict.program.now for verdict in verdicts)
+    sentences = {SessionOutcome.NO_VERDICT: "" if is_compiled else "nothing was compiled"}
     # Each compiler but the first is compared with the compiler before it.
     is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
     otherwise = _compiled_text(verdicts)

@@ -112,8 +112,6 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         "compiler": (program.release if program else "") or None,
         **attribute_values(verdict.spec, "framework", "collective", "dtype"),
         **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attribute_values(
-            program.now if program else None, *(figure.id for figure in report.FIGURES)
-        ),
+        **attribute_values(program.now if program else None, "temporary_bytes", "peak_bytes"),
         "algorithm": program.now.algorithm_text if program and program.now else None,
     }

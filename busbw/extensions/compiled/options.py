@@ -36,8 +36,8 @@ LIBTPU = Option(
     arguments={
         "type": parse_text,
         "metavar": "LIST",
-        "help": "With --topology: compile for TPUs with these releases of libtpu, as a comma list "
-        "of versions and paths, and compare them with one another. uv downloads each version once",
+        "help": "With --topology: compile for TPUs with these versions of libtpu, as a comma list, "
+        "and compare them with one another. uv downloads each version once",
     },
 )
 COMPILE_CACHE = Option(

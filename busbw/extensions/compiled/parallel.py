@@ -45,7 +45,6 @@ class ParallelCompiler:
     `starters` says how workers are started, by the label of their compiler. A worker that does not
     answer within `timeout_s` is killed. `cache` is the folder that keeps compiled programs between
     sessions; None to keep nothing. `report_progress` is called with a line after each job.
-    `results` has the finished jobs. No worker is left at the end, also after an error.
     """
 
     executor: Executor
@@ -54,7 +53,6 @@ class ParallelCompiler:
     timeout_s: float
     cache: Path | None = None
     report_progress: Callable[[str], None] = lambda text: None
-    results: dict[Job, CompiledProgram | Failure] = field(default_factory=dict)
     # The workers, by the number of the thread that uses them and the label of the compiler.
     _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -74,22 +72,22 @@ class ParallelCompiler:
                 compilers.append(answer)
         return compilers
 
-    def compile_jobs(self, jobs: Sequence[Job]) -> None:
-        """Compile all jobs, and add each result to `results` in order of the jobs.
+    def compile_jobs(self, jobs: Sequence[Job]) -> list[CompiledProgram | Failure]:
+        """Compile all jobs, and return their results in the order of the jobs.
 
-        After an error or interrupt, the workers are stopped, and `results` has the results so far.
+        All workers are stopped at the end, also after an error or an interrupt.
         """
+        results: list[CompiledProgram | Failure] = []
         with self.executor, ThreadPoolExecutor(max(1, min(self.workers, len(jobs)))) as threads:
             try:
-                for job, answer in zip(jobs, threads.map(self._compile_job, jobs)):
-                    self.results[job] = answer
+                for job, result in zip(jobs, threads.map(self._compile_job, jobs)):
+                    results.append(result)
                     names = f"{job.case.name} for {job.topology.name}"
-                    self.report_progress(
-                        f"busbw: compiled {len(self.results)}/{len(jobs)}: {names}"
-                    )
+                    self.report_progress(f"busbw: compiled {len(results)}/{len(jobs)}: {names}")
             except BaseException:
                 self.executor.stop()
                 raise
+        return results
 
     def _compile_job(self, job: Job) -> CompiledProgram | Failure:
         cache = str(self.cache) if self.cache else ""

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from busbw.extensions.program.table import collectives_table
 from busbw.model.words import bytes_text, payload_text
-from busbw.report.figures import Figure
 from busbw.report.table import Column, Row, Table, TextLine, attribute_values
 from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 
 from .worker_values import CompiledVerdict, Compiler
 
-
-def _program_value(name: str) -> Callable[[Any], Any]:
-    """Return a function that reads the field `name` of the program in a verdict."""
-    return lambda verdict: getattr(verdict.program.now, name, None)
-
-
-_BYTES: dict[str, Any] = {"text": bytes_text, "width": 11}
-FIGURES = (
-    Figure("temporary_bytes", "temporary", **_BYTES, compute=_program_value("temporary_bytes")),
-    Figure("peak_bytes", "peak", **_BYTES, compute=_program_value("peak_bytes")),
-)
-
 _COLUMNS = (
     Column("payload_bytes", "payload", text=payload_text, width=8),
-    *FIGURES,
+    Column("temporary_bytes", "temporary", text=bytes_text, width=11),
+    Column("peak_bytes", "peak", text=bytes_text, width=11),
     Column("outcome", "outcome", width=14, left_aligned=True, gap=2),
     Column("algorithm_text", "algorithm", left_aligned=True),
 )
@@ -67,8 +54,7 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
         notes = (TextLine(verdict.text),)
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,
-        **{figure.id: figure.compute(verdict) for figure in FIGURES},
-        **attribute_values(program.now, "algorithm_text"),
+        **attribute_values(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
     return Row(cells, markup=verdict_markup(verdict), notes=notes)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from busbw import wire
 from busbw.model.case import Case, Spec, convert_to
-from busbw.model.field_types import NotNegative, parse_moment
+from busbw.model.field_types import parse_moment
 from busbw.model.launch import Failure
 from busbw.model.words import Outcome
 from busbw.report.reading import SessionDescription, SessionRecord, check_collective
@@ -19,7 +18,7 @@ from busbw.session.record import document_head
 from busbw.session.state import Judged
 
 from .compilation import Compilation
-from .report import FIGURES, compiled_tables
+from .report import compiled_tables
 from .worker_values import CompiledComparison, CompiledVerdict, Compiler, CompileSpec
 
 DOCUMENT = "busbw compiled results"
@@ -27,7 +26,7 @@ DOCUMENT = "busbw compiled results"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledCase:
-    """A case in the document: its pytest `id`, its verdict, and the `figures` of the tables."""
+    """A case in the document: its verdict, and the `id` of its test."""
 
     id: str
     topology: str
@@ -41,7 +40,6 @@ class CompiledCase:
     expected: bool
     notes: tuple[str, ...]
     program: CompiledComparison
-    figures: Mapping[str, NotNegative]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +76,6 @@ def compiled_verdicts(judged: Judged) -> tuple[CompiledVerdict, ...]:
 
 def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
     """Return the entry of the document for a verdict."""
-    figures = {figure.id: figure.compute(verdict) for figure in FIGURES}
     return convert_to(
         CompiledCase,
         verdict,
@@ -86,7 +83,6 @@ def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
         spec=convert_to(Spec, verdict.spec),
         topology=verdict.spec.topology,
         compiler=verdict.spec.compiler,
-        figures={name: value for name, value in figures.items() if value is not None},
     )
 
 

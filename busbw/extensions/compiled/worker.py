@@ -1,11 +1,12 @@
 """Compile a case in a worker: lower it, compile it unless it is cached, and describe the program.
 
-This module knows no framework. The cache keeps the compiler's own output, which is read again each
-time. So nothing has to be compiled again after the reader was improved.
+This module knows no framework. The cache keeps the HLO that the compiler wrote, and the HLO is read
+again each time. So a change of the reader makes no cached program useless.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import importlib
@@ -22,7 +23,7 @@ from typing import Any
 from busbw import storage, wire
 from busbw.extensions.program.worker import parse_collectives
 from busbw.model import variables
-from busbw.model.case import Case
+from busbw.model.case import Case, convert_to
 from busbw.model.words import FailureKind
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
@@ -35,7 +36,7 @@ from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
 from .worker_values import CompiledProgram, Compiler, Topology
 
 # The version of the cache's format; files of other versions are ignored.
-_CACHE_FORMAT = 1
+_CACHE_FORMAT = 2
 
 
 def open_session(options: Any) -> ModuleType:
@@ -57,111 +58,74 @@ def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
     return description
 
 
-def compile_case(compiler: ModuleType, request: Mapping[str, Any]) -> CompiledProgram:
-    """Compile the case in the request for a topology, or read the program from the folder `cache`.
+def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
+    """Compile the case in the request for its topology, and prove that it does its collective.
 
-    An empty `cache` means that nothing is cached. Raises MeasuringError as `compile_and_prove`
-    does.
+    `compiler` is a framework's module, with the functions `describe_compiler` and `lower_case`. The
+    request also names the folder `cache` of cached programs; empty to cache nothing. Raises
+    MeasuringError if the compiler refuses the program, or if the program is not the collective or
+    does not fit into the memory of the chip.
     """
     cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
-    return compile_and_prove(compiler, case, topology, Path(cache) if cache else None)
-
-
-def compile_and_prove(
-    compiler: Any, case: Case, topology: Topology, cache: Path | None = None
-) -> CompiledProgram:
-    """Compile a case for a topology, and prove that the program does the collective of the case.
-
-    `compiler` has the functions `describe_compiler` and `lower_case`. `cache` is the folder with
-    cached programs; None to cache nothing. Raises MeasuringError if there is no compiler, if the
-    compiler refuses the program, or if the program is not the collective or does not fit the
-    memory.
-    """
-    build: Compiler = compiler.describe_compiler(topology)
-    if build.missing:
-        raise unavailable(build.missing)
     lowered: LoweredProgram = compiler.lower_case(case, topology)
-    optimized = _load_or_compile(lowered, _cache_path(cache, lowered, topology, build))
+    path = None
+    if cache:
+        path = Path(cache) / _cached_name(lowered, topology, compiler.describe_compiler(topology))
+    optimized = _load_or_compile(lowered, path)
     program = _describe_program(case, topology, lowered, optimized)
     _check_fits_memory(topology, optimized)
     return program
 
 
-def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedProgram:
-    """Return the program from the cache file at `path`, or compile the program and write the file.
+def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
+    """Return the name of a program's file below the folder of cached programs.
 
-    The error of a compiler that refuses a program is cached as well. With None nothing is cached.
-    Raises MeasuringError if the compiler refuses the program, or if the file cannot be written.
+    The name contains a hash of everything that affects the result: the program, the compiler, its
+    flags, and the topology.
     """
-    output = _read_cached(path)
-    if output is None:
-        try:
-            output = lowered.compile()
-        except CompileError as error:
-            output = error
-        _write_cached(path, output)
-    if isinstance(output, OptimizedProgram):
-        return output
-    if is_out_of_memory(output):
-        raise out_of_memory_error(output)
-    raise MeasuringError(FailureKind.COMPILE_ERROR, str(output))
-
-
-def _cache_path(
-    cache: Path | None, lowered: LoweredProgram, topology: Topology, build: Compiler
-) -> Path | None:
-    """Return the path of a program's cache file; None without a cache folder.
-
-    The name is a hash of everything that decides the result: the program, the compiler, its flags,
-    and the topology.
-    """
-    if cache is None:
-        return None
-    decides = (
+    inputs = (
         lowered.text,
-        build.build,
-        build.release,
-        sorted(build.versions.items()),
+        compiler.build,
+        compiler.release,
+        sorted(compiler.versions.items()),
         # These values may contain secrets, which a hash does not reveal.
         sorted(variables.compiler_variables(os.environ).items()),
         topology.layout,
         topology.chip_config,
         topology.target_config,
     )
-    name = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
-    return cache / f"{_CACHE_FORMAT}" / name[:2] / f"{name[2:34]}.json.gz"
+    name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    return f"{_CACHE_FORMAT}/{name[:2]}/{name[2:34]}.json.gz"
 
 
-def _read_cached(path: Path | None) -> OptimizedProgram | CompileError | None:
-    """Return the compiler's output in a cache file; None if the file is missing or damaged."""
-    if path is None:
-        return None
-    try:
-        document = wire.parse_json(gzip.decompress(storage.read(path)))
-        if isinstance(document, dict) and "error" in document:
-            return CompileError(wire.from_json(str, document["error"]))
-        return wire.from_json(OptimizedProgram, document)
-    except (storage.InputError, OSError, EOFError, zlib.error, wire.WireError):
-        return None
+def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedProgram:
+    """Read the program from the cache file at `path`, or compile the program and write the file.
 
-
-def _write_cached(path: Path | None, output: OptimizedProgram | CompileError) -> None:
-    """Write the compiler's output into a cache file; do nothing if `path` is None.
-
-    The file appears at once and whole, because several sessions may write it. Raises MeasuringError
-    if the file cannot be written.
+    A file that is missing or damaged is written again. Nothing is cached if `path` is None. Raises
+    MeasuringError if the compiler refuses the program, or if the file cannot be written.
     """
-    if path is None:
-        return
-    document = {"error": str(output)} if isinstance(output, CompileError) else wire.to_json(output)
+    if path is not None:
+        damage = storage.InputError, OSError, EOFError, zlib.error, wire.WireError
+        with contextlib.suppress(*damage):
+            document = wire.parse_json(gzip.decompress(storage.read(path)))
+            return wire.from_json(OptimizedProgram, document)
     try:
-        storage.write(path, gzip.compress(json.dumps(document).encode(), mtime=0))
-    except OSError as error:
-        raise unavailable(
-            f"the compiled program cannot be kept: {storage.os_error_text(error)}; with "
-            "--compile-cache=none nothing is"
-        ) from error
+        optimized = lowered.compile()
+    except CompileError as error:
+        if is_out_of_memory(error):
+            raise out_of_memory_error(error) from error
+        raise MeasuringError(FailureKind.COMPILE_ERROR, str(error)) from error
+    if path is not None:
+        content = json.dumps(wire.to_json(optimized)).encode()
+        try:
+            storage.write(path, gzip.compress(content, mtime=0))
+        except OSError as error:
+            raise unavailable(
+                f"the compiled program cannot be kept: {storage.os_error_text(error)}; with "
+                "--compile-cache=none nothing is"
+            ) from error
+    return optimized
 
 
 def _describe_program(
@@ -171,46 +135,35 @@ def _describe_program(
 
     Raises MeasuringError if the program is not the collective of the case, or cannot be read.
     """
-    sizes: dict[str, Any] = {
-        "argument_bytes": optimized.argument_bytes,
-        "output_bytes": optimized.output_bytes,
-        "alias_bytes": optimized.alias_bytes,
-        "temporary_bytes": optimized.temporary_bytes,
-        "peak_bytes": optimized.peak_bytes,
-    }
     if lowered.mesh is not None:
         uses = parse_collectives(optimized.text, lowered.mesh).uses
-        counts = Counter({use.kind: 0 for use in uses})
+        counts = Counter[str]()
         for use in uses:
             counts[use.kind] += use.times
-        return CompiledProgram(
+        return convert_to(
+            CompiledProgram,
+            optimized,
             collectives=dict(sorted(counts.items())),
             starts=any(use.is_asynchronous for use in uses),
             uses=uses,
-            mesh=lowered.mesh,
-            **sizes,
         )
     expected = proof.expected_loop(case, lowered.collectives_per_turn, device=topology.device)
     proved = proof.prove_loop(optimized.text, expected)
-    return CompiledProgram(
+    return convert_to(
+        CompiledProgram,
+        optimized,
         collectives=dict(Counter(line.collective for line in proved.collectives)),
         groups=f"{len(case.rank_groups)}x{case.group_size}",
         algorithm=published_algorithm(proved.collectives),
         starts=proved.is_asynchronous,
         around=dict(Counter(line.op for line in proved.payload_writers)),
         around_loop=dict(Counter(line.op for line in proved.payload_writers_per_call)),
-        **sizes,
     )
 
 
 def _check_fits_memory(topology: Topology, optimized: OptimizedProgram) -> None:
     """Raise MeasuringError OUT_OF_MEMORY if a program needs more than the memory of the chip."""
-    needed = (
-        optimized.argument_bytes
-        + optimized.output_bytes
-        - optimized.alias_bytes
-        + optimized.temporary_bytes
-    )
+    needed = optimized.needed_bytes
     if topology.memory_bytes is not None and needed > topology.memory_bytes:
         raise MeasuringError(
             FailureKind.OUT_OF_MEMORY,

@@ -120,9 +120,7 @@ def _compile(case: Case, scripted_case: dict[str, Any]) -> OptimizedProgram:
         text=Path(scripted_case["hlo"]).read_text()
         if "hlo" in scripted_case
         else _hlo_text(case, scripted_case),
-        argument_bytes=payload,
-        output_bytes=payload,
-        alias_bytes=payload,
+        needed_bytes=payload + temporary,
         temporary_bytes=temporary,
         peak_bytes=payload + temporary,
     )
@@ -134,8 +132,7 @@ def _hlo_text(case: Case, scripted_case: dict[str, Any]) -> str:
     config = json.dumps({"collective_algorithm_config": chosen})
     collective = f"{_collective_text(case)}, backend_config={config}"
     kept = [] if scripted_case.get("then") == _LOST else ["  " + collective]
-    program = _unlooped_program_lines if case.clock is Clock.DISPATCH else _looped_program_lines
-    return "\n".join(["HloModule fake", "", *program(shape, kept)])
+    return "\n".join(["HloModule fake", "", *_program_lines(shape, kept)])
 
 
 def _collective_text(case: Case) -> str:
@@ -155,7 +152,7 @@ def _collective_text(case: Case) -> str:
     )
 
 
-def _looped_program_lines(shape: str, collective: list[str]) -> list[str]:
+def _program_lines(shape: str, collective: list[str]) -> list[str]:
     return [
         f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
         f"  %held = (s32[], {shape}) parameter(0)",
@@ -166,14 +163,5 @@ def _looped_program_lines(shape: str, collective: list[str]) -> list[str]:
         f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
         f"  %own.1 = {shape} parameter(0)",
         f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
-        "}",
-    ]
-
-
-def _unlooped_program_lines(shape: str, collective: list[str]) -> list[str]:
-    return [
-        f"ENTRY %main (own: {shape}) -> {shape} {{",
-        f"  %own = {shape} parameter(0)",
-        *collective,
         "}",
     ]

@@ -7,7 +7,6 @@ needs hardware, and the compiler for GPUs needs no driver and no other part of C
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -32,14 +31,20 @@ from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 # The variable with the path of the libtpu that JAX uses.
 _LIBRARY = "TPU_LIBRARY_PATH"
-_FOR_GPUS = ("jax-cuda13-pjrt", "jax-cuda12-pjrt")
-_SHOWN = 300
+# The packages that contain a compiler, by the kind of device.
+_PACKAGES = {
+    Device.TPU: ("libtpu", "libtpu-nightly"),
+    Device.GPU: ("jax-cuda13-pjrt", "jax-cuda12-pjrt"),
+}
+_MOST_CHARACTERS = 300
 
 
 def describe_compiler(topology: Topology) -> Compiler:
     """Return the compiler for `topology`; if it is missing, the result has the reason."""
-    missing = _missing_compiler_text(topology.device)
-    if missing:
+    release = _compiler_release(topology.device)
+    if not release:
+        names = {Device.TPU: "libtpu", Device.GPU: "XLA for CUDA"}
+        missing = f'{names[topology.device]} is not installed: pip install "busbw[compilers]"'
         return Compiler(topology=topology.name, missing=missing)
     try:
         devices = _devices_of_topology(topology)
@@ -47,7 +52,7 @@ def describe_compiler(topology: Topology) -> Compiler:
         return Compiler(topology=topology.name, missing=str(error))
     return Compiler(
         topology=topology.name,
-        release=_compiler_release(topology.device),
+        release=release,
         build=devices[0].client.platform_version,
         versions=jax_package_versions(),
         flags=process.recorded_variables(),
@@ -83,16 +88,20 @@ def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedPro
         compiled = lowered.compile()
         if devices is not None:
             _check_devices(compiled, devices)
-        stats, text = compiled.memory_analysis(), compiled.as_text()
+        memory, text = compiled.memory_analysis(), compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise CompileError(str(error).strip()) from error
     return OptimizedProgram(
         text=text,
-        argument_bytes=int(stats.argument_size_in_bytes),
-        output_bytes=int(stats.output_size_in_bytes),
-        alias_bytes=int(stats.alias_size_in_bytes),
-        temporary_bytes=int(stats.temp_size_in_bytes),
-        peak_bytes=int(getattr(stats, "peak_memory_in_bytes", 0)),
+        needed_bytes=int(
+            memory.argument_size_in_bytes
+            + memory.output_size_in_bytes
+            # Outputs share these bytes with arguments.
+            - memory.alias_size_in_bytes
+            + memory.temp_size_in_bytes
+        ),
+        temporary_bytes=int(memory.temp_size_in_bytes),
+        peak_bytes=int(getattr(memory, "peak_memory_in_bytes", 0)),
     )
 
 
@@ -127,7 +136,7 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
                 topology=topology.layout,
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        raise unavailable(f"{topology.name}: {first_line(error)[:_SHOWN]}") from error
+        raise unavailable(f"{topology.name}: {first_line(error)[:_MOST_CHARACTERS]}") from error
     devices = list(description.devices)
     if len(devices) != topology.ranks:
         raise unavailable(
@@ -137,30 +146,20 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
     return devices
 
 
-def _missing_compiler_text(device: Device) -> str:
-    """Return which package has to be installed for a kind of device; empty if it is installed."""
-    if device is Device.TPU:
-        if os.environ.get(_LIBRARY) or importlib.util.find_spec("libtpu"):
-            return ""
-        return 'libtpu is not installed: pip install "busbw[compilers]"'
-    if not package_versions(*_FOR_GPUS).keys().isdisjoint(_FOR_GPUS):
-        return ""
-    return 'XLA for CUDA is not installed: pip install "busbw[compilers]"'
-
-
 def _compiler_release(device: Device) -> str:
-    """Return the package and version of the compiler, such as ``libtpu 0.0.42.1``."""
-    if device is Device.TPU and os.environ.get(_LIBRARY):
-        return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(os.environ[_LIBRARY]))
-    names = ("libtpu",) if device is Device.TPU else _FOR_GPUS
-    versions = package_versions(*names)
-    releases = [f"{name} {versions[name]}" for name in names if name in versions]
-    return releases[0] if releases else f"{names[0]} of unknown version"
+    """Return the package and version of the compiler for a kind of device.
+
+    An example is ``libtpu 0.0.42.1``. Returns an empty text if no compiler is installed.
+    """
+    library = os.environ.get(_LIBRARY, "")
+    if device is Device.TPU and library:
+        return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
+    installed = package_versions(*_PACKAGES[device])
+    releases = (f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed)
+    return next(releases, "")
 
 
 def _libtpu_release(library: Path) -> str:
-    """Return the release that pip noted beside a library of libtpu, or else the library's path."""
+    """Return the release that pip recorded beside a library of libtpu, or else its path."""
     records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
-    if not records:
-        return f"libtpu of {library}"
-    return f"libtpu {records[0].name.removesuffix('.dist-info').split('-', 1)[1]}"
+    return records[0].stem.replace("-", " ") if records else f"libtpu of {library}"

@@ -12,27 +12,27 @@ class CompileError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizedProgram:
-    """The optimized HLO of a program, and the bytes of memory that a rank needs to run it.
+    """The optimized HLO of a program, and the memory of a rank that the program needs.
 
-    `alias_bytes` are the bytes that outputs share with arguments. `temporary_bytes` are scratch
-    space. `peak_bytes` is the most memory in use at any moment; 0 if the compiler does not say it.
+    `needed_bytes` is the memory for arguments, outputs and temporary values. `temporary_bytes` is
+    the memory for temporary values alone. `peak_bytes` is the largest amount of memory in use at
+    any moment; 0 if the compiler does not report it.
     """
 
     text: str
-    argument_bytes: int
-    output_bytes: int
-    alias_bytes: int
+    needed_bytes: int
     temporary_bytes: int
     peak_bytes: int
 
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A program before it is compiled, as the whole `text` of its StableHLO.
+    """A program before it is compiled; `text` is its StableHLO.
 
-    `compile` compiles the program, or raises CompileError. `collectives_per_turn` is the number of
-    collectives in a turn of the program's loop, or in the whole program if it has no loop. For a
-    user's program `mesh` has the extents of its mesh by axis name; None for a case.
+    `collectives_per_turn` is the number of collectives in a turn of the program's loop, or in the
+    whole program if it has no loop. `compile` compiles the program, and raises CompileError if the
+    compiler refuses it. `mesh` maps the axis names of a user's program to their extents. It is None
+    for a program of busbw.
     """
 
     text: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.program.worker_values import CollectiveUse, Difference
 from busbw.model.case import Case, Spec
-from busbw.model.field_types import Count, Date, Natural
+from busbw.model.field_types import Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, plural
@@ -68,11 +68,11 @@ class CompiledProgram:
     for it. `around` counts the other operations on the payload in a turn of the loop by kind.
     `around_loop` counts such operations outside the loop, which run once in a call.
 
-    `alias_bytes` are the bytes that outputs share with arguments. `temporary_bytes` are scratch
-    space. `peak_bytes` is the most memory in use at any moment; 0 if the compiler does not say it.
+    `temporary_bytes` is the memory for temporary values. `peak_bytes` is the largest amount of
+    memory in use at any moment; 0 if the compiler does not report it.
 
-    For a user's program `uses` are all its collectives, `mesh` has the extents of its mesh by axis
-    name, `collectives` counts the collectives in a step, and `groups` is empty.
+    For a user's program `uses` are all its collectives, `collectives` counts the collectives in a
+    step, and `groups` is empty.
     """
 
     collectives: Mapping[str, Natural]
@@ -81,13 +81,9 @@ class CompiledProgram:
     starts: bool = False
     around: Mapping[str, Natural] = field(default_factory=dict)
     around_loop: Mapping[str, Natural] = field(default_factory=dict)
-    argument_bytes: Natural = 0
-    output_bytes: Natural = 0
-    alias_bytes: Natural = 0
     temporary_bytes: Natural = 0
     peak_bytes: Natural = 0
     uses: tuple[CollectiveUse, ...] = ()
-    mesh: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def algorithm_text(self) -> str:
@@ -130,17 +126,13 @@ class CompileSpec(Spec):
 class CompiledBaseline:
     """The program that the compiler `release` made for a Case on `date`, as it was stored.
 
-    `compiled` is None if the case was out of memory. `needed_bytes` and `available_bytes` are then
-    the memory that the program needed and the memory of the chip; None if the compiler does not say
-    them.
+    `compiled` is None if the program did not fit into the memory of the chip.
     """
 
     case: Case
     compiled: CompiledProgram | None
     date: Date
     release: str
-    needed_bytes: Natural | None = None
-    available_bytes: Natural | None = None
 
     @property
     def text(self) -> str:
@@ -174,12 +166,6 @@ class CompiledVerdict(Verdict):
         return f"{self.spec.topology}: {super().family_name}"
 
     def explain(self) -> str:
-        """Return the headline, the differences, and the compiler's message after a failure."""
-        lines = [
-            self.headline(),
-            *("    " + difference.text for difference in self.program.differences),
-        ]
-        if self.failure is not None:
-            lines.append(f"{self.failure.kind.value}: {self.failure.message}")
-            lines += ["    " + row for row in self.failure.log.splitlines()]
-        return "\n".join(lines)
+        """Return the outcome, the failure of the compiler if it failed, and the differences."""
+        differences = ("    " + difference.text for difference in self.program.differences)
+        return "\n".join([super().explain(), *differences])

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from busbw import extensions
-from busbw.extensions.compiled.report import FIGURES as COMPILED_FIGURES
 from busbw.extensions.compiled.results import CompiledResults
 from busbw.model.field_types import Range, check_not_empty
 from busbw.report.figures import TIMED_FIGURES
@@ -31,7 +30,6 @@ PUBLISHED: Mapping[type, Path] = {
 
 FIGURES = (
     *TIMED_FIGURES,
-    *COMPILED_FIGURES,
     *itertools.chain(*extensions.load_table("FIGURES").values()),
 )
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}

@@ -18,11 +18,9 @@ def test_a_release_of_libtpu_is_downloaded_only_once(
     index = tmp_path / "index"
     wheel(index, "libtpu", "0.0.42", files={"libtpu/libtpu.so": ""})
     use_index(monkeypatch, index)
-    (release,) = compilers.parse_libtpus("0.0.42")
     library = tmp_path / "libtpu" / "0.0.42" / "libtpu" / "libtpu.so"
-    assert compilers.find_or_download_library(release, tmp_path) == library
+    assert compilers.download_libtpu("0.0.42", tmp_path) == library
     monkeypatch.setenv("PATH", "")
-    assert compilers.find_or_download_library(release, tmp_path) == library
-    (unknown,) = compilers.parse_libtpus("0.0.43")
+    assert compilers.download_libtpu("0.0.42", tmp_path) == library
     with pytest.raises(UsageError, match=r"^--libtpu=0\.0\.43: uv"):
-        compilers.find_or_download_library(unknown, tmp_path)
+        compilers.download_libtpu("0.0.43", tmp_path)
