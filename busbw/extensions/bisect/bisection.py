@@ -26,11 +26,11 @@ def report_progress(text: str) -> None:
 
 @dataclass(kw_only=True)
 class Bisection:
-    """A bisection of the `releases` of a package, in order from the good to the bad release.
+    """A bisection of the releases of a package.
 
-    If `is_fixed`, the good release is the newest, and the bisection finds the release that fixed
-    the problem. Otherwise the bad release is the newest, and the bisection finds the release that
-    caused the problem.
+    `releases` are in order from the good to the bad release. If `is_fixed`, the good release is the
+    newest, and the bisection finds the release that fixed the problem. Otherwise the bad release is
+    the newest, and the bisection finds the release that caused the problem.
     """
 
     package: str
@@ -60,34 +60,36 @@ class Bisection:
             print(f"{self.package} {test.release}: {test.status.value}: {test.reason}")
         print(self._answer_sentence(result, criterion))
         print(f"again: {self._reproducing_command(result)}")
-        self.environments.remove_unneeded((result.last_good, result.first_bad), self.releases)
+        self.environments.remove_unneeded(
+            (result.last_good_release, result.first_bad_release), self.releases
+        )
         return 0
 
-    def _find_criterion(self, good: str, bad: str) -> Criterion | None:
-        """Measure the good and the bad release, and return the problem that only the bad one has.
+    def _find_criterion(self, good_release: str, bad_release: str) -> Criterion | None:
+        """Measure both releases, and return the problem that only the bad release shows.
 
         Returns None if the sessions of the bad release show no such problem.
         """
-        report_progress(f"the good release, {self.package} {good}")
-        good_python = self.environments.build_interpreter(good)
-        result = self.sessions.run_alone(self._python_option(good))
-        report_progress(f"the bad release, {self.package} {bad}")
-        stack = self._python_option(bad)
+        report_progress(f"the good release, {self.package} {good_release}")
+        good_python = self.environments.build_interpreter(good_release)
+        result = self.sessions.run_alone(self._python_option(good_release))
+        report_progress(f"the bad release, {self.package} {bad_release}")
+        stack_option = self._python_option(bad_release)
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
-            print(f"{self.package} {good} fails itself: {verdict.headline()}")
+            print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
         # A problem that occurs only sometimes may yet occur in a case that passes with the good
         # release. If there is no such case, or programs are compared, one session is enough.
         is_run_once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
         criterion = None
         for _ in range(1 if is_run_once else _MOST_SESSIONS):
-            criterion = find_criterion(result, self.sessions.run_against(good_python, stack))
+            criterion = find_criterion(result, self.sessions.run_against(good_python, stack_option))
             if criterion is not None:
                 break
         if criterion is not None and criterion.is_failure and not self.sessions.is_compiled:
-            criterion = self.sessions.measure_failure_rate(criterion, stack)
+            criterion = self.sessions.measure_failure_rate(criterion, stack_option)
         if criterion is not None and criterion.outcome is Outcome.REGRESSED:
-            criterion = self.sessions.measure_time_ratio(criterion, good_python, stack)
+            criterion = self.sessions.measure_time_ratio(criterion, good_python, stack_option)
         self.progress.save(criterion=criterion)
         return criterion
 
@@ -106,8 +108,8 @@ class Bisection:
         report_progress(f"{self.package} {release}")
         try:
             good_python = self.environments.build_interpreter(self.releases[0])
-            stack = self._python_option(release)
-            status, reason = self.sessions.decide_status(criterion, good_python, stack)
+            stack_option = self._python_option(release)
+            status, reason = self.sessions.decide_status(criterion, good_python, stack_option)
         except StackError as error:
             status, reason = Status.UNTESTABLE, str(error)
         report_progress(f"{self.package} {release}: {status.value}: {reason}")
@@ -123,20 +125,26 @@ class Bisection:
     def _reproducing_command(self, result: SearchResult) -> str:
         """Return a command that compares both releases of `result`, to show the problem again."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
-        words.append(self._python_option(result.first_bad))
+        words.append(self._python_option(result.first_bad_release))
         if self.sessions.is_compiled:
-            words.append(f"--baselines={self.sessions.baselines}")
+            words.append(f"--baselines={self.sessions.baselines_folder}")
         else:
-            good_python = self.environments.build_interpreter(result.last_good)
+            good_python = self.environments.build_interpreter(result.last_good_release)
             words.append(f"--against={self.sessions.framework}={good_python}")
         return shlex.join(words)
 
     def _answer_sentence(self, result: SearchResult, criterion: Criterion) -> str:
         """Return the sentence with the result of the bisection."""
-        good, bad = f"{self.package} {result.last_good}", f"{self.package} {result.first_bad}"
-        text = f"first {criterion.problem} release: {bad}; {result.last_good} is the last good one"
+        last_good, first_bad = result.last_good_release, result.first_bad_release
+        text = (
+            f"first {criterion.problem} release: {self.package} {first_bad}; "
+            f"{last_good} is the last good one"
+        )
         if self.is_fixed:
-            text = f"first release without it: {good}; {result.first_bad} is the last one with it"
+            text = (
+                f"first release without it: {self.package} {last_good}; "
+                f"{first_bad} is the last one with it"
+            )
         if result.untestable:
             text += f", or one of {', '.join(result.untestable)}, which cannot be tested"
         tested = self.progress.contents.tested

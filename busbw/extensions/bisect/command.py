@@ -8,7 +8,6 @@ after an interruption.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import signal
 import sys
@@ -93,13 +92,7 @@ def run(options: argparse.Namespace) -> int:
     with command_error(StackError, SessionError):
         if options.flags is not None:
             return _try_flags(options)
-        bisection = _make_bisection(options)
-        try:
-            return bisection.run()
-        finally:
-            # After the terminal was closed, printing raises an error.
-            with contextlib.suppress(OSError):
-                report_progress(bisection.environments.disk_use_sentence(bisection.releases))
+        return _make_bisection(options).run()
 
 
 def _exit_at_signals() -> None:
@@ -147,6 +140,7 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
     releases = releases_between(package, first, last, options.python)
     with usage_error(ValueError):
         cache = stack_cache_folder(options.stack_cache or "")
+    report_progress(f"environments are kept in {cache / 'releases'}")
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
     progress = _open_progress(options.state, words, cache)
     return Bisection(
@@ -156,21 +150,24 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
         sessions=_make_session_runner(options, progress.baselines_folder),
         progress=progress,
         environments=Environments(
-            cache=cache, package=package, pins=options.pins, interpreter=options.python
+            cache=cache,
+            package=package,
+            pinned_requirements=options.pins,
+            interpreter=options.python,
         ),
     )
 
 
-def _make_session_runner(options: argparse.Namespace, baselines: Path) -> SessionRunner:
+def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) -> SessionRunner:
     """Return the runner of the sessions that options describe.
 
-    `baselines` is the folder for the programs of the good release.
+    The programs of the good release are stored in `baselines_folder`.
     """
     is_tensorflow = str(options.package).startswith(("tensorflow", "keras"))
     return SessionRunner(
         framework=options.framework or ("tensorflow" if is_tensorflow else "jax"),
         options=options.passed,
-        baselines=baselines,
+        baselines_folder=baselines_folder,
         is_compiled=any(word.startswith("--topology") for word in options.passed),
     )
 
@@ -178,8 +175,8 @@ def _make_session_runner(options: argparse.Namespace, baselines: Path) -> Sessio
 def _open_progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
     """Return the progress of an earlier run of the same `command`, or an empty progress.
 
-    `path` is the file of the progress; None names a file in the folder `cache` after the command.
-    Raises UsageError if the file cannot be read or belongs to another command.
+    `path` is the file of the progress; None for a file in the folder `cache`, whose name is a hash
+    of the command. Raises UsageError if the file cannot be read or belongs to another command.
     """
     name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     progress = Progress(

@@ -1,8 +1,8 @@
 """The criterion of a bisection: a problem that the bad release has and the good release lacks.
 
-A session with a release compares times with the times of the good release, measured in the same
-session (`--against`), and compiled programs with the stored programs of the good release. Failures,
-such as a wrong value, a crash or too little memory, are compared with nothing.
+Times of a release are compared with times of the good release, measured in the same session
+(`--against`). Compiled programs are compared with the stored programs of the good release.
+Failures, such as a wrong value, a crash or too little memory, are not compared.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ ERROR_RISK = 0.01 / 8
 class SessionResult:
     """The result of a session: its verdicts by the name of the case.
 
-    `log_ratios` has the logarithms of candidate time / reference time by case, one for each pair of
-    launches. `failed_launches` of the `launches` of the candidate have a failure.
+    `log_ratios` maps each case to log(candidate time / reference time) of each pair of launches.
+    `launches` is the number of launches of the candidate, and `failed_launches` the number of
+    launches that failed.
     """
 
     verdicts: Mapping[str, Verdict]
@@ -40,11 +41,11 @@ class SessionResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Criterion:
-    """The problem by which a release is bad: at least one of these `cases` has this `outcome`.
+    """The problem by which a release is bad: at least one of `cases` has the outcome `outcome`.
 
-    For a failure, `kind` is its kind, such as ``WRONG_RESULT``, and `rate` is the share of the bad
-    release's launches that have the failure. For a slow release, `ratio` is the time of the bad
-    release divided by the time of the good release.
+    For a failure, `kind` is the kind of the failure, such as ``WRONG_RESULT``, and `rate` is the
+    fraction of the bad release's launches that fail in this way. For a slow release, `ratio` is the
+    time of the bad release divided by the time of the good release.
     """
 
     cases: tuple[str, ...]
@@ -66,13 +67,13 @@ class Criterion:
 
     @property
     def needed_launches(self) -> int:
-        """How many launches without the failure show that a release is good.
+        """The number of launches without the failure that show that a release is good.
 
-        So many launches all miss a failure of the bad release with a probability of at most
-        ERROR_RISK, even if the failure is only half as frequent as `rate`.
+        All these launches miss the failure with a probability of at most ERROR_RISK, even if it is
+        only half as frequent as in the bad release.
         """
-        share = min(0.999, self.rate / 2)
-        return math.ceil(math.log(ERROR_RISK) / math.log1p(-share)) if self.rate < 1 else 1
+        rate = min(0.999, self.rate / 2)
+        return math.ceil(math.log(ERROR_RISK) / math.log1p(-rate)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
         """Return whether a release is good or bad, by the log ratios of its times.
@@ -110,27 +111,29 @@ class Criterion:
         return verdicts[0].headline() if verdicts else "the session has no such case"
 
 
-def find_criterion(good: SessionResult, bad: SessionResult) -> Criterion | None:
-    """Return the problem that the session `bad` shows and the session `good` does not show.
+def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Criterion | None:
+    """Return the problem that only the session of the bad release shows; None if there is none.
 
-    A failure is preferred to a slower or changed case. Returns None if there is no such problem.
+    A failure is preferred to a slower or changed case.
     """
-    good_failures = {case for case, v in good.verdicts.items() if v.outcome in FAILURES}
+    good_failures = {case for case, v in good_result.verdicts.items() if v.outcome in FAILURES}
     failures: dict[tuple[Outcome, str], list[str]] = {}
-    for case, verdict in bad.verdicts.items():
+    for case, verdict in bad_result.verdicts.items():
         if verdict.outcome in FAILURES and case not in good_failures:
             failures.setdefault(_outcome_and_kind(verdict), []).append(case)
     if failures:
         (outcome, kind), cases = next(iter(failures.items()))
         return Criterion(cases=tuple(cases), outcome=outcome, kind=kind)
     slower = [
-        case for case, verdict in bad.verdicts.items() if verdict.outcome in _SLOWER_OR_CHANGED
+        case
+        for case, verdict in bad_result.verdicts.items()
+        if verdict.outcome in _SLOWER_OR_CHANGED
     ]
     if not slower:
         return None
     # Another release may have made the less slow cases slow, so the slowest case is the criterion.
-    worst = max(slower, key=lambda case: bad.verdicts[case].ratio or 0.0)
-    verdict = bad.verdicts[worst]
+    worst = max(slower, key=lambda case: bad_result.verdicts[case].ratio or 0.0)
+    verdict = bad_result.verdicts[worst]
     return Criterion(cases=(worst,), outcome=verdict.outcome, ratio=verdict.ratio or 1.0)
 
 

@@ -97,11 +97,11 @@ def _selects_tpu(option: str) -> bool:
     return option.lower().startswith(tpu_options)
 
 
-def _effect_of_session(text: str, result: SessionResult) -> FlagEffect:
-    """Return the effect of the flags `text` that the result of a session shows."""
+def _effect_of_session(flags: str, result: SessionResult) -> FlagEffect:
+    """Return the effect of compiler flags that the result of a session shows."""
     for effect, outcomes in _OUTCOMES_BY_EFFECT.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:
             details = "; ".join(verdict.headline() for verdict in verdicts)
-            return FlagEffect(flags=text, effect=effect, details=details)
-    return FlagEffect(flags=text, effect=NO_EFFECT)
+            return FlagEffect(flags=flags, effect=effect, details=details)
+    return FlagEffect(flags=flags, effect=NO_EFFECT)

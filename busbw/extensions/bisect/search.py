@@ -17,28 +17,28 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResult:
-    """The result of a search: the problem begins after `last_good`, at the latest in `first_bad`.
+    """The last release without the problem, and the first release with the problem.
 
     `untestable` are the releases between the two, which cannot be tested.
     """
 
-    last_good: str
-    first_bad: str
+    last_good_release: str
+    first_bad_release: str
     untestable: tuple[str, ...]
 
 
-def search_releases(releases: Sequence[str], test: Callable[[str], Status]) -> SearchResult:
+def search_releases(releases: Sequence[str], test_release: Callable[[str], Status]) -> SearchResult:
     """Return where in the sequence of releases the problem begins.
 
-    The first of the `releases` is good and the last is bad; neither is tested. `test` returns the
-    status of another release, and is called at most once for each release. If a release is
-    untestable, the nearest release to it is tested instead.
+    The first of the `releases` is good and the last is bad; neither is tested. `test_release`
+    returns the status of another release, and is called at most once for each release. If a release
+    is untestable, the release nearest to it is tested instead.
     """
     low, high = 0, len(releases) - 1
     untestable: set[int] = set()
     while candidates := set(range(low + 1, high)) - untestable:
         middle = min(candidates, key=lambda index: (abs(2 * index - low - high), index))
-        status = test(releases[middle])
+        status = test_release(releases[middle])
         if status is Status.GOOD:
             low = middle
         elif status is Status.BAD:
@@ -46,4 +46,6 @@ def search_releases(releases: Sequence[str], test: Callable[[str], Status]) -> S
         else:
             untestable.add(middle)
     between = tuple(releases[low + 1 : high])
-    return SearchResult(last_good=releases[low], first_bad=releases[high], untestable=between)
+    return SearchResult(
+        last_good_release=releases[low], first_bad_release=releases[high], untestable=between
+    )

@@ -28,10 +28,11 @@ _GRACE_S = 10.0
 _EXIT_CODES_WITH_VERDICT = (0, 1)
 # The most sessions in which the time of a release is measured.
 _MOST_SESSIONS = 12
-# The rate of a failure is known well enough after so many failures. If the failure is rare, the
-# sessions end after so many launches.
+# The rate of a failure is known well enough after this number of failures. If the failure is rare,
+# the sessions end after this number of launches.
 _ENOUGH_FAILURES, _MOST_LAUNCHES = 5, 60
-# The log ratio of the bad release is precise enough if its standard error is this share of it.
+# The log ratio of the bad release is precise enough if its standard error is at most this fraction
+# of it.
 _ENOUGH_PRECISION = 0.08
 
 
@@ -44,23 +45,25 @@ class SessionRunner:
     """Runs sessions of `busbw run` with a framework and with the user's `options`.
 
     If `is_compiled`, the sessions compile programs and compare them with the programs of the good
-    release, which are stored in the folder `baselines`. Otherwise the sessions measure times. In
-    all methods `stack` are options that select the environment of a release.
+    release, which are stored in `baselines_folder`. Otherwise the sessions measure times. In all
+    methods `stack_options` are the options that select the environment of a release.
     """
 
     framework: str
     options: Sequence[str]
-    baselines: Path
+    baselines_folder: Path
     is_compiled: bool
 
-    def run_alone(self, *stack: str) -> SessionResult:
+    def run_alone(self, *stack_options: str) -> SessionResult:
         """Run a session with a release by itself; store its programs if `is_compiled`.
 
         Raises SessionError if the session has no verdict, as do the other methods that run it.
         """
-        return self._run_session(*stack, *(("--update-baselines",) if self.is_compiled else ()))
+        return self._run_session(
+            *stack_options, *(("--update-baselines",) if self.is_compiled else ())
+        )
 
-    def run_against(self, good_python: str, *stack: str) -> SessionResult:
+    def run_against(self, good_python: str, *stack_options: str) -> SessionResult:
         """Compare a release with the good release in a session.
 
         The session measures both releases alternately or, if `is_compiled`, compares the programs
@@ -68,7 +71,7 @@ class SessionRunner:
         release.
         """
         against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
-        return self._run_session(*stack, *against)
+        return self._run_session(*stack_options, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
         """Measure the effect of `variables`, environment variables by name, in a session.
@@ -81,15 +84,15 @@ class SessionRunner:
         return self._run_session(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
     def decide_status(
-        self, criterion: Criterion, good_python: str, *stack: str
+        self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> tuple[Status, str]:
         """Run sessions until the status of a release is clear; return the status and its reason."""
         try:
             if criterion.is_failure and not self.is_compiled:
-                return self._decide_failure(criterion, *stack)
+                return self._decide_failure(criterion, *stack_options)
             if criterion.outcome is Outcome.REGRESSED:
-                return self._decide_time(criterion, good_python, *stack)
-            result = self.run_against(good_python, *stack)
+                return self._decide_time(criterion, good_python, *stack_options)
+            result = self.run_against(good_python, *stack_options)
             return criterion.status_of_session(result) or Status.UNTESTABLE, criterion.reason_text(
                 result
             )
@@ -97,7 +100,7 @@ class SessionRunner:
             return Status.UNTESTABLE, str(error)
 
     def _decide_time(
-        self, criterion: Criterion, good_python: str, *stack: str
+        self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> tuple[Status, str]:
         """Run sessions until the times show whether a release is good or bad.
 
@@ -106,7 +109,7 @@ class SessionRunner:
         """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
-            result = self.run_against(good_python, *stack)
+            result = self.run_against(good_python, *stack_options)
             if criterion.status_of_session(result) is Status.UNTESTABLE:
                 return Status.UNTESTABLE, criterion.reason_text(result)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
@@ -116,36 +119,38 @@ class SessionRunner:
                 return status, f"{ratio:.3f} x in {plural(len(log_ratios), 'pair')} of launches"
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
-    def _decide_failure(self, criterion: Criterion, *stack: str) -> tuple[Status, str]:
+    def _decide_failure(self, criterion: Criterion, *stack_options: str) -> tuple[Status, str]:
         """Run sessions until a release has the failure, or enough launches lack the failure.
 
         Returns the status of the release and its reason.
         """
         launches = 0
         while True:
-            result = self.run_alone(*stack)
+            result = self.run_alone(*stack_options)
             status = criterion.status_of_session(result)
             launches += max(1, result.launches)
             if status is not Status.GOOD or launches >= criterion.needed_launches:
                 reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
 
-    def measure_failure_rate(self, criterion: Criterion, *stack: str) -> Criterion:
+    def measure_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:
         """Measure the bad release, and return the criterion with the rate of its failure."""
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
-            result = self.run_alone(*stack)
+            result = self.run_alone(*stack_options)
             failed, launches = failed + result.failed_launches, launches + max(1, result.launches)
         return replace(criterion, rate=failed / launches)
 
-    def measure_time_ratio(self, criterion: Criterion, good_python: str, *stack: str) -> Criterion:
+    def measure_time_ratio(
+        self, criterion: Criterion, good_python: str, *stack_options: str
+    ) -> Criterion:
         """Measure the bad release, and return the criterion with the ratio of its times.
 
         Sessions are repeated until the ratio is precise enough to judge other releases by it.
         """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
-            result = self.run_against(good_python, *stack)
+            result = self.run_against(good_python, *stack_options)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
@@ -155,18 +160,19 @@ class SessionRunner:
         return criterion
 
     def _run_session(
-        self, *words: str, environment: Mapping[str, str] | None = None
+        self, *session_options: str, environment: Mapping[str, str] | None = None
     ) -> SessionResult:
-        """Run a session with the additional options `words`.
+        """Run a session with additional options, and return its result.
 
-        `environment` are the environment variables of the session; None for those of this process.
+        `environment` are the environment variables of the session; None for the variables of this
+        process.
         Raises SessionError if the session has no verdict.
         """
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             path = Path(folder, "results.json")
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
-            command += [f"--results={path}", f"--baselines={self.baselines}"]
-            command += ["-p", "no:cacheprovider", *words, *self.options]
+            command += [f"--results={path}", f"--baselines={self.baselines_folder}"]
+            command += ["-p", "no:cacheprovider", *session_options, *self.options]
             code, output = _run_command(command, environment or os.environ)
             if code not in _EXIT_CODES_WITH_VERDICT or not path.exists():
                 raise SessionError(_last_error_line(output))
@@ -190,8 +196,8 @@ class SessionRunner:
 def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
     """Run the command of a session; return its exit code and its output.
 
-    If this process is interrupted, the session is terminated, and has time to remove its files. The
-    session is killed if this process is killed.
+    If this process is interrupted, the session is terminated, and can remove its files before it
+    is killed. If this process is killed, the session is killed, too.
     """
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     process = start_child(command, streams, environment)

@@ -97,8 +97,7 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     # Each environment takes up to a gigabyte: those of the releases in the answer are left.
     releases = bisected.folder / "cache" / "releases"
     assert {path.name.split("-")[3] for path in releases.iterdir()} == {"1.4", "1.5"}
-    assert "left on disk: 2 environments (" in answer.err
-    assert f"in {releases}, and what uv downloaded, in its own cache: uv cache clean" in answer.err
+    assert f"busbw: environments are kept in {releases}" in answer.err
     progress = json.loads(bisected.state.read_text())
     assert progress["document"] == "busbw bisect 2"
     assert [test["release"] for test in progress["tested"]] == ["1.4", "1.6", "1.5"]
@@ -180,9 +179,8 @@ def test_an_interrupted_bisection_leaves_no_temporary_files_and_can_be_continued
         assert any(step in line for line in process.stderr)
         time.sleep(1.0)
         os.killpg(process.pid, number)
-        errors = process.communicate(timeout=30)[1]
+        process.communicate(timeout=30)
         if number is not signal.SIGKILL:
-            assert b"left on disk: " in errors
             assert not [*temporary.iterdir(), *bisected.folder.rglob("*.new")]
     answer = bisected.run(bad="1.2")
     sentence = f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; "

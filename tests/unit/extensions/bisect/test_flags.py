@@ -19,7 +19,9 @@ class Scripted(SessionRunner):
     """Sessions whose outcomes depend on the flags; they keep their variables."""
 
     def __init__(self, outcomes: Mapping[str, Outcome | str], *options: str) -> None:
-        super().__init__(framework="fake", options=options, baselines=Path(), is_compiled=False)
+        super().__init__(
+            framework="fake", options=options, baselines_folder=Path(), is_compiled=False
+        )
         self.outcomes, self.variables = outcomes, list[Mapping[str, str]]()
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:

@@ -32,7 +32,9 @@ def test_the_first_bad_release_is_found_with_at_most_log2_of_the_releases_tested
 ) -> None:
     for first in range(1, count):
         span, tested = _search(count, first)
-        assert span == SearchResult(last_good=str(first - 1), first_bad=str(first), untestable=())
+        assert span == SearchResult(
+            last_good_release=str(first - 1), first_bad_release=str(first), untestable=()
+        )
         assert len(tested) <= math.ceil(math.log2(count))
 
 
@@ -42,11 +44,13 @@ def test_a_bisection_tests_other_releases_in_place_of_untestable_releases() -> N
         first = chance.randrange(1, 64)
         untestable = {number for number in range(1, 63) if chance.random() < 0.4}
         span, tested = _search(64, first, untestable)
-        assert int(span.last_good) < first <= int(span.first_bad)
+        assert int(span.last_good_release) < first <= int(span.first_bad_release)
         assert set(map(int, span.untestable)) <= untestable
         assert len(tested) == len(set(tested)) <= 6 + len(untestable)
 
 
 def test_the_answer_of_a_bisection_lists_all_untestable_releases_before_the_bad_release() -> None:
     span, _ = _search(5, 2, {1, 2, 3})
-    assert span == SearchResult(last_good="0", first_bad="4", untestable=("1", "2", "3"))
+    assert span == SearchResult(
+        last_good_release="0", first_bad_release="4", untestable=("1", "2", "3")
+    )
