@@ -52,14 +52,15 @@ sys.exit(pytest.main(sys.argv[1:]))
 class Hit:
     """A signal to send during a session: to which process, and when.
 
-    `target` is ``worker`` or ``session``. The signal is sent `after_s` seconds after the first
-    worker of `launch` has started. `launch` is ``probe``, or the number of a round, such as ``1``.
+    `target` is the process: ``worker`` or ``session``. The signal is sent `delay_s` seconds after
+    the first worker of `launch` has started. `launch` is ``probe``, or the number of a round, such
+    as ``1``.
     """
 
     target: str
     signal: signal.Signals
     launch: str = "1"
-    after_s: float = 0.0
+    delay_s: float = 0.0
 
     @property
     def may_end_session(self) -> bool:
@@ -93,12 +94,14 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     yield "| hit | signal | launch | after, s | exit code | lost launches | unexpected |"
     yield "|---|---|---|---:|---:|---:|---|"
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
-        first = Path(name) / "first"
-        launch_s = run_first_session(first, options.options)
+        first_folder = Path(name) / "first"
+        launch_s = run_first_session(first_folder, options.options)
         for number, hit in enumerate(draw_hits(options.kills, options.seed, launch_s)):
             folder = Path(name) / f"hit-{number}"
-            target, exit_code, lost, surprises = run_and_hit(first, folder, options.options, hit)
-            columns = (target, hit.signal.name, hit.launch, f"{hit.after_s:.1f}", exit_code, lost)
+            target, exit_code, lost, surprises = run_and_hit(
+                first_folder, folder, options.options, hit
+            )
+            columns = (target, hit.signal.name, hit.launch, f"{hit.delay_s:.1f}", exit_code, lost)
             yield f"| {' | '.join(map(str, columns))} | {'; '.join(surprises)} |"
             if surprises:
                 unexpected += 1
@@ -108,8 +111,8 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
         raise SystemExit(1)
 
 
-def draw_hits(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
-    """Yield `count` hits in random order, with each target, signal and launch about equally often.
+def draw_hits(hit_count: int, seed: int, launch_s: float) -> Iterator[Hit]:
+    """Yield `hit_count` hits in random order; targets, signals and launches are equally frequent.
 
     `launch_s` is the time of a launch in seconds, within which the moment of a hit is drawn.
     """
@@ -117,9 +120,9 @@ def draw_hits(count: int, seed: int, launch_s: float) -> Iterator[Hit]:
     signals = (SIGKILL, SIGSTOP, SIGTERM, SIGINT)
     every = list(itertools.product(("worker", "session"), signals, ("probe", "1", "2")))
     generator.shuffle(every)
-    for target, number, launch in itertools.islice(itertools.cycle(every), count):
-        after_s = generator.uniform(0.0, launch_s)
-        yield Hit(target=target, signal=number, launch=launch, after_s=after_s)
+    for target, number, launch in itertools.islice(itertools.cycle(every), hit_count):
+        delay_s = generator.uniform(0.0, launch_s)
+        yield Hit(target=target, signal=number, launch=launch, delay_s=delay_s)
 
 
 def run_first_session(folder: Path, options: Sequence[str]) -> float:
@@ -145,17 +148,13 @@ def _start_session(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
     `options` follow the other options, and so replace them.
     """
-    command = [sys.executable, "-P", "-c", _PYTEST_CODE, "perf", "-p", "no:cacheprovider"]
-    command += ["--frameworks=jax", f"--payloads={','.join(PAYLOADS)}"]
-    # The clock `dispatch` also measures on a busy machine.
-    command += [
-        "--frameworks=jax",
-        "--clock=dispatch",
-        f"--launches={LAUNCHES}",
-        "--case-timeout=10",
+    command = [
+        *(sys.executable, "-P", "-c", _PYTEST_CODE, "perf", "-p", "no:cacheprovider"),
+        *("--frameworks=jax", f"--payloads={','.join(PAYLOADS)}", f"--launches={LAUNCHES}"),
+        # The clock `dispatch` also measures on a busy machine.
+        *("--clock=dispatch", "--case-timeout=10", "--update-baselines=new", "--color=no"),
+        *(f"--history={folder / 'history'}", f"--results={folder / 'results.json'}"),
     ]
-    command += ["--update-baselines=new", "--color=no"]
-    command += [f"--history={folder / 'history'}", f"--results={folder / 'results.json'}"]
     variables = {
         "TMPDIR": str(folder / "temporary"),
         storage.MACHINE_VARIABLE: str(folder),
@@ -175,21 +174,21 @@ def _start_session(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def run_and_hit(
-    first: Path, folder: Path, options: Sequence[str], hit: Hit
+    first_folder: Path, folder: Path, options: Sequence[str], hit: Hit
 ) -> tuple[str, int | None, int | None, Sequence[str]]:
-    """Run a session in `folder`, a copy of the folder `first`, and send the signal of `hit`.
+    """Run a session in `folder`, a copy of the folder `first_folder`, and send the signal of `hit`.
 
     Returns:
-        The process that got the signal; the exit code of the session, None if the session did not
-        end; the number of lost launches, None if there are no results; and sentences on unexpected
-        losses.
+        The process that received the signal; the exit code of the session, or None if the session
+        did not end; the number of lost launches, or None without results; and sentences on
+        unexpected losses.
 
     """
-    shutil.copytree(first, folder)
+    shutil.copytree(first_folder, folder)
     with _start_session(folder, *options) as session:
         while session.poll() is None and not _worker_processes(folder, hit.launch):
             time.sleep(0.01)
-        time.sleep(hit.after_s)
+        time.sleep(hit.delay_s)
         target = hit.target if _send_signal(folder, session, hit) else "nothing, as it had ended"
         exit_code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,11 +196,16 @@ def run_and_hit(
         session.kill()
     processes, results = _kill_remaining(folder), folder / "results.json"
     cases = json.loads(results.read_text())["cases"] if results.exists() else None
-    torn = sum(len(case["launches"]) < LAUNCHES for case in cases or ())
+    incomplete_count = sum(len(case["launches"]) < LAUNCHES for case in cases or ())
     surprises = [
         *(f"left: process {process}" for process in processes),
         *(f"left: {trace}" for trace in _leftovers(folder, exit_code)),
-        *find_damage(first, folder, len(PAYLOADS) - torn, cases is None or hit.may_end_session),
+        *find_damage(
+            first_folder,
+            folder,
+            len(PAYLOADS) - incomplete_count,
+            cases is None or hit.may_end_session,
+        ),
         *find_surprises(hit, exit_code, cases),
     ]
     return target, exit_code, _lost_launch_count(cases), surprises
@@ -275,26 +279,29 @@ def _leftovers(folder: Path, exit_code: int | None) -> list[str]:
         return [*traces, f"the machine's lock ({error})"]
 
 
-def find_damage(first: Path, folder: Path, stored: int, ended: bool) -> Iterator[str]:
+def find_damage(
+    first_folder: Path, folder: Path, added_count: int, is_ended_early: bool
+) -> Iterator[str]:
     """Yield sentences on damage to the baselines and the history of a session in `folder`.
 
     Args:
-        first: The folder of the first session, whose entries must be kept.
+        first_folder: The folder of the first session, whose entries must be kept.
         folder: The folder of the session.
-        stored: How many baselines the session should have added.
-        ended: Whether the session was ended early, so that it may also have added nothing.
+        added_count: The number of baselines that the session should have added.
+        is_ended_early: Whether the signal may have ended the session, which may then have added
+            nothing.
 
     """
     try:
-        before, after = _stored_entries(first), _stored_entries(folder)
+        before, after = _stored_entries(first_folder), _stored_entries(folder)
     except (BaselineError, HistoryError) as error:
         yield str(error)
         return
-    for name, count in {"baselines": stored, "history": len(PAYLOADS)}.items():
+    for name, count in {"baselines": added_count, "history": len(PAYLOADS)}.items():
         if not all(line in after[name] for line in before[name]):
             yield f"{name}: entries are lost"
         added = len(after[name]) - len(before[name])
-        if added != count and not (ended and added == 0):
+        if added != count and not (is_ended_early and added == 0):
             yield f"{name}: {added} new entries, expected {count}"
 
 

@@ -29,7 +29,7 @@ from .processes import run_members
 
 PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
 RANKS = (2, 4)
-TURNS = 4
+ALLOCATIONS = 4
 PAIRS = 5
 LARGE_PAIRS = 3
 LARGE_BYTES = 16 * MIB
@@ -52,7 +52,7 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     for _, framework, ranks in itertools.product(range(options.processes), frameworks, RANKS):
         print("fidelity:", framework, ranks, *payloads, file=sys.stderr, flush=True)
         request = {"task": "fidelity", "framework": framework, "device": "cpu", "ranks": ranks}
-        request |= {"payloads": payloads, "turns": TURNS}
+        request |= {"payloads": payloads, "allocations": ALLOCATIONS}
         with tempfile.TemporaryDirectory() as folder:
             results.setdefault((framework, ranks), []).extend(run_members([request], Path(folder)))
     for (framework, ranks), processes in results.items():
@@ -70,7 +70,7 @@ def _table_row(payload: str, results: Sequence[Mapping[str, float]]) -> str:
 
 
 def compare(
-    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], turns: int
+    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], allocations: int
 ) -> dict[str, float]:
     """Measure `case` with busbw and with a loop, and return their times and ratio.
 
@@ -78,8 +78,8 @@ def compare(
         backend: The back end of busbw.
         case: The case to measure.
         make_loop: Makes the loop for a payload in bytes and a number of ranks.
-        turns: How often the memory of both is allocated again. Memory that is allocated first can
-            be up to 8 % faster, so busbw and the loop alternate in this.
+        allocations: How often the memory of both is allocated. Memory that is allocated first can
+            be up to 8 % faster, so busbw and the loop take turns.
 
     Returns:
         ``busbw_s`` and ``by_hand_s`` are the times of an all-reduce in seconds. ``ratio`` is the
@@ -88,8 +88,8 @@ def compare(
     """
     pairs = [
         pair
-        for turn in range(turns)
-        for pair in _measure_pairs(backend, case, make_loop, is_first=bool(turn % 2))
+        for number in range(allocations)
+        for pair in _measure_pairs(backend, case, make_loop, is_busbw_first=bool(number % 2))
     ]
     busbw_s, loop_s = zip(*pairs)
     return {
@@ -100,14 +100,14 @@ def compare(
 
 
 def _measure_pairs(
-    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], *, is_first: bool
+    backend: Backend, case: Case, make_loop: Callable[[int, int], Loop], *, is_busbw_first: bool
 ) -> Iterator[tuple[float, float]]:
     """Allocate the memory of busbw and of a loop once, and yield pairs of their times in seconds.
 
-    Busbw's time is the first of a pair. The memory of busbw is allocated first if `is_first`.
+    Busbw's time is the first of a pair. The memory of busbw is allocated first if `is_busbw_first`.
     """
     with contextlib.ExitStack() as stack:
-        program = stack.enter_context(backend.prepare_program(case)) if is_first else None
+        program = stack.enter_context(backend.prepare_program(case)) if is_busbw_first else None
         loop = make_loop(case.payload_bytes, case.ranks)
         program = program or stack.enter_context(backend.prepare_program(case))
         sampler = Sampler(
@@ -140,11 +140,11 @@ def _measure_busbw_s(sampler: Sampler, iterations: int) -> float:
 
 def _measure_loop_s(loop: Loop, iterations: int) -> float:
     """Run a loop, and return the time of an all-reduce in seconds."""
-    loop.fresh()
-    short_s = _time_call_s(loop, loop.shortest)
-    if loop.shortest:
-        loop.fresh()
-    return (_time_call_s(loop, iterations) - short_s) / (iterations - loop.shortest)
+    loop.write_input()
+    short_s = _time_call_s(loop, loop.shortest_iterations)
+    if loop.shortest_iterations:
+        loop.write_input()
+    return (_time_call_s(loop, iterations) - short_s) / (iterations - loop.shortest_iterations)
 
 
 def _time_call_s(loop: Loop, iterations: int) -> float:

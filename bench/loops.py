@@ -1,9 +1,9 @@
 """Loops of all-reduces with which busbw's times are compared, as an engineer would write them.
 
-A loop does all-reduces of float32 over virtual devices. `fresh` writes new input on every rank, and
-`run` does several all-reduces in one call; both wait for the end. `shortest` is the number of
-iterations in the short call whose time is subtracted from the time of a long call. The loops use
-nothing of busbw, check no values and prove no program.
+A loop does all-reduces of float32 over virtual devices. `write_input` writes new input on every
+rank, and `run` does several all-reduces in one call; both wait for the end. The time of a short
+call is subtracted from the time of a long call: `shortest_iterations` is the number of all-reduces
+in the short call. The loops use nothing of busbw, check no values and prove no program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class JaxLoop:
     Both buffers are donated, so that no copy is needed.
     """
 
-    shortest = 0
+    shortest_iterations = 0
 
     def __init__(self, payload_bytes: int, ranks: int) -> None:
         import jax
@@ -42,16 +42,16 @@ class JaxLoop:
         self._buffers = (zeros(), zeros())
 
     def _reduce_pairs(self, iterations: Any, x: Any, y: Any) -> Any:
-        def total(x: Any) -> Any:
+        def sum_over_ranks(x: Any) -> Any:
             return self._jax.lax.pcast(self._jax.lax.psum(x, "i"), "i", to="varying")
 
-        def two(_: Any, pair: Any) -> Any:
-            other = total(pair[0])
-            return total(other), other
+        def reduce_twice(_: Any, pair: Any) -> Any:
+            other = sum_over_ranks(pair[0])
+            return sum_over_ranks(other), other
 
-        return self._jax.lax.fori_loop(0, iterations // 2, two, (x, y))
+        return self._jax.lax.fori_loop(0, iterations // 2, reduce_twice, (x, y))
 
-    def fresh(self) -> None:
+    def write_input(self) -> None:
         """Write the same small value into all elements of the input, in place."""
         self._buffers = (self._fill(self._buffers[0]), self._buffers[1])
         self._jax.block_until_ready(self._buffers)
@@ -64,7 +64,7 @@ class JaxLoop:
 class TensorflowLoop:
     """A loop in TensorFlow: a tf.function with a while loop around `strategy.run` of all_reduce."""
 
-    shortest = 1
+    shortest_iterations = 1
 
     def __init__(self, payload_bytes: int, ranks: int) -> None:
         import tensorflow as tf
@@ -75,7 +75,7 @@ class TensorflowLoop:
         # Two strategies would otherwise use the same keys for their collectives.
         tf.distribute.MirroredStrategy._collective_key_base += 100_000
         self._strategy = tf.distribute.MirroredStrategy(self._devices)
-        self.fresh()
+        self.write_input()
 
         def step(x: Any) -> Any:
             context = tf.distribute.get_replica_context()
@@ -92,7 +92,7 @@ class TensorflowLoop:
 
         self._loop = loop.get_concrete_function(self._input, tf.constant(1))
 
-    def fresh(self) -> None:
+    def write_input(self) -> None:
         """Make new input, on the device of each rank, with the same small value in all elements."""
 
         def value(context: Any) -> Any:

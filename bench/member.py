@@ -35,8 +35,8 @@ _TRIED_SHARES = (0.5, 0.8, 0.9, 0.96, 0.98, 1.02, 1.04, 1.1, 1.25, 1.5, 2.0, 3.0
 class OpenBackend:
     """A back end of busbw in this process, and the devices for its cases.
 
-    It must be made before the framework is imported. `member` says which process of a group this
-    is; None is a single process.
+    It must be made before the framework is imported. `member` identifies this process in a group;
+    None for a single process.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class OpenBackend:
             device=device, ranks=ranks, probes=[probe], named_frameworks=[]
         )
 
-    def case(self, payload: str) -> Case:
+    def make_case(self, payload: str) -> Case:
         """Return the case of an all-reduce of a payload such as ``64K``."""
         spec = Spec(
             framework=self.framework,
@@ -67,7 +67,7 @@ class OpenBackend:
         )
         return grid.resolve_case(spec, self._target)
 
-    def failure(self, case: Case, limit_bytes: float = math.inf) -> str:
+    def find_failure(self, case: Case, limit_bytes: float = math.inf) -> str:
         """Run a case once and check its values; return the message of a failure.
 
         The message is empty if the values are right. On the CPU, a case also fails if it needs more
@@ -88,13 +88,13 @@ class OpenBackend:
 
 def _compare_with_loop(open_backend: OpenBackend, request: Mapping[str, Any]) -> dict[str, Any]:
     """Compare busbw's time with the time of a loop written by hand, for each requested payload."""
-    backend, make_loop, turns = (
+    backend, make_loop, allocations = (
         open_backend.backend,
         LOOPS[open_backend.framework],
-        request["turns"],
+        request["allocations"],
     )
     return {
-        payload: fidelity.compare(backend, open_backend.case(payload), make_loop, turns)
+        payload: fidelity.compare(backend, open_backend.make_case(payload), make_loop, allocations)
         for payload in request["payloads"]
     }
 
@@ -123,21 +123,24 @@ def _plant_wrong_bit(open_backend: OpenBackend, request: Mapping[str, Any]) -> d
         )
 
     with mock.patch.object(JaxProgram, "_run_and_count_turns", flipped):
-        return {"failure": open_backend.failure(open_backend.case("64K"))}
+        return {"failure": open_backend.find_failure(open_backend.make_case("64K"))}
 
 
 def _find_memory_end(open_backend: OpenBackend, request: Mapping[str, Any]) -> dict[str, Any]:
     """Try increasing payloads until memory runs out.
 
     Returns the memory limit, the largest payload that was predicted to fit, the largest payload
-    that did fit, the payload that did not fit (0 if all fitted), and the message of the failure.
+    that fitted, the first payload that did not fit, and the message of the failure. If all payloads
+    fitted, the first payload that did not fit is 0.
     """
-    limit_bytes, needed_bytes = _memory_limit_and_need(open_backend, open_backend.case("64M"))
+    limit_bytes, needed_bytes = _memory_limit_and_need(open_backend, open_backend.make_case("64M"))
     predicted = 64 * MIB * limit_bytes // needed_bytes
     fits, fails, message = 0, 0, ""
     for share in _TRIED_SHARES:
         tried = max(1, round(share * predicted / MIB)) * MIB
-        message = open_backend.failure(open_backend.case(payload_text(tried)), limit_bytes)
+        message = open_backend.find_failure(
+            open_backend.make_case(payload_text(tried)), limit_bytes
+        )
         if any(row[0] for row in open_backend.backend.all_gather([float(bool(message))])):
             fails = tried
             break

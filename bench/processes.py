@@ -19,7 +19,7 @@ _POLL_S = 0.1
 
 
 class BenchError(Exception):
-    """A benchmark failed, for the reason in the message. `result` has the results until then."""
+    """A benchmark that failed, with the reason as its message, and the `result` until then."""
 
     def __init__(self, message: str, result: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -107,7 +107,7 @@ def run_commands(
     env: Mapping[str, str],
     exit_codes: Collection[int] = (0,),
 ) -> list[str]:
-    """Run commands at the same time, and return what each command wrote to stdout.
+    """Run commands at the same time, and return the stdout of each command.
 
     The stdout of the first command goes into the file ``NAME-0.txt`` in `folder`, and its stderr
     into ``NAME-0.log``; the files of the other commands are numbered. `env` are all environment

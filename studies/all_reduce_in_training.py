@@ -27,8 +27,10 @@ def report(options: argparse.Namespace) -> Report:
     """Measure the all-reduce of all payloads in both ways, and return the report."""
     with tempfile.TemporaryDirectory(prefix="busbw-study-") as folder:
         measurements.record_steps(options, folder)
-        inside_s = measurements.read_recordings(folder)
-        alone_s, failures = measurements.measure_alone(options, options.payloads, folder)
+        in_training_s = measurements.read_recordings(folder)
+        by_itself_s, failures = measurements.measure_by_themselves(
+            options, options.payloads, folder
+        )
     rates = published_rates(_PUBLISHED_RANKS)
     head = ["gradient", "published: TPU v2-8, in training"]
     for framework in options.frameworks:
@@ -39,19 +41,22 @@ def report(options: argparse.Namespace) -> Report:
         cells = [size, rates.get(size, "-")]
         for framework in options.frameworks:
             case = (framework, payload)
-            if case not in inside_s:
+            if case not in in_training_s:
                 failures.append(f"{framework} {size}: the recording has no all-reduce")
-            cells += _rate_cells(payload, inside_s.get(case), alone_s.get(case))
+            cells += _rate_cells(payload, in_training_s.get(case), by_itself_s.get(case))
         rows.append(cells)
     return Report([f"{options.ranks} ranks, GB/s:", "", *table_lines(head, rows)], failures)
 
 
-def _rate_cells(payload: int, inside_s: float | None, alone_s: float | None) -> list[str]:
+def _rate_cells(
+    payload_bytes: int, in_training_s: float | None, by_itself_s: float | None
+) -> list[str]:
     """Return the cells with the rates of an all-reduce in training and by itself, and their ratio.
 
-    `payload` is in bytes. The times are None if they are unknown.
+    The times are in seconds; None if they are unknown.
     """
     rates = [
-        "-" if not time_s else f"{payload / time_s / 1e9:.4g}" for time_s in (inside_s, alone_s)
+        "-" if not time_s else f"{payload_bytes / time_s / 1e9:.4g}"
+        for time_s in (in_training_s, by_itself_s)
     ]
-    return [*rates, f"{inside_s / alone_s:.2f}" if inside_s and alone_s else "-"]
+    return [*rates, f"{in_training_s / by_itself_s:.2f}" if in_training_s and by_itself_s else "-"]

@@ -24,14 +24,15 @@ def load_pictures() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
 
 
 def shuffled_batches(
-    seen: tuple[Any, Any], size: int, *, seed: object
+    training_data: tuple[Any, Any], batch_size: int, *, seed: object
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of `size` pictures and labels, in a random order that depends on the seed.
+    """Yield batches of `batch_size` pictures and labels in random order.
 
-    `seen` has all pictures and labels. Pictures that do not fill a batch are left out.
+    `training_data` are all pictures and labels, and `seed` decides the order. The last pictures are
+    left out if they do not fill a batch.
     """
-    pictures, labels = seen
+    pictures, labels = training_data
     order = np.random.default_rng(seed).permutation(len(labels))  # type: ignore[arg-type]
-    for start in range(0, len(labels) - size + 1, size):
-        part = order[start : start + size]
-        yield pictures[part], labels[part]
+    for start in range(0, len(labels) - batch_size + 1, batch_size):
+        indices = order[start : start + batch_size]
+        yield pictures[indices], labels[indices]

@@ -12,7 +12,7 @@ def train(
     make_network: Callable[[], Any],
     make_optimizer: Callable[[], Any],
     batches: Callable[[int], Iterable[Any]],
-    unseen: Any,
+    test_data: Any,
     epochs: int,
 ) -> dict[str, Any]:
     """Train a Keras network under a strategy of `tf.distribute`.
@@ -24,7 +24,7 @@ def train(
         make_network: Makes the network.
         make_optimizer: Makes the optimizer.
         batches: Returns the batches of pictures and labels of an epoch, by its number.
-        unseen: Pictures and labels for testing.
+        test_data: Pictures and labels for testing.
         epochs: The number of epochs.
 
     Returns:
@@ -56,8 +56,8 @@ def train(
         if coordinator is not None:
             coordinator.join()
         epochs_s.append(time.perf_counter() - began_s)
-    measured = compute_accuracy(model(unseen[0]), unseen[1])
-    result = {"epochs_s": epochs_s, "accuracy": measured, "gradients": gradients}
+    accuracy = compute_accuracy(model(test_data[0]), test_data[1])
+    result = {"epochs_s": epochs_s, "accuracy": accuracy, "gradients": gradients}
     return {**result, "updates": int(updates.numpy()), "ranks": strategy.num_replicas_in_sync}
 
 
@@ -82,5 +82,5 @@ def _make_step(strategy: Any, model: Any, optimizer: Any, updates: Any) -> Any:
 
 
 def compute_accuracy(logits: Any, labels: Any) -> float:
-    """Return the share of pictures whose largest logit is the logit of their label."""
+    """Return the fraction of pictures whose largest logit is the logit of their label."""
     return float((np.argmax(logits, axis=1) == labels).mean())

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser, payloads: str) -> None:
 def parse_payloads(text: str) -> list[int]:
     """Return the sizes in a list such as `64K,1M` in bytes, the smallest first.
 
-    Raises ArgumentTypeError for a word that is no size, or a size that no gradient can have.
+    Raises ArgumentTypeError for a word that is not a size, or a size that is impossible for a
+    gradient.
     """
     sizes = []
     for word in text.split(","):
@@ -83,7 +84,7 @@ def read_recordings(folder: str) -> Times:
     }
 
 
-def measure_alone(
+def measure_by_themselves(
     options: argparse.Namespace, payloads: Sequence[int], folder: str
 ) -> tuple[Times, list[str]]:
     """Measure all-reduces by themselves with `pytest perf/`.

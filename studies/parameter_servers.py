@@ -109,7 +109,7 @@ def _median_epoch_s(result: Any) -> float:
 
 
 def train_row(row: PublishedRow, epochs: int) -> Any:
-    """Train in new processes, as many as a row has.
+    """Train with the workers and servers of a row, each in a new process.
 
     Returns the times of epochs, the accuracy, and the numbers of updates and gradients.
     """
@@ -166,7 +166,7 @@ def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         workers = resolver.cluster_spec().num_tasks("worker")
         strategy = tf.distribute.ParameterServerStrategy(resolver)
-    seen, unseen = _load_enlarged_digits()
+    training_data, test_data = _load_enlarged_digits()
 
     def network() -> Any:
         inputs, hidden = keras.Input((28 * 28,)), keras.layers.Dense(HIDDEN, activation="relu")
@@ -176,14 +176,15 @@ def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
 
     def batches(epoch: int) -> Iterator[Any]:
         orders = [
-            digits.shuffled_batches(seen, BATCH, seed=(epoch, worker)) for worker in range(workers)
+            digits.shuffled_batches(training_data, BATCH, seed=(epoch, worker))
+            for worker in range(workers)
         ]
         return itertools.chain.from_iterable(orders)
 
     def optimizer() -> Any:
         return keras.optimizers.SGD(RATE)
 
-    return loops.train(strategy, network, optimizer, batches, unseen, epochs)
+    return loops.train(strategy, network, optimizer, batches, test_data, epochs)
 
 
 def _train_synchronously(epochs: int) -> Any:
@@ -193,7 +194,7 @@ def _train_synchronously(epochs: int) -> Any:
     server, resolver = clusters.start_server()
     cluster, worker = resolver.cluster_spec(), resolver.task_id
     device, workers = f"/job:worker/task:{worker}", cluster.num_tasks("worker")
-    seen, unseen = _load_enlarged_digits()
+    training_data, test_data = _load_enlarged_digits()
     with tf.Graph().as_default():
         setter = tf.compat.v1.train.replica_device_setter(worker_device=device, cluster=cluster)
         with tf.compat.v1.device(setter):
@@ -208,14 +209,16 @@ def _train_synchronously(epochs: int) -> Any:
         epochs_s, gradients = [], 0
         for epoch in range(epochs):
             began_s = time.perf_counter()
-            for values in digits.shuffled_batches(seen, BATCH, seed=(epoch, worker)):
+            for values in digits.shuffled_batches(training_data, BATCH, seed=(epoch, worker)):
                 session.run(step, dict(zip(batch, values, strict=True)))
                 gradients += workers
             epochs_s.append(time.perf_counter() - began_s)
         # Worker 0 makes the updates, so it must not end before the last update of other workers.
         while (count := int(session.run(updates))) < gradients // workers:
             time.sleep(_POLL_S)
-        accuracy = loops.compute_accuracy(session.run(logits, {batch[0]: unseen[0]}), unseen[1])
+        accuracy = loops.compute_accuracy(
+            session.run(logits, {batch[0]: test_data[0]}), test_data[1]
+        )
     result = {"epochs_s": epochs_s, "accuracy": accuracy}
     return {**result, "gradients": gradients, "updates": count}
 

@@ -73,20 +73,25 @@ def report(options: argparse.Namespace) -> Report:
             argparse.Namespace(**{**vars(options), "ranks": 1}), folder
         )
         steps_s = measurements.record_steps(options, folder)
-        inside_s = measurements.read_recordings(folder)
+        communication_s = measurements.read_recordings(folder)
         sizes = sorted(
             {size for payload in options.payloads for size in (payload // 2, payload * 2)}
         )
-        alone_s, problems = measurements.measure_alone(options, sizes, folder)
+        by_itself_s, problems = measurements.measure_by_themselves(options, sizes, folder)
         rows = []
         for framework, payload in steps_s:
             case = (framework, payload)
-            times_s = alone_s.get((framework, payload // 2)), alone_s.get((framework, payload * 2))
+            times_s = (
+                by_itself_s.get((framework, payload // 2)),
+                by_itself_s.get((framework, payload * 2)),
+            )
             if None in times_s:
                 continue
             estimate = _predict_ring(payload, computing_s[case], options.ranks, times_s)
             rows.append(
-                _table_row(case, computing_s[case], estimate, (inside_s.get(case), steps_s[case]))
+                _table_row(
+                    case, computing_s[case], estimate, (communication_s.get(case), steps_s[case])
+                )
             )
     head = ["framework, gradient", "computing, ms", "communication: predicted, ms", "measured, ms"]
     head += ["measured / predicted", "step: predicted, ms", "measured, ms", "ratio"]
@@ -145,24 +150,24 @@ def _predict_ring(payload: int, computing_s: float, ranks: int, times_s: Any) ->
 def _table_row(
     case: tuple[str, int],
     computing_s: float,
-    estimate: Any,
-    measured: tuple[float | None, float],
+    predicted: Any,
+    measured_s: tuple[float | None, float],
 ) -> list[str]:
     """Return the cells of the table for a framework and a payload (`case`).
 
-    `measured` has the measured times of the communication, None if unknown, and of the step.
+    `measured_s` are the measured seconds of the communication (None if unknown) and of the step.
     """
-    inside_s, step_s = measured
-    predicted_s = estimate["communication_s"]
+    communication_s, step_s = measured_s
+    predicted_s = predicted["communication_s"]
     return [
         f"{case[0]}, {payload_text(case[1])}",
         _milliseconds_text(computing_s),
         _milliseconds_text(predicted_s),
-        _milliseconds_text(inside_s) if inside_s else "-",
-        f"{inside_s / predicted_s:.2f}" if inside_s else "-",
-        _milliseconds_text(estimate["step_s"]),
+        _milliseconds_text(communication_s) if communication_s else "-",
+        f"{communication_s / predicted_s:.2f}" if communication_s else "-",
+        _milliseconds_text(predicted["step_s"]),
         _milliseconds_text(step_s),
-        f"{step_s / estimate['step_s']:.2f}",
+        f"{step_s / predicted['step_s']:.2f}",
     ]
 
 

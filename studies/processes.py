@@ -26,7 +26,7 @@ _SHOWN_LINES = 15
 
 
 class StudyError(Exception):
-    """A study cannot give its results. The message says why."""
+    """A study that has no results. The message says why."""
 
 
 def run_module(*arguments: str, accepted_exit_codes: Sequence[int] = (0,)) -> str:

@@ -44,9 +44,9 @@ def machine_line() -> str:
     return f"Machine: {processor}, {os.cpu_count()} cores; {', '.join([python, *versions])}"
 
 
-def payload_text(size: int) -> str:
-    """Return a size in bytes as a text such as `512K` or `1M`."""
-    return f"{size // 1024**2}M" if size % 1024**2 == 0 else f"{size // 1024}K"
+def payload_text(size_bytes: int) -> str:
+    """Return a payload in bytes as a text such as `512K` or `1M`."""
+    return f"{size_bytes // 1024**2}M" if size_bytes % 1024**2 == 0 else f"{size_bytes // 1024}K"
 
 
 def published_rates(ranks: int) -> dict[str, str]:

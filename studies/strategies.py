@@ -145,7 +145,7 @@ def _train_with_fit(name: str, ranks: int, epochs: int) -> Any:
         return {"skipped": "no TPU is attached"}
     import keras
 
-    (pictures, labels), unseen = digits.load_pictures()
+    (pictures, labels), test_data = digits.load_pictures()
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = _make_network()
@@ -160,7 +160,7 @@ def _train_with_fit(name: str, ranks: int, epochs: int) -> Any:
     )
     model.fit(pictures, labels, batch_size=BATCH, epochs=epochs, verbose=0, callbacks=[timer])
     times_s.append(time.perf_counter())
-    _, accuracy = model.evaluate(*unseen, batch_size=BATCH, verbose=0)
+    _, accuracy = model.evaluate(*test_data, batch_size=BATCH, verbose=0)
     epochs_s = [end_s - begin_s for begin_s, end_s in itertools.pairwise(times_s)]
     ranks = strategy.num_replicas_in_sync
     return {"epochs_s": epochs_s, "accuracy": float(accuracy), "ranks": ranks}
@@ -171,12 +171,12 @@ def _train_in_workers(epochs: int) -> Any:
     import tensorflow as tf
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    seen, unseen = digits.load_pictures()
-    data = tf.data.Dataset.from_tensor_slices(seen)
-    data = data.shuffle(len(seen[1]), seed=0).batch(BATCH, drop_remainder=True)
+    training_data, test_data = digits.load_pictures()
+    data = tf.data.Dataset.from_tensor_slices(training_data)
+    data = data.shuffle(len(training_data[1]), seed=0).batch(BATCH, drop_remainder=True)
     batches = strategy.experimental_distribute_dataset(data)
     return loops.train(
-        strategy, _make_network, _make_optimizer, lambda epoch: batches, unseen, epochs
+        strategy, _make_network, _make_optimizer, lambda epoch: batches, test_data, epochs
     )
 
 
@@ -190,10 +190,10 @@ def _train_with_servers(epochs: int) -> Any:
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     workers = resolver.cluster_spec().num_tasks("worker")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
-    seen, unseen = digits.load_pictures()
+    training_data, test_data = digits.load_pictures()
 
     def batches(epoch: int) -> Iterator[Any]:
-        return digits.shuffled_batches(seen, BATCH // workers, seed=epoch)
+        return digits.shuffled_batches(training_data, BATCH // workers, seed=epoch)
 
-    result = loops.train(strategy, _make_network, _make_optimizer, batches, unseen, epochs)
+    result = loops.train(strategy, _make_network, _make_optimizer, batches, test_data, epochs)
     return {**result, "ranks": workers}

@@ -104,7 +104,7 @@ def _algorithm_text(case: Any) -> str:
 def _algorithm_table(algorithms: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return a table with a row for each range of payloads that have the same algorithm.
 
-    `algorithms` has the slice, the algorithm and the payload of each case, in order.
+    `algorithms` lists the slice, the algorithm and the payload of each case, in order.
     """
     rows = []
     for (name, algorithm), group in itertools.groupby(algorithms, key=lambda cell: cell[:2]):

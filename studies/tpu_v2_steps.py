@@ -1,7 +1,8 @@
 """The training steps of the source of the TPU v2 table, which `pytest perf/ --program=` compiles.
 
-Each function takes the devices of a slice. The source's batch has 128 rows for each core, but its
-program draws the whole batch on every core. The batch, and not the all-reduce, needs the memory.
+The argument of each function is the list of devices of a slice. The source's batch has 128 rows
+for each core, but its program draws the whole batch on every core. The batch, and not the
+all-reduce, needs the memory.
 """
 
 from collections.abc import Callable, Sequence

@@ -82,7 +82,11 @@ class Judge:
         automatic: bool = False,
     ) -> None:
         self.automatic, self.random = automatic, np.random.default_rng(1)
-        self.rule, self.frameworks, self.sizes = rule, devices.frameworks, devices.noise.sizes
+        self.rule, self.frameworks, self.sizes = (
+            rule,
+            devices.frameworks,
+            devices.noise.payload_count,
+        )
         self.lengths = np.array([cases.stop - cases.start for cases in self.frameworks])
         self.together = self.lengths >= rule.min_shared_cases
         self.base = np.median(accepted, -1)

@@ -18,38 +18,46 @@ _SMALL, _MEDIUM = 64 * 1024, 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
-    """The noise of a simulated device, and how many cases it has.
+    """The noise of a simulated device, and the number of its cases.
 
-    `session`, `launch` and `shared` are standard deviations of log time: of a case between
-    sessions, between the launches of a session, and of the part that all cases share.
+    Times are multiplied by random factors. Fields whose names end in ``_deviation`` are standard
+    deviations of the logarithms of these factors.
 
-    `freedom` makes the noise t-distributed with these degrees of freedom and the same standard
-    deviation; 0 makes it normal. `neighbours` is the correlation between neighbouring payloads.
-    `by_case` is the standard deviation of the log of each case's noise, and `launches_by_case` that
-    of the noise of its launches alone. One case of each device takes `slow_mode` times as long in
-    30 % of its launches. With `steps` the noise is 3 % below 64K, 1 % up to 4M and 0.2 % above.
+    Attributes:
+        session_deviation: Differs between sessions, for each case by itself.
+        launch_deviation: Differs between the launches of a session, for each case by itself.
+        shared_deviation: Differs between sessions, and is the same for all cases.
+        degrees_of_freedom: Of Student's t-distribution, scaled to the same standard deviation; 0
+            for a normal distribution.
+        neighbour_correlation: The correlation between neighbouring payloads.
+        noise_spread_by_case: The standard deviation of the logarithm of each case's noise.
+        launch_noise_spread_by_case: The same for the noise between launches alone.
+        slow_mode_factor: A case of each device takes so many times as long in 30 % of its launches.
+        has_payload_steps: Whether the noise is 3 % below 64K, 1 % up to 4M and 0.2 % above.
+        tick_s: Times of payloads up to 64K are multiples of it; 0 for exact times.
+        case_correlation: The correlation between successive sessions of a case's noise.
+        shared_correlation: The correlation between successive sessions of the shared noise.
+        framework_count: The number of frameworks of a device.
+        family_count: The number of families of each framework.
+        payload_count: The number of payloads of each family.
 
-    Times of payloads up to 64K are multiples of `tick_s`, if it is not 0. `case_memory` and
-    `shared_memory` are the correlations between successive sessions, of each case's noise and of
-    the shared noise. A device has `frameworks` frameworks, with `families` families of `sizes`
-    payloads.
     """
 
-    session: float = 0.005
-    launch: float = 0.005
-    shared: float = 0.003
-    freedom: int = 0
-    neighbours: float = 0.0
-    by_case: float = 0.0
-    launches_by_case: float = 0.0
-    slow_mode: float = 1.0
-    steps: bool = False
+    session_deviation: float = 0.005
+    launch_deviation: float = 0.005
+    shared_deviation: float = 0.003
+    degrees_of_freedom: int = 0
+    neighbour_correlation: float = 0.0
+    noise_spread_by_case: float = 0.0
+    launch_noise_spread_by_case: float = 0.0
+    slow_mode_factor: float = 1.0
+    has_payload_steps: bool = False
     tick_s: float = 0.0
-    case_memory: float = 0.0
-    shared_memory: float = 0.0
-    frameworks: int = 2
-    families: int = 1
-    sizes: int = 21
+    case_correlation: float = 0.0
+    shared_correlation: float = 0.0
+    framework_count: int = 2
+    family_count: int = 1
+    payload_count: int = 21
 
 
 # Returns the loss of a session in log time, by device and case. The accepted session is number 0.
@@ -57,24 +65,31 @@ Loss = Callable[[int, "Devices"], Any]
 
 
 def loss_in_all_cases(size: float, first: int, last: int = 999) -> Loss:
-    """Return a loss of all cases by the fraction `size`, from session `first` to session `last`."""
+    """Return a loss of all cases in the sessions `first` to `last`.
+
+    `size` is the fraction by which times increase.
+    """
     return lambda session, devices: np.log1p(size) if first <= session <= last else 0.0
 
 
-def loss_in_one_case(size: float, first: int, last: int = 999, every: int = 1) -> Loss:
-    """Return a loss of each device's `chosen` case by the fraction `size`.
+def loss_in_one_case(size: float, first: int, last: int = 999, period: int = 1) -> Loss:
+    """Return a loss of the `chosen` case of each device.
 
-    It is in every `every`-th session from `first` to `last`.
+    The loss is in every `period`-th session from `first` to `last`. `size` is the fraction by which
+    times increase.
     """
     return lambda session, devices: (
         np.log1p(size) * devices.chosen
-        if first <= session <= last and session % every == 0
+        if first <= session <= last and session % period == 0
         else 0.0
     )
 
 
 def loss_in_large_payloads(size: float, first: int) -> Loss:
-    """Return a loss by the fraction `size` of the ten largest payloads, from session `first` on."""
+    """Return a loss of the ten largest payloads, from session `first` on.
+
+    `size` is the fraction by which times increase.
+    """
     return lambda session, devices: np.log1p(size) * (session >= first) * LARGE[None]
 
 
@@ -89,18 +104,18 @@ class Devices:
     def __init__(self, noise: Noise, count: int, seed: tuple[int, ...]) -> None:
         self.noise, self.count = noise, count
         self.random = random = np.random.default_rng(seed)
-        per = noise.families * noise.sizes
-        self.cases = cases = noise.frameworks * per
-        self.frameworks = [slice(i * per, (i + 1) * per) for i in range(noise.frameworks)]
-        sizes = 1024.0 * 2.0 ** np.arange(noise.sizes)
-        self.payloads = np.tile(sizes, noise.frameworks * noise.families)
+        per = noise.family_count * noise.payload_count
+        self.cases = cases = noise.framework_count * per
+        self.frameworks = [slice(i * per, (i + 1) * per) for i in range(noise.framework_count)]
+        sizes = 1024.0 * 2.0 ** np.arange(noise.payload_count)
+        self.payloads = np.tile(sizes, noise.framework_count * noise.family_count)
         times_s = (12e-6 + self.payloads / 45e9) * random.uniform(0.9, 1.1, (count, cases))
         self.level: Array = np.log(times_s)
-        self.scale = np.exp(noise.by_case * random.standard_normal((count, cases)))
+        self.scale = np.exp(noise.noise_spread_by_case * random.standard_normal((count, cases)))
         self.launch_scale = self.scale * np.exp(
-            noise.launches_by_case * random.standard_normal((count, cases))
+            noise.launch_noise_spread_by_case * random.standard_normal((count, cases))
         )
-        if noise.steps:
+        if noise.has_payload_steps:
             deviation = np.where(
                 self.payloads < _SMALL, 0.03, np.where(self.payloads <= _MEDIUM, 0.01, 0.002)
             )
@@ -123,37 +138,38 @@ class Devices:
         launches: int = 6,
         loss: Array | float = 0.0,
         *,
-        times: float = 1.0,
-        launch_times: float | None = None,
+        noise_factor: float = 1.0,
+        launch_noise_factor: float | None = None,
     ) -> Array:
         """Draw the log times of the next session, by device, case and launch.
 
         Args:
             launches: The number of launches.
             loss: The loss of the session, in log time by device and case.
-            times: The factor that multiplies the noise of cases between sessions.
-            launch_times: The factor that multiplies the noise between launches. If None, it is
-                `times`.
+            noise_factor: The factor that multiplies the noise of cases between sessions.
+            launch_noise_factor: The factor that multiplies the noise between launches; None for
+                `noise_factor`.
 
         """
         noise, random = self.noise, self.random
-        fresh, memory = random.standard_normal(self.count), noise.shared_memory
+        fresh, memory = random.standard_normal(self.count), noise.shared_correlation
         self._shared = memory * self._shared + np.sqrt(1 - memory**2) * fresh
         noises = self._draw_standardized((self.count, self.cases))
-        for case in range(1, self.cases) if noise.neighbours else ():
-            if case % noise.sizes:
-                noises[:, case] *= np.sqrt(1 - noise.neighbours**2)
-                noises[:, case] += noise.neighbours * noises[:, case - 1]
-        fresh_share = np.sqrt(1 - noise.case_memory**2)
-        self._case_noise = noise.case_memory * self._case_noise + fresh_share * noises
-        middle = self.level + noise.shared * self._shared[:, None] + loss
-        middle = middle + times * noise.session * self.scale * self._case_noise
+        for case in range(1, self.cases) if noise.neighbour_correlation else ():
+            if case % noise.payload_count:
+                noises[:, case] *= np.sqrt(1 - noise.neighbour_correlation**2)
+                noises[:, case] += noise.neighbour_correlation * noises[:, case - 1]
+        fresh_share = np.sqrt(1 - noise.case_correlation**2)
+        self._case_noise = noise.case_correlation * self._case_noise + fresh_share * noises
+        middle = self.level + noise.shared_deviation * self._shared[:, None] + loss
+        middle = middle + noise_factor * noise.session_deviation * self.scale * self._case_noise
         launch_noise = self._draw_standardized((self.count, self.cases, launches))
-        launch_noise *= (times if launch_times is None else launch_times) * noise.launch
+        launch_factor = noise_factor if launch_noise_factor is None else launch_noise_factor
+        launch_noise *= launch_factor * noise.launch_deviation
         drawn: Array = middle[..., None] + self.launch_scale[..., None] * launch_noise
-        if noise.slow_mode != 1:
+        if noise.slow_mode_factor != 1:
             slow = random.random((self.count, launches)) < _SLOW_MODE_SHARE
-            drawn[np.arange(self.count), self.odd] += np.log(noise.slow_mode) * slow
+            drawn[np.arange(self.count), self.odd] += np.log(noise.slow_mode_factor) * slow
         if noise.tick_s:
             small = self.payloads <= _SMALL
             ticks = np.maximum(np.round(np.exp(drawn[:, small]) / noise.tick_s), 1)
@@ -162,7 +178,7 @@ class Devices:
 
     def _draw_standardized(self, shape: tuple[int, ...]) -> Array:
         """Draw random values with a standard deviation of 1."""
-        values, freedom = self.random.standard_normal(shape), self.noise.freedom
+        values, freedom = self.random.standard_normal(shape), self.noise.degrees_of_freedom
         if freedom:
             chi = self.random.chisquare(freedom, shape) / freedom
             values = values / np.sqrt(chi) * np.sqrt((freedom - 2) / freedom)

@@ -29,7 +29,7 @@ from .devices import (
 from .shares import interval, percent, row
 
 RULE = POLICIES[Device.TPU].rule
-HALF, ONE = Noise(), Noise(session=0.01, launch=0.01)
+HALF, ONE = Noise(), Noise(session_deviation=0.01, launch_deviation=0.01)
 
 # The factors by which a session multiplies the noise between sessions and between launches.
 Factors = tuple[float, float]
@@ -70,20 +70,20 @@ Count = Callable[[Run], dict[str, Any]]
 class Regime:
     """A row of the table: how devices are simulated, and which answers are counted.
 
-    The devices have `noise`, which `factors` multiplies in each session, and `loss`. They are
-    judged in as many `sessions`. `count` returns the answers that are counted, by name. `expected`
-    is the rate in percent that the rule should keep to; empty if there is none. The row has `share`
-    times as many devices as a row of unchanged code.
+    The devices have `noise`, which is multiplied by the `noise_factors` of each session, and
+    `loss`. `sessions` is the number of judged sessions. `count` returns the answers that are
+    counted, by name. `expected` is the expected rate in percent; empty if there is none. A row has
+    `device_factor` times as many devices as the user requests.
     """
 
     name: str
     noise: Noise = HALF
     sessions: int = 30
     loss: Loss = lambda session, devices: 0.0
-    factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
+    noise_factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
     count: Count
     expected: str = ""
-    share: float = 0.5
+    device_factor: float = 0.5
 
     def run(self, count: int, seed: tuple[int, ...], *, automatic: bool = False) -> Run:
         """Simulate and judge the sessions of `count` devices.
@@ -95,9 +95,11 @@ class Regime:
         judge = Judge(RULE, devices, accepted, self.sessions, automatic=automatic)
         outcomes = []
         for session in range(1, self.sessions + 1):
-            times, launches = self.factors(session)
+            session_factor, launch_factor = self.noise_factors(session)
             loss = self.loss(session, devices)
-            drawn = devices.draw(6, loss, times=times, launch_times=launches)
+            drawn = devices.draw(
+                6, loss, noise_factor=session_factor, launch_noise_factor=launch_factor
+            )
             outcomes.append(judge.judge_session(drawn))
         return Run(devices=devices, sessions=outcomes)
 
@@ -134,19 +136,19 @@ def _count_failed(first: int, *numbers: int) -> Count:
     return lambda run: {f"{n}.": run.failed(first + n - 1) for n in numbers}
 
 
-def _count_named(first: int, *numbers: int, every: int = 1) -> Count:
-    """Return a function that counts devices whose case with the loss is named.
+def _count_named(first: int, *numbers: int, period: int = 1) -> Count:
+    """Return a function that counts devices on which the case with the loss is REGRESSED.
 
-    The loss begins in session `first` and is in every `every`-th session. `numbers` count these
+    The loss begins in session `first` and is in every `period`-th session. `numbers` count these
     sessions from 1.
     """
-    return lambda run: {f"{n}.": run.is_named(first + every * (n - 1)) for n in numbers}
+    return lambda run: {f"{n}.": run.is_named(first + period * (n - 1)) for n in numbers}
 
 
 def _count_comes_and_goes(run: Run) -> dict[str, Any]:
     """Count named cases in the sessions with the loss, and red sessions between them."""
     between = [run.failed(session) for session in range(7, 36) if session % 3]
-    return {**_count_named(6, 1, 2, 3, 10, every=3)(run), "between": np.stack(between)}
+    return {**_count_named(6, 1, 2, 3, 10, period=3)(run), "between": np.stack(between)}
 
 
 def _count_repaired(run: Run) -> dict[str, Any]:
@@ -155,8 +157,8 @@ def _count_repaired(run: Run) -> dict[str, Any]:
     return {f"{n}. green": ~run.failed(15 + n)[was_red] for n in (1, 2, 3)}
 
 
-def _count_creep(by: int) -> Count:
-    """Return a function that counts devices with a red session among the first `by` sessions.
+def _count_creep(last_session: int) -> Count:
+    """Return a function that counts devices with a red session until session `last_session`.
 
     It also counts red sessions from the first red session of each device on.
     """
@@ -164,7 +166,8 @@ def _count_creep(by: int) -> Count:
     def count(run: Run) -> dict[str, Any]:
         every = run.every_failed
         since = [device[device.argmax() :] for device in every.T if device.any()]
-        return {f"red by {by}": every[:by].any(0), "stays": np.concatenate(since)}
+        is_red = every[:last_session].any(0)
+        return {f"red by {last_session}": is_red, "stays": np.concatenate(since)}
 
     return count
 
@@ -177,7 +180,7 @@ def _count_wanders(run: Run) -> dict[str, Any]:
 
 
 def _count_odd(run: Run) -> dict[str, Any]:
-    """Count devices of which the shared part, or the case with the loss, is reported as odd.
+    """Count devices whose shared part, or whose case with the loss, is reported as odd.
 
     The accepted session is compared with the first three sessions after it.
     """
@@ -187,7 +190,7 @@ def _count_odd(run: Run) -> dict[str, Any]:
 
 
 def _count_any_odd(run: Run) -> dict[str, Any]:
-    """Count devices of which any accepted time is reported as odd after three sessions."""
+    """Count devices with an accepted time that is reported as odd after three sessions."""
     last = run.sessions[2]
     return {"by 3": (last.odd != 0).any(1) | (last.shared_odd != 0).any(1)}
 
@@ -227,7 +230,7 @@ def _count_faster(run: Run) -> dict[str, Any]:
 
 def _noise_text(noise: Noise) -> str:
     """Return the noise between sessions and between launches in percent, such as ``0.5/0.5``."""
-    return f"{100 * noise.session:g}/{100 * noise.launch:g}"
+    return f"{100 * noise.session_deviation:g}/{100 * noise.launch_deviation:g}"
 
 
 def _lasting_loss_regimes() -> Iterator[Regime]:
@@ -244,7 +247,7 @@ def _lasting_loss_regimes() -> Iterator[Regime]:
             name=f"+{100 * size:.0f} % in one every third session, {_noise_text(noise)}",
             noise=noise,
             sessions=35,
-            loss=loss_in_one_case(size, 6, every=3),
+            loss=loss_in_one_case(size, 6, period=3),
             count=_count_comes_and_goes,
         )
     for first in (11, 6, 2):
@@ -273,12 +276,12 @@ def _noise_regimes(noise: Noise) -> Iterator[Regime]:
     """Yield the rows of false alarms and of noisy sessions."""
     name = f"a session after a false alarm, {_noise_text(noise)}"
     # False alarms are rare: to see a few dozen, the row needs thousands of devices.
-    yield Regime(name=name, noise=noise, sessions=40, count=_count_after_alarm, share=4.0)
+    yield Regime(name=name, noise=noise, sessions=40, count=_count_after_alarm, device_factor=4.0)
     yield Regime(
         name=f"noise doubles at session 10, {_noise_text(noise)}: noisy",
         noise=noise,
         sessions=20,
-        factors=lambda session: (2.0, 2.0) if session >= 10 else (1.0, 1.0),
+        noise_factors=lambda session: (2.0, 2.0) if session >= 10 else (1.0, 1.0),
         count=_count_noisy_sessions,
     )
     for part, factors in (("", (3.0, 3.0)), (", of sessions alone", (3.0, 1.0))):
@@ -286,13 +289,13 @@ def _noise_regimes(noise: Noise) -> Iterator[Regime]:
             name=f"3 x the noise in sessions 2, 4 and 11{part}, {_noise_text(noise)}: a case red",
             noise=noise,
             sessions=11,
-            factors=_factors_in_some_sessions(factors),
+            noise_factors=_factors_in_some_sessions(factors),
             count=_count_case_red,
         )
 
 
 def _factors_in_some_sessions(factors: Factors) -> Callable[[int], Factors]:
-    """Return a function that gives `factors` for the sessions 2, 4 and 11."""
+    """Return a function that returns `factors` for the sessions 2, 4 and 11, and else 1."""
     return lambda session: factors if session in (2, 4, 11) else (1.0, 1.0)
 
 
@@ -301,27 +304,35 @@ def _unchanged_regimes() -> Iterator[Regime]:
     for name, noise, expected in (
         ("0.5/0.5", HALF, "<= 0.2"),
         ("1/1", ONE, "<= 0.4"),
-        ("sizes correlated 0.8", Noise(neighbours=0.8), "<= 0.3"),
-        ("one of two modes", Noise(slow_mode=1.25), "<= 0.3"),
-        ("8 cases", Noise(frameworks=1, sizes=8), "<= 0.2"),
-        ("3 cases", Noise(frameworks=1, sizes=3), "<= 0.2"),
-        ("2 cases", Noise(frameworks=1, sizes=2), "<= 0.2"),
-        ("210 cases", Noise(families=5), "<= 0.5"),
-        ("t of 3 degrees", Noise(freedom=3), "<= 6"),
-        ("t of 5 degrees, 1/1", Noise(session=0.01, launch=0.01, freedom=5), "<= 4"),
-        ("noise differs by case", Noise(by_case=0.7), "<= 2.5, 2nd 7"),
-        ("launches differ by case", Noise(launches_by_case=0.7), ""),
-        ("steps over the sizes", Noise(steps=True), "<= 1, 1st 3"),
-        ("sessions 1.5, launches 0.3", Noise(session=0.015, launch=0.003), "<= 2.5, 1st 3"),
+        ("sizes correlated 0.8", Noise(neighbour_correlation=0.8), "<= 0.3"),
+        ("one of two modes", Noise(slow_mode_factor=1.25), "<= 0.3"),
+        ("8 cases", Noise(framework_count=1, payload_count=8), "<= 0.2"),
+        ("3 cases", Noise(framework_count=1, payload_count=3), "<= 0.2"),
+        ("2 cases", Noise(framework_count=1, payload_count=2), "<= 0.2"),
+        ("210 cases", Noise(family_count=5), "<= 0.5"),
+        ("t of 3 degrees", Noise(degrees_of_freedom=3), "<= 6"),
+        (
+            "t of 5 degrees, 1/1",
+            Noise(session_deviation=0.01, launch_deviation=0.01, degrees_of_freedom=5),
+            "<= 4",
+        ),
+        ("noise differs by case", Noise(noise_spread_by_case=0.7), "<= 2.5, 2nd 7"),
+        ("launches differ by case", Noise(launch_noise_spread_by_case=0.7), ""),
+        ("steps over the sizes", Noise(has_payload_steps=True), "<= 1, 1st 3"),
+        (
+            "sessions 1.5, launches 0.3",
+            Noise(session_deviation=0.015, launch_deviation=0.003),
+            "<= 2.5, 1st 3",
+        ),
         ("ticks of 1 us", Noise(tick_s=1e-6), "<= 0.7"),
-        ("1 % common to all", Noise(shared=0.01), "<= 2, worst 3.5"),
+        ("1 % common to all", Noise(shared_deviation=0.01), "<= 2, worst 3.5"),
     ):
         yield Regime(
             name=f"unchanged, {name}: red",
             noise=noise,
             count=_count_unchanged,
             expected=expected,
-            share=1.0,
+            device_factor=1.0,
         )
 
 
@@ -335,7 +346,7 @@ def _single_session_regimes() -> Iterator[Regime]:
                 sessions=after + 1,
                 loss=loss_in_one_case(size, after + 1),
                 count=_count_named(after + 1, 1),
-                share=2.0,
+                device_factor=2.0,
             )
     for size, noise in ((-0.06, HALF), (-0.12, ONE)):
         name = f"ten of 21 sizes {-100 * size:.0f} % faster, {_noise_text(noise)}"
@@ -358,10 +369,10 @@ def _slow_change_regimes() -> Iterator[Regime]:
         name = f"creep of 1 % a week in {where}"
         yield Regime(name=name, sessions=60, loss=crept, count=_count_creep(by))
     for name, noise, loss in (
-        ("own parts wander (AR .95)", Noise(case_memory=0.95), loss_in_all_cases(0.0, 1)),
+        ("own parts wander (AR .95)", Noise(case_correlation=0.95), loss_in_all_cases(0.0, 1)),
         (
             "the shared part wanders (AR .95, 1 %)",
-            Noise(shared=0.01, shared_memory=0.95),
+            Noise(shared_deviation=0.01, shared_correlation=0.95),
             loss_in_all_cases(0.0, 1),
         ),
         ("an equal machine, 1 % slower, from session 21", HALF, loss_in_all_cases(0.01, 21)),
@@ -390,24 +401,25 @@ REGIMES = (
 
 
 def rows(
-    devices: int, seed: int, only: Collection[str] = (), *, automatic: bool = False
+    devices: int, seed: int, name_parts: Collection[str] = (), *, automatic: bool = False
 ) -> Iterator[str]:
     """Yield the lines of the table.
 
     Args:
-        devices: The number of devices of a row with unchanged code. Other rows have a multiple of
-            it.
+        devices: The number of devices of a row with unchanged code. In other rows it is multiplied
+            by the row's `device_factor`.
         seed: The seed of the simulated times.
-        only: Parts of the names of the rows to yield; all rows if empty.
+        name_parts: Parts of the names of the rows to yield; all rows if empty.
         automatic: Whether one launch of a case may decide.
 
     """
     yield row("regime", "shares in % (95 %)", "wanted, %")
     yield row(*["---"] * 3)
     for number, regime in enumerate(REGIMES):
-        if only and not any(part in regime.name for part in only):
+        if name_parts and not any(part in regime.name for part in name_parts):
             continue
-        run = regime.run(max(1, int(devices * regime.share)), (seed, number), automatic=automatic)
+        count = max(1, int(devices * regime.device_factor))
+        run = regime.run(count, (seed, number), automatic=automatic)
         texts = (f"{name} {_share_text(values)}" for name, values in regime.count(run).items())
         yield row(regime.name, "; ".join(texts), regime.expected)
 

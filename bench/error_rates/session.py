@@ -25,48 +25,49 @@ Times = Mapping[Case, Sequence[float]]
 class Judged:
     """The verdict on one session.
 
-    `red` are the REGRESSED cases, `improved` the IMPROVED cases. `blind` is the number of cases
-    whose limits are too wide to detect a loss. `times_s` has the launches that the rule used, in
-    seconds.
+    `undetectable_count` is the number of cases whose limits are too wide to detect a loss.
+    `assessment` compares the session with the history. `times_s` are the times of the launches that
+    the rule used, in seconds by case.
     """
 
-    red: frozenset[Case]
-    improved: frozenset[Case]
-    blind: int
+    regressed_cases: frozenset[Case]
+    improved_cases: frozenset[Case]
+    undetectable_count: int
     assessment: Assessment
     times_s: Times
 
     @property
     def is_red(self) -> bool:
         """Whether the exit code is 1."""
-        is_blind = 10 * self.blind > len(self.assessment.limits)
+        is_blind = 10 * self.undetectable_count > len(self.assessment.limits)
         return (
-            bool(self.red or self.assessment.slower_frameworks)
+            bool(self.regressed_cases or self.assessment.slower_frameworks)
             or self.assessment.is_noisy
             or is_blind
         )
 
 
-def append(history: History, times_s: Times) -> None:
+def append_to_history(history: History, times_s: Times) -> None:
     """Append a session to the history, as it is when later sessions replay it."""
     times = {case: CaseTimes.split(launches, history.rule) for case, launches in times_s.items()}
     append_session(history, times, assess_session(history, compute_limits(history, times), times))
 
 
 def judge(
-    history: History, times_s: Times, policy: Policy, single: Collection[Case] = ()
+    history: History, times_s: Times, policy: Policy, single_launch_cases: Collection[Case] = ()
 ) -> Judged:
-    """Judge the first three launches of each case; the next three confirm that a case is slower.
+    """Judge a session by the first three launches of each case.
 
-    The first launch may decide the cases `single`.
+    The next three launches confirm that a case is slower. The first launch alone may decide
+    `single_launch_cases`.
     """
     rule = policy.rule
-    counts = {case: 1 if case in single else LAUNCHES for case in times_s}
-    if single:
+    counts = {case: 1 if case in single_launch_cases else LAUNCHES for case in times_s}
+    if single_launch_cases:
         used = {case: times_s[case][: counts[case]] for case in times_s}
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
         assessment = assess_session(history, compute_limits(history, times), times)
-        decided = {*decided_cases(assessment)}.intersection(single)
+        decided = {*decided_cases(assessment)}.intersection(single_launch_cases)
         counts = {case: 1 if case in decided else LAUNCHES for case in times_s}
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
@@ -91,9 +92,11 @@ def judge(
     directions = assessment.directions.items()
     lost = {case for case in assessment.directions if assessment.loss_states[case].loss}
     return Judged(
-        red=frozenset(lost | {case for case, direction in directions if direction == 1}),
-        improved=frozenset(case for case, direction in directions if direction == -1),
-        blind=sum(
+        regressed_cases=frozenset(
+            lost | {case for case, direction in directions if direction == 1}
+        ),
+        improved_cases=frozenset(case for case, direction in directions if direction == -1),
+        undetectable_count=sum(
             decision.direction == 0 and decision.max_log_ratio > too_wide
             for decision in decisions.values()
         ),

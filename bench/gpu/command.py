@@ -50,19 +50,19 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
     Raises BenchError if a part is unknown or failed, or if there is no GPU.
     """
-    names, device, end_s = options.parts.split(","), Device(options.device), math.inf
+    names, device, deadline_s = options.parts.split(","), Device(options.device), math.inf
     if not set(names) <= set(PARTS):
         raise BenchError(f"--parts: expected some of {', '.join(PARTS)}, got {options.parts!r}")
     if device is Device.GPU:
         _hide_other_gpus()
-        end_s = time.monotonic() + LIMIT_S
-    out: Path = options.out.absolute()
-    out.mkdir(parents=True, exist_ok=True)
+        deadline_s = time.monotonic() + LIMIT_S
+    output_folder: Path = options.out.absolute()
+    output_folder.mkdir(parents=True, exist_ok=True)
     # Workers inherit the environment of this process.
-    os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(out / "nccl-%h-%p.log")}
-    bench = Bench(device=device, out=out, end_s=end_s)
+    os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(output_folder / "nccl-%h-%p.log")}
+    bench = Bench(device=device, output_folder=output_folder, deadline_s=deadline_s)
     document = run_parts(bench, {name: PARTS[name] for name in names})
-    yield f"results: {out / 'gpu.json'}, {out / 'gpu.md'}"
+    yield f"results: {output_folder / 'gpu.json'}, {output_folder / 'gpu.md'}"
     failed = [name for name, part in document["parts"].items() if part["problem"]]
     if failed:
         raise BenchError(f"parts that failed: {', '.join(failed)}")
@@ -88,7 +88,7 @@ def run_parts(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
     The results so far are written after each part. They include the results of other parts that an
     earlier run on the same device wrote into the same folder.
     """
-    path = bench.out / "gpu.json"
+    path = bench.output_folder / "gpu.json"
     earlier = json.loads(path.read_text()) if path.exists() else {}
     is_same = earlier.get("device") == bench.device.value
     results: dict[str, Any] = earlier["parts"] if is_same else {}
@@ -106,7 +106,7 @@ def run_parts(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         document["health"]["after"] = read_health(bench.device)
         document["parts"] = {part: results[part] for part in PARTS if part in results}
         storage.write(path, json.dumps(document, indent=1) + "\n")
-        storage.write(bench.out / "gpu.md", page_text(document))
+        storage.write(bench.output_folder / "gpu.md", page_text(document))
     return document
 
 
@@ -131,7 +131,9 @@ def describe_transport(bench: Bench) -> str:
     """
     if bench.device is not Device.GPU:
         return "gloo"
-    text = "\n".join(path.read_text(errors="replace") for path in bench.out.glob("nccl-*.log"))
+    text = "\n".join(
+        path.read_text(errors="replace") for path in bench.output_folder.glob("nccl-*.log")
+    )
     ways, interfaces = (
         sorted(set(pattern.findall(text))) for pattern in (_CHANNEL_LINE, _INTERFACE_NAME)
     )

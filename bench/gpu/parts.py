@@ -43,40 +43,46 @@ _LOCK_WAIT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """The settings of the benchmark, and how its parts measure.
+    """The settings of the benchmark, and the functions with which its parts measure.
 
-    `device` is the kind of device. All files are written below the folder `out`. No part starts
-    after `end_s`, a time of the monotonic clock.
+    `device` is the kind of device. All files are written below `output_folder`. No part starts
+    after `deadline_s`, a time of the monotonic clock in seconds.
     """
 
     device: Device
-    out: Path
-    end_s: float = math.inf
+    output_folder: Path
+    deadline_s: float = math.inf
 
-    def remaining_s(self, most_s: float) -> float:
-        """Return the seconds until the end of the benchmark, but at most `most_s`.
+    def remaining_s(self, max_s: float) -> float:
+        """Return the seconds until the end of the benchmark, but at most `max_s`.
 
         Raises BenchError if the time is over.
         """
-        remaining_s = min(most_s, self.end_s - time.monotonic())
+        remaining_s = min(max_s, self.deadline_s - time.monotonic())
         if remaining_s <= 0:
             raise BenchError("the time is over; name the part in --parts to run it alone")
         return remaining_s
 
-    def run_session(self, name: str, *options: str, most_s: float = 600.0, **where: Any) -> Any:
+    def run_session(
+        self, name: str, *options: str, max_s: float = 600.0, **session_arguments: Any
+    ) -> Any:
         """Run a session with JAX and one launch, and return its results, whatever its verdict.
 
-        `name` is the name of its files, `options` are its options, and `most_s` is its timeout in
-        seconds. `where` are further arguments of `bench.processes.run_session`.
+        `name` is the name of its files, `options` are its options, and `max_s` is its timeout in
+        seconds. `session_arguments` are further arguments of `bench.processes.run_session`.
         """
         # On a single GPU, a session starts two processes without this option.
         joined = () if self.device is Device.GPU else (f"--processes={RANKS}",)
         words = ("--frameworks=jax", "--launches=1", f"--device={self.device.value}", *joined)
         with tempfile.TemporaryDirectory() as empty:
             # A session without baselines takes no additional launches.
-            where = {"baselines": Path(empty), "timeout_s": self.remaining_s(most_s), **where}
+            session_arguments = {
+                "baselines": Path(empty),
+                "timeout_s": self.remaining_s(max_s),
+                **session_arguments,
+            }
             return processes.run_session(
-                self.out, name, *words, *options, exit_codes=(0, 1), **where
+                self.output_folder, name, *words, *options, exit_codes=(0, 1), **session_arguments
             )
 
     def run_pair(self, task: str, memory_fraction: str = "", **fields: Any) -> list[Any]:
@@ -93,7 +99,7 @@ class Bench:
         names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": memory_fraction} if memory_fraction else {}
         with lock_this_machine(_LOCK_WAIT_S):
             return processes.run_members(
-                requests, self.out, self.remaining_s(_PAIR_TIMEOUT_S), names
+                requests, self.output_folder, self.remaining_s(_PAIR_TIMEOUT_S), names
             )
 
 
@@ -117,12 +123,12 @@ def measure_sweep(bench: Bench) -> dict[str, Any]:
 
     Raises BenchError if a case failed.
     """
-    options, most_s = ["--clock=device", "--update-baselines"], 600.0
+    options, max_s = ["--clock=device", "--update-baselines"], 600.0
     if bench.device is Device.GPU:
         # Large payloads over sockets must not take the time that the other parts need.
-        options, most_s = [*options, "--case-timeout=40"], 170.0
-    baselines = bench.out / "baselines"
-    results = bench.run_session("sweep", *options, most_s=most_s, baselines=baselines)
+        options, max_s = [*options, "--case-timeout=40"], 170.0
+    baselines = bench.output_folder / "baselines"
+    results = bench.run_session("sweep", *options, max_s=max_s, baselines=baselines)
     result = {
         "rows": _case_rows(results),
         "environment": results["environment"]["key"],
@@ -161,7 +167,7 @@ def keep_recording(bench: Bench) -> dict[str, Any]:
         recording = min(recordings, key=lambda path: path.stat().st_size)
         rows, content = event_rows(recording), recording.read_bytes()
     if len(content) <= MOST_RECORDED_BYTES:
-        (bench.out / "recording.xplane.pb").write_bytes(content)
+        (bench.output_folder / "recording.xplane.pb").write_bytes(content)
     proofs = [launch["proof"] for case in results["cases"] for launch in case["launches"]]
     return {"bytes": len(content), "proofs": proofs, "rows": rows}
 
@@ -185,7 +191,7 @@ def event_rows(recording: Path) -> list[dict[str, Any]]:
 def compare_with_loop(bench: Bench) -> dict[str, Any]:
     """Compare busbw's times with the times of a loop written by hand, in the same processes."""
     # Small enough that a loop over sockets takes little time.
-    results = bench.run_pair("fidelity", payloads=["64K", "1M", "16M"], turns=2)
+    results = bench.run_pair("fidelity", payloads=["64K", "1M", "16M"], allocations=2)
     rows = [
         {"payload": payload, "rank": rank, **result[payload]}
         for payload in results[0]

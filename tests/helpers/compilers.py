@@ -30,7 +30,7 @@ def compiling() -> Iterator[ParallelCompiler]:
         defaults=compilation.COMPILER_ENVIRONMENT["jax"],
     )
     with local_executor() as executor:
-        yield ParallelCompiler(executor, {"": starter}, workers=2, timeout_s=TIMEOUT_S)
+        yield ParallelCompiler(executor, {"": starter}, worker_count=2, timeout_s=TIMEOUT_S)
 
 
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:

@@ -1,8 +1,8 @@
 """Compile-only checks (`--topology`): compile programs of cases for chips that are not attached.
 
 The tests of this session mode are in `perf/test_compiled.py`. `compilers` reads its options, and
-`mode` runs it. `parallel` compiles in several workers, whose half of the extension is `worker` with
-a module for each framework. `judge` compares the compiled programs with those in `baselines`, and
+`mode` runs it. `parallel` compiles in several worker processes, which run `worker` and a module for
+the framework. `judge` compares the compiled programs with the stored programs in `baselines`.
 `results` writes and reads the results.
 """
 

@@ -1,7 +1,7 @@
 """Store compiled programs in a folder of their own, below the folder of baselines.
 
-The files have the same layout as files of baselines with times. A file has a line for each payload,
-and no sessions, because a compiler makes the same program every time.
+The files have the layout of baseline files with times: a line for each payload. They list no
+sessions, because a compiler makes the same program every time.
 """
 
 from __future__ import annotations

@@ -57,8 +57,9 @@ COMPILER_ENVIRONMENT = {
 class Compilation(Observed):
     """The cases to compile, and the results so far.
 
-    `compilers` has each compiler by its label and the name of its topology. `jobs` has the specs
-    for which there is a compiler.
+    `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps
+    each case to its job; a case whose compiler does not support the topology has no job. `results`
+    maps each compiled case to its program, or to the failure of the compiler.
     """
 
     compiling: CompileSettings
@@ -78,7 +79,7 @@ def make_parallel_compiler(
     return ParallelCompiler(
         executor=executor,
         starters=_compiler_starters(options, compiling),
-        workers=len(os.sched_getaffinity(0)),
+        worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compiling.cache,
         report_progress=display.show_status,
@@ -158,9 +159,9 @@ def judge_programs(compilation: Compilation) -> Judged:
     verdicts: dict[Spec, CompiledVerdict] = {}
     options = compilation.options
     settings = CompileJudgingSettings(
-        accept_changes=compilation.compiling.accept_changes,
-        accept_all=options.update_baselines == "all",
-        accept_new=options.update_baselines in ("all", "new"),
+        accepts_changes=compilation.compiling.accepts_changes,
+        accepts_all=options.update_baselines == "all",
+        accepts_new=options.update_baselines in ("all", "new"),
     )
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
@@ -180,7 +181,7 @@ def judge_programs(compilation: Compilation) -> Judged:
         # with baselines.
         case_settings = replace(
             settings,
-            require_baselines=options.require_baselines and is_first,
+            requires_baselines=options.require_baselines and is_first,
             reference_name=other_release or "the baseline",
         )
         verdicts[spec] = judge_compiled_case(
@@ -198,7 +199,7 @@ def judge_programs(compilation: Compilation) -> Judged:
 
 
 def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
-    """Return how workers are started, by the label of their compiler."""
+    """Return the starter of workers for each compiler, by the label of the compiler."""
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
     starter = Starter(

@@ -41,15 +41,15 @@ class CompileSettings:
     """The topologies to compile for, and the compilers to use.
 
     `libtpu_versions` are the values of --libtpu; empty for the installed libtpu. `cache` is the
-    folder of compiled programs and downloaded compilers; None to keep nothing. With
-    `accept_changes` a changed algorithm is not a failure. `programs` are the user's programs, which
-    are compiled instead of the collectives; empty if there are no such programs.
+    folder of compiled programs and downloaded compilers; None to keep nothing. `accepts_changes`
+    says that a changed algorithm is no failure. `programs` are the user's programs, which are
+    compiled instead of the collectives; empty if there are none.
     """
 
     topologies: tuple[Topology, ...]
     libtpu_versions: tuple[str, ...]
     cache: Path | None
-    accept_changes: bool
+    accepts_changes: bool
     programs: tuple[str, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ def compile_settings(options: Options) -> CompileSettings | None:
         topologies=topologies,
         libtpu_versions=versions,
         cache=cache,
-        accept_changes="accept_compiled_changes" in extra,
+        accepts_changes="accept_compiled_changes" in extra,
         programs=program_sources(options),
     )
 

@@ -34,25 +34,28 @@ LEAST_MEMORY_GROWTH_BYTES = MIB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileJudgingSettings:
-    """How the user wants compiled programs to be judged.
+    """The options of the user on which verdicts about compiled programs depend.
 
-    With `require_baselines` a case without a comparable baseline fails. With `accept_changes` a
-    changed algorithm is not a failure. With `accept_all` no program that can be stored is a
-    failure, because it is going to be stored; with `accept_new` this holds for programs without a
-    baseline. `reference_name` names the earlier program in messages.
+    Attributes:
+        requires_baselines: Whether a case without a comparable baseline fails.
+        accepts_changes: Whether a changed algorithm is no failure.
+        accepts_all: Whether all programs are going to be stored, so that no program fails.
+        accepts_new: Whether programs without a baseline are going to be stored.
+        reference_name: The name of the earlier program in messages.
+
     """
 
-    require_baselines: bool = False
-    accept_changes: bool = False
-    accept_all: bool = False
-    accept_new: bool = False
+    requires_baselines: bool = False
+    accepts_changes: bool = False
+    accepts_all: bool = False
+    accepts_new: bool = False
     reference_name: str = "the baseline"
 
 
 def judge_compiled_case(
     spec: CompileSpec,
     case: Case,
-    now: CompiledProgram | Failure,
+    result: CompiledProgram | Failure,
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
     *,
@@ -63,16 +66,16 @@ def judge_compiled_case(
     Args:
         spec: The case as it was selected.
         case: The case on the devices of the topology.
-        now: The compiled program, or the failure of the compiler.
+        result: The compiled program, or the failure of the compiler.
         baseline: The earlier program; None if there is no such program.
         settings: How the user wants the program to be judged.
-        release: The release of the compiler that produced `now`.
+        release: The release of the compiler that produced `result`.
 
     """
     verdict = (
-        _judge_failure(spec, now, baseline, settings)
-        if isinstance(now, Failure)
-        else _judge_program(spec, now, baseline, settings, case)
+        _judge_failure(spec, result, baseline, settings)
+        if isinstance(result, Failure)
+        else _judge_program(spec, result, baseline, settings, case)
     )
     program = replace(verdict.program, release=release, baseline=baseline)
     return replace(verdict, case=case, program=program)
@@ -107,15 +110,15 @@ def _judge_out_of_memory(
         text = f"needs {bytes_text(needed, 2)}, {bytes_text(available, 2)} available"
     if baseline is None:
         failed, expected = (
-            settings.require_baselines and not settings.accept_new,
-            settings.accept_new,
+            settings.requires_baselines and not settings.accepts_new,
+            settings.accepts_new,
         )
         text += "; no baseline"
     elif baseline.compiled is None:
         failed, expected = False, True
         text += f"; expected, as in {settings.reference_name}"
     else:
-        failed, expected = not settings.accept_all, settings.accept_all
+        failed, expected = not settings.accepts_all, settings.accepts_all
         text += f"; it compiled in {settings.reference_name} ({baseline.release})"
     return CompiledVerdict(
         spec=spec,
@@ -146,14 +149,14 @@ def _judge_program(
         return make_verdict(
             Outcome.NO_BASELINE,
             f"{now.algorithm_text}; nothing to compare with",
-            failed=settings.require_baselines and not settings.accept_new,
+            failed=settings.requires_baselines and not settings.accepts_new,
         )
     if baseline.case.protocol != case.protocol:
         return make_verdict(
             Outcome.INCOMPARABLE,
             f"another program: {baseline.case.protocol} in {settings.reference_name}, "
             f"{case.protocol} now",
-            failed=settings.require_baselines and not settings.accept_all,
+            failed=settings.requires_baselines and not settings.accepts_all,
         )
     if baseline.compiled is None:
         return make_verdict(
@@ -177,8 +180,8 @@ def _judge_program(
 
 def _apply_acceptance(change: Difference, settings: CompileJudgingSettings) -> Difference:
     """Return `change`, which no longer fails the case if the user accepts such changes."""
-    is_accepted = settings.accept_all or (
-        settings.accept_changes and change.name not in _MEMORY_NAMES
+    is_accepted = settings.accepts_all or (
+        settings.accepts_changes and change.name not in _MEMORY_NAMES
     )
     return replace(change, fails=change.fails and not is_accepted)
 
@@ -196,46 +199,58 @@ _PROPERTIES: Mapping[str, Callable[[CompiledProgram], str]] = {
 }
 
 
-def program_differences(before: CompiledProgram, now: CompiledProgram) -> tuple[Difference, ...]:
+def program_differences(
+    old_program: CompiledProgram, new_program: CompiledProgram
+) -> tuple[Difference, ...]:
     """Return all differences between two programs of a case: first the algorithm, last the memory.
 
     Less memory is a difference that does not fail the case.
     """
-    if before.uses or now.uses:
-        return (*collective_differences(before.uses, now.uses), *_memory_differences(before, now))
-    if bool(before.algorithm) is bool(now.algorithm):
-        names = sorted({*before.algorithm, *now.algorithm})
-        texts = [
-            (name, *(side.algorithm.get(name, "") for side in (before, now))) for name in names
-        ]
+    if old_program.uses or new_program.uses:
+        return (
+            *collective_differences(old_program.uses, new_program.uses),
+            *_memory_differences(old_program, new_program),
+        )
+    old, new = old_program.algorithm, new_program.algorithm
+    if bool(old) is bool(new):
+        names = sorted({*old, *new})
+        texts = [(name, old.get(name, ""), new.get(name, "")) for name in names]
     else:
-        sides = ["published" if side.algorithm else "not published" for side in (before, now)]
-        texts = [("algorithm", *sides)]
-    texts += [(name, text(before), text(now)) for name, text in _PROPERTIES.items()]
+        published = {True: "published", False: "not published"}
+        texts = [("algorithm", published[bool(old)], published[bool(new)])]
+    texts += [(name, text(old_program), text(new_program)) for name, text in _PROPERTIES.items()]
     return (
-        *(Difference(name=w, before=a, now=b, fails=True) for w, a, b in texts if a != b),
-        *_memory_differences(before, now),
+        *(
+            Difference(name=name, before=old_text, now=new_text, fails=True)
+            for name, old_text, new_text in texts
+            if old_text != new_text
+        ),
+        *_memory_differences(old_program, new_program),
     )
 
 
-def _memory_differences(before: CompiledProgram, now: CompiledProgram) -> Iterator[Difference]:
-    yield from _bytes_difference(_MEMORY_NAMES[0], before.temporary_bytes, now.temporary_bytes)
-    yield from _bytes_difference(_MEMORY_NAMES[1], before.peak_bytes, now.peak_bytes)
+def _memory_differences(
+    old_program: CompiledProgram, new_program: CompiledProgram
+) -> Iterator[Difference]:
+    yield from _bytes_difference(
+        _MEMORY_NAMES[0], old_program.temporary_bytes, new_program.temporary_bytes
+    )
+    yield from _bytes_difference(_MEMORY_NAMES[1], old_program.peak_bytes, new_program.peak_bytes)
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _bytes_difference(name: str, before: int, now: int) -> Iterator[Difference]:
+def _bytes_difference(name: str, old_bytes: int, new_bytes: int) -> Iterator[Difference]:
     """Yield the difference between two sizes of memory; nothing if they are equal."""
-    if before == now:
+    if old_bytes == new_bytes:
         return
-    most = before + max(MEMORY_GROWTH * before, LEAST_MEMORY_GROWTH_BYTES)
-    texts = bytes_text(before), bytes_text(now)
+    most = old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES)
+    texts = bytes_text(old_bytes), bytes_text(new_bytes)
     if texts[0] == texts[1]:
-        texts = f"{before} bytes", f"{now} bytes"
-    yield Difference(name=name, before=texts[0], now=texts[1], fails=now > most)
+        texts = f"{old_bytes} bytes", f"{new_bytes} bytes"
+    yield Difference(name=name, before=texts[0], now=texts[1], fails=new_bytes > most)
 
 
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:

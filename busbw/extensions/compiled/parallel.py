@@ -25,10 +25,10 @@ from .worker_values import CompiledBaseline, CompiledProgram, Compiler, Topology
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A case that `compiler`, which is the label of a compiler, compiles for a topology.
+    """A case to compile for a topology.
 
-    `key` is the environment of the case, and `baseline` its stored program; None without a
-    baseline.
+    `compiler` is the label of the compiler. `key` is the environment of the case, and `baseline`
+    the stored program of the case; None if nothing is stored.
     """
 
     case: Case
@@ -40,16 +40,17 @@ class Job:
 
 @dataclass
 class ParallelCompiler:
-    """Compiles jobs with up to `workers` processes at once.
+    """Compiles jobs with up to `worker_count` processes at once.
 
-    `starters` says how workers are started, by the label of their compiler. A worker that does not
-    answer within `timeout_s` is killed. `cache` is the folder that keeps compiled programs between
-    sessions; None to keep nothing. `report_progress` is called with a line after each job.
+    `starters` maps the label of each compiler to the way in which its workers are started. A worker
+    that does not answer within `timeout_s` is killed. `cache` is the folder that keeps compiled
+    programs between sessions; None to keep nothing. `report_progress` is called with a line after
+    each job.
     """
 
     executor: Executor
     starters: Mapping[str, Starter]
-    workers: int
+    worker_count: int
     timeout_s: float
     cache: Path | None = None
     report_progress: Callable[[str], None] = lambda text: None
@@ -60,7 +61,7 @@ class ParallelCompiler:
     def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
         """Return the compiler with the label `compiler` as it is for each of the topologies.
 
-        If a worker does not start or ends, `missing` in the result has the reason.
+        If a worker does not start or ends, the reason is in `missing` of the result.
         """
         compilers = []
         with self.executor:
@@ -78,7 +79,10 @@ class ParallelCompiler:
         All workers are stopped at the end, also after an error or an interrupt.
         """
         results: list[CompiledProgram | Failure] = []
-        with self.executor, ThreadPoolExecutor(max(1, min(self.workers, len(jobs)))) as threads:
+        with (
+            self.executor,
+            ThreadPoolExecutor(max(1, min(self.worker_count, len(jobs)))) as threads,
+        ):
             try:
                 for job, result in zip(jobs, threads.map(self._compile_job, jobs)):
                     results.append(result)
@@ -96,10 +100,11 @@ class ParallelCompiler:
             job.compiler, Request("compile", CompiledProgram, values), "compiling"
         )
 
-    def _ask_worker(self, compiler: str, request: Request[T], doing: str) -> T | Failure:
+    def _ask_worker(self, compiler: str, request: Request[T], activity: str) -> T | Failure:
         """Return the reply of this thread's worker to a request, or why there is no reply.
 
-        If the worker has ended, a new worker is started. `doing` describes the request in messages.
+        If the worker has ended, a new worker is started. `activity` describes the request in
+        messages.
         """
         place = threading.get_ident(), compiler
         if place not in self._groups or self._groups[place].is_over:
@@ -108,4 +113,4 @@ class ParallelCompiler:
             if isinstance(group, Failure):
                 return group
             self._groups[place] = group
-        return self._groups[place].ask(request, self.timeout_s, doing)
+        return self._groups[place].ask(request, self.timeout_s, activity)

@@ -30,10 +30,10 @@ _CHIP_CONFIGS = {"v4": "megacore"}
 class Gpu:
     """A GPU chip for which programs can be compiled.
 
-    The names of its topologies begin with `name`, and `device_kind` is JAX's name for the chip.
-    `capability` is the compute capability, `multiprocessors` the number of streaming
-    multiprocessors, `cache_bytes` the size of the L2 cache, and `memory_bytes` the memory that the
-    driver reports. `most_ranks` is the largest number of GPUs in a host.
+    The names of its topologies begin with `name`. `device_kind` is JAX's name for the chip.
+    `capability` is the compute capability (major, minor), and `multiprocessors` the number of
+    streaming multiprocessors. `cache_bytes` is the size of the L2 cache, and `memory_bytes` the
+    memory that the driver reports. `max_ranks` is the largest number of GPUs in a host.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Gpu:
     memory_bytes: int
     memory_gb_per_s: int
     clock_ghz: float
-    most_ranks: int = 8
+    max_ranks: int = 8
 
     def target_config(self) -> str:
         """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
@@ -120,7 +120,7 @@ _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 def topology_of(name: str) -> Topology:
     """Return the topology with this name.
 
-    Raises ValueError if the chip or its layout is unknown; the message has the known names.
+    Raises ValueError if the chip or its layout is unknown; the message lists the known names.
     """
     chip, _, layout = name.partition(":")
     if chip in SLICED_CHIPS:
@@ -147,19 +147,19 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
 
 def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     match = _GPU_COUNT.fullmatch(layout)
-    each = int(match["each"]) if match else 0
+    ranks_per_host = int(match["each"]) if match else 0
     hosts = int(match["hosts"] or 1) if match else 0
-    if not 1 <= each <= gpu.most_ranks or hosts * each < 2:
+    if not 1 <= ranks_per_host <= gpu.max_ranks or hosts * ranks_per_host < 2:
         raise ValueError(
-            f"{name!r}: {gpu.name} is known with 2 to {gpu.most_ranks} GPUs in a host, such as "
+            f"{name!r}: {gpu.name} is known with 2 to {gpu.max_ranks} GPUs in a host, such as "
             f"{gpu.name}:8, and with several hosts, such as {gpu.name}:2x8 for two of 8 GPUs"
         )
     return Topology(
         name=name,
         device=Device.GPU,
         device_kind=gpu.device_kind,
-        layout=f"1x{hosts}x{each}",
-        ranks=hosts * each,
+        layout=f"1x{hosts}x{ranks_per_host}",
+        ranks=hosts * ranks_per_host,
         hosts=hosts,
         target_config=gpu.target_config(),
         memory_bytes=gpu.memory_bytes,

@@ -8,11 +8,11 @@ read and proved as usual. The variable holds JSON::
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
-An entry of `cases` holds for the topology and the payload that it names; without them, it holds for
-all topologies and payloads. If several entries hold for a case, the last entry wins. `then` is what
-happens to the case: kill, exit, hang, error, out_of_memory, or ``lose_collective``, which leaves
-out the collective. A user's `program` is the text in the file `hlo`, and its mesh has the axes
-`mesh`.
+An entry of `cases` is for the topology and the payload that it names, or for all of them. If
+several entries are for a case, the last entry wins. `then` is the event that the case causes: kill,
+exit, hang, error, out_of_memory, or ``lose_collective``, which leaves out the collective. The
+optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps the axes of its mesh to
+their extents.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def describe_compiler(topology: Topology) -> Compiler:
 
 
 def lower_case(case: Case, topology: Topology) -> LoweredProgram:
-    """Return the program of a case, whose compiled form the script decides."""
+    """Return the program of a case; the script decides how it is compiled."""
     program = case.program
     scripted_case = _scripted_case(0 if program else case.payload_bytes, topology, program)
     text, mesh = (

@@ -40,7 +40,7 @@ _MOST_CHARACTERS = 300
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the compiler for `topology`; if it is missing, the result has the reason."""
+    """Return the compiler for `topology`; its field `missing` says why there is no compiler."""
     release = _compiler_release(topology.device)
     if not release:
         names = {Device.TPU: "libtpu", Device.GPU: "XLA for CUDA"}

@@ -20,10 +20,9 @@ RELEASE_VARIABLE = "BUSBW_COMPILER_RELEASE"
 class Topology:
     """Chips for which a program can be compiled without having them, such as ``v5e:2x4``.
 
-    `layout` is the topology in the notation of the compiler. `chip_config` is the name of a way to
-    use the cores of a TPU; empty for the compiler's default. For a GPU `target_config` describes
-    the chip to XLA, and `memory_bytes` is the memory of the chip; None for a TPU, whose memory the
-    compiler knows.
+    `layout` is the topology in the notation of the compiler. `chip_config` is libtpu's name for a
+    way to use the cores of a chip; empty for its default. `target_config` describes a GPU to XLA.
+    `memory_bytes` is the memory of a GPU; None for a TPU, because libtpu knows the memory.
     """
 
     name: str
@@ -41,11 +40,11 @@ class Topology:
 class Compiler:
     """A compiler for a topology, as it is installed for a worker.
 
-    `release` is the version of its package, such as ``libtpu 0.0.42.1``. `build` is the compiler's
-    own description of its version: two compilers are the same if their `build` is equal. `versions`
-    has the versions of packages, and `flags` the environment variables that affect the compiler.
-    `devices` are the devices of the topology as the framework sees them. If there is no compiler,
-    `devices` is None, and `missing` is the reason.
+    `release` is the name and version of its package, such as ``libtpu 0.0.42.1``. `build` is the
+    compiler's own description of its version: two compilers are the same if their `build` is equal.
+    `versions` are the versions of packages, and `flags` the environment variables that affect the
+    compiler. `devices` are the devices of the topology as the framework sees them. If there is no
+    compiler, `devices` is None, and `missing` is the reason.
     """
 
     topology: str

@@ -1,7 +1,7 @@
 """`busbw estimate`: calculate the cost of gradient synchronization in a training step.
 
-The table has a row for each method on each number of hosts, the fastest first. In the table MB is
-10^6 bytes, as in the stated rates of links. The JSON document has bytes and seconds.
+The table lists the methods on each number of hosts, the fastest first. In the table MB is 10^6
+bytes, as in the stated rates of links. Values in the JSON document are bytes and seconds.
 """
 
 from __future__ import annotations

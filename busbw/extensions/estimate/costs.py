@@ -36,11 +36,11 @@ class Link:
 class Flow:
     """The traffic that decides the time on links of one level.
 
-    `steps` messages follow each other, and move `moved_bytes` in all. Of two directions, the busier
-    direction counts.
+    `message_count` is the number of messages that follow each other, and `moved_bytes` the sum of
+    their sizes. If the two directions of the link differ, the busier direction counts.
     """
 
-    steps: int
+    message_count: int
     moved_bytes: float
 
     def seconds_over(self, link: Link) -> float:
@@ -48,7 +48,7 @@ class Flow:
 
         Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
         """
-        return self.steps * link.latency_s + self.moved_bytes / link.bytes_per_s
+        return self.message_count * link.latency_s + self.moved_bytes / link.bytes_per_s
 
 
 Links = Mapping[LinkLevel, Link]
@@ -58,20 +58,20 @@ Links = Mapping[LinkLevel, Link]
 class Cost:
     """The traffic of a method by level of links.
 
-    The flows of the levels run at the same time or, if `sequential`, one after the other.
-    `sent_bytes` is how much the busiest rank sends; it receives as much. `server_bytes` is how much
-    a parameter server receives, and then sends; None without servers.
+    The flows of the levels run at the same time or, if `is_sequential`, one after the other.
+    `sent_bytes` are the bytes that the busiest rank sends; it receives as many. `server_bytes` are
+    the bytes that a parameter server receives, and then sends; None without servers.
     """
 
     flows: Mapping[LinkLevel, Flow]
     sent_bytes: float
     server_bytes: float | None = None
-    sequential: bool = False
+    is_sequential: bool = False
 
     def seconds_over(self, links: Links) -> float:
         """Return the seconds over `links`, which must have a link for each level of the flows."""
         times_s = self._seconds_by_level(links).values()
-        return sum(times_s) if self.sequential else max(times_s)
+        return sum(times_s) if self.is_sequential else max(times_s)
 
     def bottleneck(self, links: Links) -> LinkLevel:
         """Return the level whose flow takes the most time."""
@@ -85,10 +85,10 @@ class Cost:
         """
         times_s, level = self._seconds_by_level(links), self.bottleneck(links)
         del times_s[level]
-        if not self.sequential and max(times_s.values(), default=0.0) > limit_s:
+        if not self.is_sequential and max(times_s.values(), default=0.0) > limit_s:
             return None
-        used_s = self.flows[level].steps * links[level].latency_s
-        used_s += sum(times_s.values()) if self.sequential else 0.0
+        used_s = self.flows[level].message_count * links[level].latency_s
+        used_s += sum(times_s.values()) if self.is_sequential else 0.0
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
     def _seconds_by_level(self, links: Links) -> dict[LinkLevel, float]:
@@ -102,10 +102,10 @@ def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     a host sends to another host and one rank receives, so the link of the host carries as much as
     the link of a rank, at the same time. No algorithm that adds on ranks can send less: P.
     Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
-    JPDC 69, 2009. "tensorflow分布式" has 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
+    JPDC 69, 2009. The formulas of "tensorflow分布式" are 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
-    flow = Flow(steps=2 * (ranks - 1), moved_bytes=sent_bytes)
+    flow = Flow(message_count=2 * (ranks - 1), moved_bytes=sent_bytes)
     levels = [LinkLevel.INTRA] * (ranks > hosts) + [LinkLevel.INTER] * (hosts > 1)
     return Cost(flows=dict.fromkeys(levels, flow), sent_bytes=sent_bytes)
 
@@ -118,21 +118,24 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     Strategies on parallel computing" counts only one of the two turns around the ring.
     """
     # The way back goes from the last rank to the first, and ends before the last rank.
-    between = 0 if hosts == 1 else 2 * (hosts - 1) + (ranks > hosts)
-    steps = {LinkLevel.INTRA: 2 * (ranks - 1) - between, LinkLevel.INTER: between}
+    inter_host_messages = 0 if hosts == 1 else 2 * (hosts - 1) + (ranks > hosts)
+    message_count = {
+        LinkLevel.INTRA: 2 * (ranks - 1) - inter_host_messages,
+        LinkLevel.INTER: inter_host_messages,
+    }
     return Cost(
         flows={
-            level: Flow(steps=count, moved_bytes=count * payload_bytes)
-            for level, count in steps.items()
+            level: Flow(message_count=count, moved_bytes=count * payload_bytes)
+            for level, count in message_count.items()
             if count
         },
         sent_bytes=payload_bytes if ranks == 2 else 2 * payload_bytes,
-        sequential=True,
+        is_sequential=True,
     )
 
 
 def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Return the cost of parameter servers with their own links.
+    """Return the cost of parameter servers that have links of their own.
 
     In one host t = 2 a + 2 max(S, n S/k) / b. Over several hosts each server is a host of its own,
     and the workers of a host share the link of their host. "placement的估计": 61.5 M gradients of 8
@@ -140,7 +143,7 @@ def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     """
     server_bytes = ranks * payload_bytes / servers
     level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
-    flow = Flow(steps=2, moved_bytes=2 * max(workers * payload_bytes, server_bytes))
+    flow = Flow(message_count=2, moved_bytes=2 * max(workers * payload_bytes, server_bytes))
     return Cost(flows={level: flow}, sent_bytes=payload_bytes, server_bytes=server_bytes)
 
 
@@ -152,25 +155,27 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     "placement的估计" has 4 x 7/8 x S for both directions of 8 machines together. Pulling takes as
     long as pushing.
     """
-    share_bytes, per_host = payload_bytes / servers, ranks // hosts
+    bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
     moved_bytes: dict[LinkLevel, float] = {}
-    for count in {servers // hosts, -(-servers // hosts)}:
-        held_bytes = count * share_bytes
-        if count and per_host > 1:
+    for servers_of_host in {servers // hosts, -(-servers // hosts)}:
+        held_bytes = servers_of_host * bytes_per_server
+        if servers_of_host and ranks_per_host > 1:
             # A rank with a server pushes to the other servers of its host alone.
-            out_bytes = held_bytes if count < per_host else held_bytes - share_bytes
-            busier_bytes = max(out_bytes, (per_host - 1) * share_bytes)
+            out_bytes = (
+                held_bytes if servers_of_host < ranks_per_host else held_bytes - bytes_per_server
+            )
+            busier_bytes = max(out_bytes, (ranks_per_host - 1) * bytes_per_server)
             moved_bytes[LinkLevel.INTRA] = max(busier_bytes, moved_bytes.get(LinkLevel.INTRA, 0.0))
         if hosts > 1:
-            out_bytes = per_host * (payload_bytes - held_bytes)
-            busier_bytes = max(out_bytes, (ranks - per_host) * held_bytes)
+            out_bytes = ranks_per_host * (payload_bytes - held_bytes)
+            busier_bytes = max(out_bytes, (ranks - ranks_per_host) * held_bytes)
             moved_bytes[LinkLevel.INTER] = max(busier_bytes, moved_bytes.get(LinkLevel.INTER, 0.0))
     return Cost(
         flows={
-            level: Flow(steps=2, moved_bytes=2 * push_bytes)
+            level: Flow(message_count=2, moved_bytes=2 * push_bytes)
             for level, push_bytes in moved_bytes.items()
         },
         # The busiest rank pushes as a worker and answers as a server.
-        sent_bytes=payload_bytes + (ranks - 2) * share_bytes,
-        server_bytes=(ranks - 1) * share_bytes,
+        sent_bytes=payload_bytes + (ranks - 2) * bytes_per_server,
+        server_bytes=(ranks - 1) * bytes_per_server,
     )

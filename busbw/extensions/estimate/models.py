@@ -68,31 +68,32 @@ _MOST_RANKS = 1_000_000
 
 
 def _parse_quantity(
-    text: str, units: Mapping[str, float], expected: str, least: float = 1e-12
+    text: str, factors_by_unit: Mapping[str, float], description: str, minimum: float = 1e-12
 ) -> float:
     """Parse a number with a unit, and return it in the base unit.
 
-    `units` has the factor of each unit. Raises ArgumentTypeError for a text of another form, an
-    unknown unit, and a number below `least` or above 10^18; the message contains `expected`.
+    `factors_by_unit` maps each unit to its factor. Raises ArgumentTypeError for a text of another
+    form, an unknown unit, and a number below `minimum` or above 10^18. The message says that
+    `description` was expected.
     """
     match = _NUMBER.fullmatch(text)
-    value = float(match[1]) * units.get(match[2], -1.0) if match else -1.0
-    if not least <= value <= _GREATEST_NUMBER:
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
+    value = float(match[1]) * factors_by_unit.get(match[2], -1.0) if match else -1.0
+    if not minimum <= value <= _GREATEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"expected {description}, got {text[:60]!r}")
     return value
 
 
 def parse_parameters(text: str) -> int:
     """Parse a number of parameters, such as ``138.36M``."""
     return round(
-        _parse_quantity(text, _DECIMAL_FACTORS, "a number such as 25583592 or 138M", least=1)
+        _parse_quantity(text, _DECIMAL_FACTORS, "a number such as 25583592 or 138M", minimum=1)
     )
 
 
 def parse_size(text: str) -> float:
     """Parse a size, such as ``553.36MB`` or ``25MiB``, as a number of bytes."""
     return _parse_quantity(
-        text, _BYTES_OF_UNIT, "a size such as 553.36MB (10^6) or 25MiB (2^20)", least=1
+        text, _BYTES_OF_UNIT, "a size such as 553.36MB (10^6) or 25MiB (2^20)", minimum=1
     )
 
 
@@ -109,7 +110,7 @@ def parse_link(text: str) -> Link:
         name=name,
         bytes_per_s=LINKS.get(name.lower())
         or _parse_quantity(name, _BYTES_PER_S_OF_UNIT, expected),
-        latency_s=_parse_quantity(latency, _SECONDS_OF_UNIT, "a latency such as 5us", least=0.0)
+        latency_s=_parse_quantity(latency, _SECONDS_OF_UNIT, "a latency such as 5us", minimum=0.0)
         if comma
         else 0.0,
     )
@@ -120,7 +121,7 @@ def parse_efficiency(text: str) -> float:
 
     An efficiency of 1 is refused: only a step without communication has it.
     """
-    share = _parse_quantity(text, {"": 1.0}, "an efficiency such as 0.9", least=1e-6)
+    share = _parse_quantity(text, {"": 1.0}, "an efficiency such as 0.9", minimum=1e-6)
     if share >= 1:
         raise argparse.ArgumentTypeError(f"expected an efficiency below 1, got {text!r}")
     return share

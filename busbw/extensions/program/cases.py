@@ -19,8 +19,8 @@ def spec_of_collective(
 ) -> Spec:
     """Return the Spec that measures the collective `use` by itself.
 
-    `mesh` has the extents of the program's mesh by axis name. Raises GridError if busbw cannot
-    measure the collective; the message is the reason.
+    `mesh` maps the axis names of the program's mesh to their extents. Raises GridError, with the
+    reason as its message, if busbw cannot measure the collective.
     """
     dtype = _dtype_to_measure(use, len(mesh))
     if use.axes in (CONSECUTIVE, STRIDED):
@@ -48,7 +48,7 @@ def spec_of_collective(
 def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
     """Return the dtype to measure the collective `use` with.
 
-    A collective that only moves data is measured as float32 if busbw does not have its dtype.
+    A collective that only moves data is measured as float32 if busbw does not support its dtype.
     `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
     measure the collective; the message is the reason.
     """

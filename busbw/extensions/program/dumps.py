@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from busbw import storage, wire
-from busbw.worker.backends.hlo.module import remove_quoted_parts
 
-from .worker_inventory import check_complete, collectives_in_hlo, ranks_in_head
+from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
 from .worker_values import CollectiveUses, ProgramError
 
 _BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
@@ -18,10 +17,9 @@ _RANK = re.compile(r"\d+")
 def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
     """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
 
-    `ranks` is the number of ranks that the user expects; None if the file has to say it. Raises
+    `ranks` is the number of ranks that the user expects; None to read it from the file. Raises
     InputError if the file cannot be read. Raises ProgramError if the file is not optimized HLO, is
-    incomplete, has several programs, or is a program for another number of ranks. The message says
-    what to do.
+    incomplete, contains several programs, or is compiled for another number of ranks.
     """
     # Editors on Windows write a byte order mark first, and end lines with two characters.
     content = storage.gunzip(storage.read(path))
@@ -30,7 +28,7 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
     if conflict:
         raise ProgramError(f"line {conflict}")
     head = text.partition("\n")[0]
-    if not head.startswith("HloModule ") or "is_scheduled=true" not in remove_quoted_parts(head):
+    if not head.startswith("HloModule ") or not is_scheduled(head):
         raise ProgramError(
             f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
             "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"

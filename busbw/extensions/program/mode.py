@@ -34,17 +34,17 @@ from .worker_values import ProgramCollectives, ProgramError
 class ProgramCases:
     """The cases that measure the collectives of the program `name`, each collective by itself.
 
-    `times_per_step` maps each case to the number of times that a step of the program runs its
+    `runs_per_step` maps each case to the number of times that a step of the program runs its
     collective. `collective_names` maps each case to its collective in words. `notes` are sentences
-    on the collectives that are measured with another dtype, or not at all. `unmeasured` are the
-    names of the collectives that move data but are not measured.
+    on the collectives that are measured with another dtype, or not at all. `unmeasured_names` are
+    the names of the collectives that move data but are not measured.
     """
 
     name: str
-    times_per_step: Mapping[Spec, int]
+    runs_per_step: Mapping[Spec, int]
     collective_names: Mapping[Spec, str]
     notes: tuple[str, ...]
-    unmeasured: tuple[str, ...] = ()
+    unmeasured_names: tuple[str, ...] = ()
 
     def communication_text(self, verdicts: Mapping[Spec, Verdict]) -> str:
         """Return how long the collectives of a step take together, each measured by itself.
@@ -53,20 +53,20 @@ class ProgramCases:
         """
         name = f"communication of {self.name}"
         seconds = {
-            spec: verdict.now.median_s * self.times_per_step[spec]
+            spec: verdict.now.median_s * self.runs_per_step[spec]
             for spec, verdict in verdicts.items()
-            if spec in self.times_per_step and verdict.now is not None
+            if spec in self.runs_per_step and verdict.now is not None
         }
-        if len(seconds) < len(self.times_per_step):
-            missing = plural(len(self.times_per_step) - len(seconds), "case")
+        if len(seconds) < len(self.runs_per_step):
+            missing = plural(len(self.runs_per_step) - len(seconds), "case")
             return f"{name}: unknown, {missing} without a time"
         total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
         return (
             f"{name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.collective_names[longest]} x {self.times_per_step[longest]} is "
+            f"{self.collective_names[longest]} x {self.runs_per_step[longest]} is "
             f"{seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
-            + (f"; left out: {', '.join(self.unmeasured)}" if self.unmeasured else "")
+            + (f"; left out: {', '.join(self.unmeasured_names)}" if self.unmeasured_names else "")
         )
 
 
@@ -92,7 +92,7 @@ def mode_of(options: Options) -> mode.Mode | None:
 def _add_specs(
     programs: Sequence[ProgramCases], collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.times_per_step))
+    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.runs_per_step))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
@@ -105,8 +105,8 @@ def _measure_programs(
     programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
 ) -> Judged:
     for program in programs:
-        total = plural(sum(program.times_per_step.values()), "collective")
-        summary = f"{total} per step in {plural(len(program.times_per_step), 'case')}"
+        total = plural(sum(program.runs_per_step.values()), "collective")
+        summary = f"{total} per step in {plural(len(program.runs_per_step), 'case')}"
         for text in (summary, *program.notes):
             session.display.write_line(f"busbw program: {program.name}: {text}")
     judged = run.measure_and_judge(collected, session)
@@ -120,29 +120,29 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    framework, times_per_step = options.frameworks[0], Counter[Spec]()
-    collective_names, notes, unmeasured = dict[Spec, str](), list[str](), list[str]()
+    framework, runs_per_step = options.frameworks[0], Counter[Spec]()
+    collective_names, notes, unmeasured_names = dict[Spec, str](), list[str](), list[str]()
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:
             spec = spec_of_collective(use, program.mesh, framework=framework, clock=options.clock)
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
-            unmeasured += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
+            unmeasured_names += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        times_per_step[spec] += use.times
+        runs_per_step[spec] += use.times
         collective_names.setdefault(spec, use.name)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not times_per_step:
+    if not runs_per_step:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
     return ProgramCases(
         name=program_name(source),
-        times_per_step=times_per_step,
+        runs_per_step=runs_per_step,
         collective_names=collective_names,
         notes=tuple(dict.fromkeys(notes)),
-        unmeasured=tuple(unmeasured),
+        unmeasured_names=tuple(unmeasured_names),
     )
 
 

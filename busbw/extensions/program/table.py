@@ -22,28 +22,32 @@ _COLUMNS = (
 
 def collectives_table(uses: CollectiveUses) -> Table:
     """Return a table with a row for each collective, and a note on the bytes that a step moves."""
-    rows = rows_of(
-        {
-            "kind": use.kind.replace("_", "-"),
-            "dtype": use.dtype,
-            "payload_bytes": use.payload_bytes,
-            "where": _groups_text(use),
-            "times": use.times_text,
-            "traffic_bytes": traffic_bytes(use),
-            "started": f"asynchronous, {plural(use.hidden_by, 'operation')} between"
-            if use.is_asynchronous
-            else "synchronous",
-            "source": use.source or None,
-        }
-        for use in uses
+    return Table(
+        columns=_COLUMNS,
+        rows=rows_of(
+            {
+                "kind": use.kind.replace("_", "-"),
+                "dtype": use.dtype,
+                "payload_bytes": use.payload_bytes,
+                "where": _groups_text(use),
+                "times": use.times_text,
+                "traffic_bytes": traffic_bytes(use),
+                "started": f"asynchronous, {plural(use.hidden_by, 'operation')} between"
+                if use.is_asynchronous
+                else "synchronous",
+                "source": use.source or None,
+            }
+            for use in uses
+        ),
+        notes=(_traffic_note(uses),),
+        indent=4,
     )
-    return Table(columns=_COLUMNS, rows=rows, notes=(_traffic_note(uses),), indent=4)
 
 
 def traffic_bytes(use: CollectiveUse) -> int | None:
     """Return the bytes that each rank sends in a step if the collective runs as a ring.
 
-    They are payload x busbw factor x runs per step. Return None if busbw does not have the
+    They are payload x busbw factor x runs per step. Returns None if busbw does not support the
     collective, if its groups are unknown, or if its number of runs per step depends on data.
     """
     if use.ranks == 1:

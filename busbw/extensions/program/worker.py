@@ -38,7 +38,7 @@ def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> Pro
 def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
     """List the collectives in `text`, the optimized HLO of a program that was written for `mesh`.
 
-    `mesh` has the extents of the mesh by axis name. Raises MeasuringError if the text cannot be
+    `mesh` maps axis names to extents. Raises MeasuringError if the text cannot be
     read.
     """
     try:

@@ -43,10 +43,10 @@ class MeshAxes:
     def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
         """Return (ranks in a group, groups, mesh axes) of the collective in a line of HLO.
 
-        The axes are names joined with commas, such as ``data,model``; empty if no axes make up the
-        groups. The number of groups is 0 for a permute that is not a ring in each group, and both
+        The axes are names joined with commas, such as ``data,model``; empty if the groups lie along
+        no axes. The number of groups is 0 for a permute that is not a ring in each group. Both
         numbers are 0 if the groups cannot be read. Raises ProgramError if a collective runs over
-        all ranks of a program whose number of ranks is unknown.
+        all ranks, and their number is unknown.
         """
         pairs, size = source_target_pairs_of(hlo_line), group_size_of(hlo_line)
         if pairs is not None:
@@ -67,9 +67,9 @@ class MeshAxes:
     def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
         """Return (ranks in a group, groups, axis) of a permute whose pairs are (sender, receiver).
 
-        The groups lie along the axis that all pairs stay on. The number of groups is 0 unless the
-        pairs are a ring in each group. If there is no such axis, return the number of ranks in the
-        pairs, 0, and an empty axis.
+        The axis is the mesh axis along which all pairs send. The number of groups is 0 unless the
+        pairs are a ring in each group. If there is no such axis, the result is the number of ranks
+        in the pairs, 0, and an empty axis.
         """
         for axis, extent in self._whole_mesh.items():
             groups = _groups_along(tuple(self._whole_mesh.items()), (axis,))

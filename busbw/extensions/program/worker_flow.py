@@ -1,8 +1,8 @@
 """Count the operations that run while an asynchronous collective is in progress.
 
-HLO has several instructions for an asynchronous collective: one instruction starts the collective,
-others may continue it, and the last instruction waits for its end. On a TPU each of these
-instructions can be a fusion with the chain id of the collective.
+An asynchronous collective is several instructions of HLO: the first starts the collective, others
+may continue it, and the last waits for its end. On a TPU each of these instructions can be a fusion
+with the chain id of the collective.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class CollectiveInProgress(NamedTuple):
 
 
 class _CarriedCollectives(NamedTuple):
-    """The collectives in progress whose handles a value contains.
+    """The collectives in progress that a value of HLO refers to.
 
-    For a tuple, `elements` has the collectives of each element.
+    If the value is a tuple, `elements` are the collectives of each of its elements.
     """
 
     collectives: tuple[CollectiveInProgress, ...]
@@ -62,7 +62,7 @@ _NOTHING = _CarriedCollectives(())
 def is_started_elsewhere(instruction: Instruction, computation: Sequence[Instruction]) -> bool:
     """Return whether a collective continues a collective that another computation starts.
 
-    `computation` has the instructions of the computation that contains `instruction`.
+    `computation` is the list of instructions to which `instruction` belongs.
     """
     is_start = any(_STARTS in other.text for other in computation)
     return _CHAIN.search(instruction.text) is not None and not is_start
@@ -123,12 +123,11 @@ def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
     for a fusion.
     """
     if instruction.op == "fusion":
-        parts = (
-            part
+        text = "".join(
+            part.text
             for name in instruction.called_computations
             for part in module.computations.get(name, ())
         )
-        text = "".join(part.text for part in parts)
         chain = "".join(_CHAIN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
     kind, _, step = instruction.op.rpartition("-")

@@ -58,14 +58,18 @@ _BRANCHES = re.compile(
 
 
 def collectives_in_hlo(
-    text: str, mesh: Mapping[str, int] | None = None, root: str = "", ranks: int | None = None
+    text: str,
+    mesh: Mapping[str, int] | None = None,
+    source_folder: str = "",
+    ranks: int | None = None,
 ) -> CollectiveUses:
     """Return the collectives that a step of a program runs, the largest payload first.
 
     Args:
         text: The optimized HLO of the program.
         mesh: The extents of the program's mesh by axis name; None if the program has no mesh.
-        root: The folder from which paths of source files are shown; empty to shorten all paths.
+        source_folder: Paths of source files are shown relative to this folder; empty to shorten all
+            paths.
         ranks: The number of ranks, for a text that does not say it; None if it is unknown.
 
     Raises:
@@ -84,7 +88,7 @@ def collectives_in_hlo(
                 f"{lines[-1].strip()[:60]!r}"
             )
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
-        inventory = _Inventory(module, axes, UserSources(head, root), LoopCounter(module))
+        inventory = _Inventory(module, axes, UserSources(head, source_folder), LoopCounter(module))
         uses = inventory.uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
@@ -104,9 +108,14 @@ def mesh_in_stablehlo(lowered: str) -> dict[str, int]:
 
 
 def ranks_in_head(head: str) -> int | None:
-    """Return replicas x partitions; None if the head of the HLO says neither."""
+    """Return replicas x partitions; None if the head of the HLO contains neither number."""
     counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(remove_quoted_parts(head))]
     return math.prod(counts) if counts else None
+
+
+def is_scheduled(head: str) -> bool:
+    """Return whether the HLO with this head is the final result of the compiler."""
+    return "is_scheduled=true" in remove_quoted_parts(head)
 
 
 def check_complete(text: str) -> None:
@@ -118,32 +127,34 @@ def check_complete(text: str) -> None:
     )
     _check_each_once(_COMPUTATION.findall(text), called)
     for instructions in read_module(text).computations.values():
-        needed = (
+        required_names = (
             name
             for instruction in instructions
             if instruction.op not in _VALUES
             for name in instruction.operands
         )
-        _check_each_once([instruction.name for instruction in instructions], needed)
+        _check_each_once([instruction.name for instruction in instructions], required_names)
 
 
-def _check_each_once(names: Sequence[str], needed: Iterable[str]) -> None:
-    """Raise ProgramError if a name in `needed` is missing in `names`, or if a name occurs twice.
+def _check_each_once(defined_names: Sequence[str], required_names: Iterable[str]) -> None:
+    """Raise ProgramError if a required name is not defined, or if a name is defined twice.
 
-    After a bad merge or a cut, the remaining collectives would otherwise be counted without a
-    message.
+    Otherwise the remaining collectives of a damaged file would be counted without a message.
     """
-    missing = sorted(set(needed) - set(names))
+    missing = sorted(set(required_names) - set(defined_names))
     if missing:
         raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
-    twice = [name for name, count in Counter(names).items() if count > 1]
+    twice = [name for name, count in Counter(defined_names).items() if count > 1]
     if twice:
         raise ProgramError(f"it has {twice[0]!r} twice: expected the file as XLA wrote it")
 
 
 @dataclass
 class _Inventory:
-    """The collectives of each computation of `module`; each computation is read once."""
+    """The collectives of each computation of `module`.
+
+    The collectives of a computation are cached, because several instructions may call it.
+    """
 
     module: Module
     axes: MeshAxes
@@ -158,22 +169,22 @@ class _Inventory:
         """
         if computation not in self._uses:
             instructions = self.module.computations.get(computation, ())
-            hidden = count_hiding_operations(self.module, computation)
+            hiding_counts = count_hiding_operations(self.module, computation)
             by_name = {instruction.name: instruction for instruction in instructions}
             self._uses[computation] = merge_equal_uses(
                 self._with_source(by_name, instruction, use)
                 for instruction in instructions
-                for use in self._uses_of_instruction(computation, instruction, hidden)
+                for use in self._uses_of_instruction(computation, instruction, hiding_counts)
             )
         return self._uses[computation]
 
     def _uses_of_instruction(
-        self, computation: str, instruction: Instruction, hidden: Mapping[str, int]
+        self, computation: str, instruction: Instruction, hiding_counts: Mapping[str, int]
     ) -> Iterable[CollectiveUse]:
         """Return the collectives that a single run of an instruction runs.
 
-        `hidden` has the number of operations during a collective, by the name of the instruction
-        that starts the collective.
+        `hiding_counts` is the number of operations during each collective, by the name of the
+        instruction that starts the collective.
         """
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
@@ -194,13 +205,13 @@ class _Inventory:
         ):
             return ()
         if instruction.collective:
-            return (self._describe_collective(instruction, hidden.get(instruction.name, 0)),)
+            return (self._describe_collective(instruction, hiding_counts.get(instruction.name, 0)),)
         uses = self._uses_of_called(
             instruction,
             (use for name in instruction.called_computations for use in self.uses_in(name)),
         )
-        if instruction.name in hidden:
-            return [replace(use, hidden_by=hidden[instruction.name]) for use in uses]
+        if instruction.name in hiding_counts:
+            return [replace(use, hidden_by=hiding_counts[instruction.name]) for use in uses]
         return uses
 
     def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
@@ -255,8 +266,8 @@ class _Inventory:
         """Return the collectives `uses` of the computations that an instruction calls.
 
         A collective without a source line or algorithm gets the source line or algorithm of the
-        instruction. In a fusion whose result is each rank's part of a sum, the all-reduce is a
-        reduce-scatter.
+        instruction. If the result of a fusion is only each rank's part of a sum, its all-reduce
+        counts as a reduce-scatter.
         """
         source, algorithm = (
             self.sources.user_line_of(instruction.text),
@@ -307,7 +318,8 @@ class _Inventory:
 def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     """Return (dtype, bytes) of each array in the result of a collective.
 
-    The shape of an instruction that starts a collective has the operands, too; they are left out.
+    The shape of an instruction that starts a collective also contains the operands, which are left
+    out.
     """
     arrays = [
         (

@@ -1,8 +1,8 @@
 """Find the line of the user's own code from which an instruction of HLO comes.
 
-XLA notes the line in two forms. The metadata of an instruction have a file and a line or, since
-2025, the number of a stack frame. In the second form, tables of files, lines and frames are at the
-head of the program.
+XLA writes the line in one of two forms. The metadata of an instruction contain a file and a line
+or, since 2025, the number of a stack frame. In the second form, tables of files, lines and frames
+are at the head of the program.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _MOST_FRAMES = 1000
 class UserSources:
     """The source lines of a program's instructions.
 
-    `head` is the text before the first computation. Files below the folder `root` are shown from
-    there.
+    `head` is the text before the first computation. Paths are shown relative to `source_folder`;
+    other paths are shortened.
     """
 
-    def __init__(self, head: str, root: str = "") -> None:
+    def __init__(self, head: str, source_folder: str = "") -> None:
         tables = dict(_TABLE.findall(head))
         files = dict(_FILE.findall(tables.get("FileNames", "")))
         places = {
@@ -44,7 +44,7 @@ class UserSources:
         # The outermost frame has no parent. In some versions of XLA each parent is printed as its
         # number plus 1; a frame then seems to be its own parent.
         shift = 1 if any(number == parent for number, _, parent in frames) else 0
-        self._root = root
+        self._source_folder = source_folder
         self._frames = {
             int(number): (places.get(place, ("", "")), int(parent or 0) - shift)
             for number, place, parent in frames
@@ -67,8 +67,8 @@ class UserSources:
     def _shortened_path(self, file: str) -> str:
         """Return a path from the root, or only its last parts, without the user's home folder."""
         path = PurePath(file)
-        if self._root and path.is_relative_to(self._root):
-            return str(path.relative_to(self._root))
+        if self._source_folder and path.is_relative_to(self._source_folder):
+            return str(path.relative_to(self._source_folder))
         return "/".join(path.parts[-_SHOWN_PARTS:])
 
 

@@ -79,18 +79,18 @@ class LoopCounter:
             return int(count[1])
         self._steps = 0
         try:
-            first = self._evaluate(computation, loop.operands[0], _raise_unknown)
-            return self._count_by_simulation(first, **loop_computations(loop))
+            first_element_of = self._evaluate(computation, loop.operands[0], _raise_unknown)
+            return self._count_by_simulation(first_element_of, **loop_computations(loop))
         # Simulating a loop that depends on data fails: a name, an operand, an element or a number
         # is missing.
         except (LookupError, RecursionError, TypeError):
             return None
 
-    def _count_by_simulation(self, first: Any, condition: str, body: str) -> int:
-        """Return the number of turns of a loop whose tuple begins with the elements `first`.
+    def _count_by_simulation(self, first_element_of: Any, condition: str, body: str) -> int:
+        """Return the number of turns of a loop, by simulating the scalars that its condition needs.
 
-        `first` returns an element by its index. Only the elements that the condition depends on are
-        simulated. Raises LookupError or TypeError if these elements depend on data.
+        `first_element_of` returns an element of the loop's tuple before the first turn, by its
+        index. Raises LookupError or TypeError if a needed element depends on data.
         """
         state: dict[int, int] = {}
         turns = 0
@@ -100,7 +100,7 @@ class LoopCounter:
 
             The first turn of the loop reads every scalar that a later turn needs.
             """
-            return state.setdefault(index, operator.index(first(index)))
+            return state.setdefault(index, operator.index(first_element_of(index)))
 
         while self._root_value(condition, lambda number: element):
             result = self._root_value(body, lambda number: element)
@@ -113,16 +113,16 @@ class LoopCounter:
             turns += 1
         return turns
 
-    def _root_value(self, computation: str, inputs: Callable[[int], Any]) -> Any:
-        """Return the result of a computation whose parameters `inputs` returns by number."""
-        return self._evaluate(computation, self._roots[computation], inputs)
+    def _root_value(self, computation: str, parameter_of: Callable[[int], Any]) -> Any:
+        """Return the result of a computation; `parameter_of` returns a parameter by its number."""
+        return self._evaluate(computation, self._roots[computation], parameter_of)
 
-    def _evaluate(self, computation: str, name: str, inputs: Callable[[int], Any]) -> Any:
-        """Return the value of the instruction `name`: a scalar, or for a tuple a function.
+    def _evaluate(self, computation: str, name: str, parameter_of: Callable[[int], Any]) -> Any:
+        """Return the value of the instruction `name`.
 
-        The function returns an element of the tuple by its index. `inputs` returns the
-        computation's parameters by number. Raises LookupError or TypeError if the value depends on
-        data or takes too many steps.
+        The value of a tuple is a function that returns an element by its index. `parameter_of`
+        returns a parameter of the computation by its number. Raises LookupError or TypeError if the
+        value depends on data or takes too many steps.
         """
         instruction = self._instructions[computation][name]
         self._steps += 1
@@ -130,14 +130,14 @@ class LoopCounter:
             raise LookupError(name)
 
         def operand(number: int) -> Any:
-            return self._evaluate(computation, instruction.operands[number], inputs)
+            return self._evaluate(computation, instruction.operands[number], parameter_of)
 
         match instruction.op:
             case "constant":
                 word = _CONSTANT.findall(instruction.text)[0]
                 return int({"true": "1", "false": "0"}.get(word, word))
             case "parameter":
-                return inputs(int(_NUMBER.findall(instruction.text)[0]))
+                return parameter_of(int(_NUMBER.findall(instruction.text)[0]))
             case "get-tuple-element":
                 return operand(0)(int(_NUMBER.findall(instruction.text)[0]))
             case "tuple":

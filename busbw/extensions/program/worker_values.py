@@ -15,7 +15,7 @@ CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
 class ProgramError(Exception):
-    """A text is not the complete optimized HLO of a program."""
+    """A text that is not the complete optimized HLO of a program."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,17 +26,18 @@ class CollectiveUse:
     XLA. `reduce_op` is its reduction, such as ``sum``; empty if it does not reduce. `payload_bytes`
     is the larger of a rank's input and output.
 
-    The collective runs in `groups` groups of `ranks` ranks at the same time. `axes` are the axes of
-    the program's mesh that make up the groups, such as ``data,model``; otherwise CONSECUTIVE or
-    STRIDED for groups with such ranks. `axes` is empty for any other groups, and for all ranks of a
-    program without a mesh. `groups` is 0 for a permute that is not a ring in each group. `ranks` is
-    0 if the groups cannot be read.
+    The collective runs in `groups` groups of `ranks` ranks at the same time. `groups` is 0 for a
+    permute that is not a ring in each group. `ranks` is 0 if the groups cannot be read. `axes` are
+    the mesh axes along which the groups lie, such as ``data,model``. If no axes match, `axes` is
+    CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups. It is also empty
+    for a collective over all ranks of a program without a mesh.
 
     A step runs the collective `times` times. With `per_iteration` the collective is in a loop whose
     number of turns depends on data, and `times` counts the runs in one turn. With `at_most` it is
     in a branch that may not be taken. `hidden_by` is the number of operations that run while the
     collective is in progress, the least of equal collectives. `source` is the innermost line of the
-    user's own code, such as ``train.py:88``; empty if it is unknown.
+    user's own code, such as ``train.py:88``; empty if it is unknown. `algorithm` are the properties
+    of the algorithm that the compiler publishes, by name.
     """
 
     kind: str
@@ -93,26 +94,29 @@ CollectiveUses: TypeAlias = "tuple[CollectiveUse, ...]"
 
 
 def merge_equal_uses(
-    uses: Iterable[CollectiveUse], total: Callable[[int, int], int] = operator.add
+    uses: Iterable[CollectiveUse], combine_times: Callable[[int, int], int] = operator.add
 ) -> CollectiveUses:
     """Return the collectives, with equal collectives merged into a single CollectiveUse.
 
-    Collectives are equal if they differ only in `times` and in a `hidden_by` above 0. `total`
-    combines two numbers of `times`: it is their sum or, for the branches of a condition, their
-    maximum.
+    Collectives are equal if they differ only in `times` and in a `hidden_by` above 0.
+    `combine_times` combines the `times` of two equal collectives: to their sum or, for the branches
+    of a condition, to their maximum.
     """
     merged: dict[CollectiveUse, CollectiveUse] = {}
     for use in uses:
         key = replace(use, times=1, hidden_by=min(use.hidden_by, 1))
         other = merged.get(key, replace(use, times=0))
-        times = min(total(use.times, other.times), MOST_BYTES)
+        times = min(combine_times(use.times, other.times), MOST_BYTES)
         merged[key] = replace(use, times=times, hidden_by=min(use.hidden_by, other.hidden_by))
     return tuple(merged.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """A property called `name` that changed; if `fails` is true, the case fails because of it."""
+    """A change of the property `name`, as a text of the property `before` and `now`.
+
+    `fails` says whether the case fails because of the change.
+    """
 
     name: str
     before: str
@@ -127,7 +131,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCollectives:
-    """All collectives of a user's program; `mesh` has the extents of its mesh by axis name."""
+    """All collectives of a user's program; `mesh` maps the axis names of its mesh to extents."""
 
     uses: CollectiveUses
     mesh: Mapping[str, Count] = field(default_factory=dict)

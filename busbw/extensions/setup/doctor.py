@@ -62,9 +62,9 @@ _MOST_LAUNCH_SPREAD = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 
 class _WaitingScreen(Screen):
-    """Prints only the lines of a session that say for what it waits.
+    """A screen that shows a session's lines about waiting, and drops all its other lines.
 
-    The other lines of a session begin with ``busbw``, and are dropped.
+    The other lines begin with ``busbw``.
     """
 
     def write_line(self, text: str) -> None:
@@ -171,8 +171,8 @@ def _outcome_counts_text(session: Judged) -> str:
 def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield a sentence for each problem that the session of the check `name` shows.
 
-    `sessions` has the sessions so far by the name of the check. The check ``device`` is also
-    compared with the session of the check ``host``.
+    `sessions` are the sessions so far, by the name of the check. The session of the check
+    ``device`` is also compared with the session of the check ``host``.
     """
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
     yield from (line.text for line in conclusion_lines(verdicts, session.session_verdict)[:-1])

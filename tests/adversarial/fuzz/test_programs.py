@@ -48,7 +48,7 @@ def _read(text: str, mesh: dict[str, int]) -> tuple[CollectiveUse, ...]:
             assert str(error)
             return ()
     for use in uses:
-        assert use.name and use.groups_text and use.times_text(use.times)
+        assert use.name and use.groups_text and use.times_text
         assert 0 <= use.payload_bytes <= 10**15 and use.hidden_by >= 0
     return uses
 

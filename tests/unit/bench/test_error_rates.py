@@ -41,7 +41,7 @@ def test_the_simulated_error_rates_equal_the_recorded_rates(
 def test_the_count_of_each_verdict_on_recorded_sessions_equals_the_recorded_count() -> None:
     sessions = kept.read(BUSY)
     assert len(sessions) == 15
-    answers = kept._answers([(sessions[0], later) for later in sessions[1:]], is_few=True)
+    answers = kept._count_answers([(sessions[0], later) for later in sessions[1:]], is_few=True)
     assert [(hits, among) for _, hits, among in answers] == RECORDED
 
 

@@ -40,7 +40,7 @@ def test_the_gpu_benchmark_reads_the_transport_from_the_log_of_nccl(
     log: str, text: str, tmp_path: Path
 ) -> None:
     (tmp_path / "nccl-host-71.log").write_text(log)
-    assert command.describe_transport(Bench(device=Device.GPU, out=tmp_path)) == text
+    assert command.describe_transport(Bench(device=Device.GPU, output_folder=tmp_path)) == text
 
 
 def test_the_gpu_benchmark_writes_each_part_immediately_and_goes_on_after_a_failed_part(
@@ -58,7 +58,7 @@ def test_the_gpu_benchmark_writes_each_part_immediately_and_goes_on_after_a_fail
     def memory(bench: Bench) -> dict[str, Any]:
         raise BenchError("it did not end", {"predicted_payload_bytes": 2**29})
 
-    bench = Bench(device=Device.CPU, out=tmp_path)
+    bench = Bench(device=Device.CPU, output_folder=tmp_path)
     result = command.run_parts(bench, {"wrong": wrong, "fidelity": fidelity, "memory": memory})
     assert seen == [["wrong"]]
     assert result["parts"]["wrong"]["problem"] == "RuntimeError: no | device"

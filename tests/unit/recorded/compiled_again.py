@@ -38,7 +38,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         for place, compiler in enumerate(compilers)
     }
     compiling: Any = SimpleNamespace(
-        accept_changes=inputs["settings"]["accept_changes"], topologies=topologies
+        accepts_changes=inputs["settings"]["accept_changes"], topologies=topologies
     )
     jobs: dict[CompileSpec, Job] = {}
     results: dict[CompileSpec, CompiledProgram | Failure] = {}

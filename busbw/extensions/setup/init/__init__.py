@@ -176,8 +176,8 @@ def _workflow_text(options: argparse.Namespace) -> str:
 def _origin_requirement(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
-    It has the URL and the commit that pip recorded when it installed this busbw. It is empty if
-    busbw was installed from local files or from an index.
+    The requirement contains the URL and the commit that pip recorded when it installed this busbw.
+    The result is empty if busbw was installed from local files or from an index.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")

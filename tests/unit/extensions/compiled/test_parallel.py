@@ -27,7 +27,9 @@ def compiling(
     bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
 ) -> ParallelCompiler:
     begin = replace(starter(python), service="compile")
-    return ParallelCompiler(executor(bundle), {"": begin}, workers=workers, timeout_s=timeout_s)
+    return ParallelCompiler(
+        executor(bundle), {"": begin}, worker_count=workers, timeout_s=timeout_s
+    )
 
 
 def jobs(count: int) -> list[Job]:
@@ -61,7 +63,7 @@ def interrupted(bundle: Bundle, event: str) -> ParallelCompiler:
 
     begin = replace(starter(), service="compile")
     executor = Executor(Watched(bundle, interrupt))
-    return ParallelCompiler(executor, {"": begin}, workers=2, timeout_s=60.0)
+    return ParallelCompiler(executor, {"": begin}, worker_count=2, timeout_s=60.0)
 
 
 @pytest.mark.parametrize("event", sweep(["listen", "compile"]))

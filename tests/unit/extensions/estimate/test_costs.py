@@ -30,7 +30,7 @@ def test_the_estimated_ring_sends_a_part_of_the_gradients_in_each_of_2_times_n_m
     cost = ring_cost(1.0, ranks, hosts)
     assert cost.sent_bytes == pytest.approx(2 * (ranks - 1) / ranks)
     for flow in cost.flows.values():
-        assert (flow.steps, flow.moved_bytes) == (2 * (ranks - 1), cost.sent_bytes)
+        assert (flow.message_count, flow.moved_bytes) == (2 * (ranks - 1), cost.sent_bytes)
     assert set(cost.flows) == {level for level, used in _levels(ranks, hosts).items() if used}
 
 
@@ -49,7 +49,7 @@ def test_the_estimated_naive_ring_moves_the_bytes_of_its_counted_messages(
         for source, target in itertools.pairwise(path)
     )
     flows = naive_ring_cost(1.0, ranks, hosts).flows
-    assert {level: flow.steps for level, flow in flows.items()} == counts
+    assert {level: flow.message_count for level, flow in flows.items()} == counts
     assert {level: flow.moved_bytes for level, flow in flows.items()} == counts
 
 

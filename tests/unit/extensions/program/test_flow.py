@@ -55,7 +55,7 @@ def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[
         body = "\n".join(f"  {line}" for line in lines)
         text += f"{'ENTRY ' * (name == 'main')}%{name} (p: f32[8]) -> f32[8] {{\n{body}\n}}\n\n"
     uses = collectives_in_hlo(text)
-    return [(use.kind, use.times_text(use.times), use.hidden_by) for use in uses]
+    return [(use.kind, use.times_text, use.hidden_by) for use in uses]
 
 
 def _loop(operands: str, count: int | None) -> tuple[str, ...]:

@@ -36,13 +36,16 @@ def _noted(frame: int) -> str:
 
 
 def test_the_source_line_of_an_instruction_is_the_line_of_its_stack_frame() -> None:
-    sources = UserSources(TABLES, root="/home/ann")
+    sources = UserSources(TABLES, source_folder="/home/ann")
     assert sources.user_line_of(_noted(1)) == "run.py:12"
     assert sources.user_line_of(_noted(2)) == "models/train.py:88"
 
 
 def test_the_source_line_of_an_instruction_in_a_library_is_the_line_of_the_user_code() -> None:
-    assert UserSources(TABLES, root="/home/ann").user_line_of(_noted(3)) == "models/train.py:88"
+    assert (
+        UserSources(TABLES, source_folder="/home/ann").user_line_of(_noted(3))
+        == "models/train.py:88"
+    )
 
 
 def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
@@ -52,17 +55,20 @@ def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
             f"{{file_location_id={number} parent_frame_id={number}}}",
             f"{{file_location_id={number} parent_frame_id={number - 1}}}",
         )
-    assert UserSources(tables, root="/home/ann").user_line_of(_noted(3)) == "models/train.py:88"
+    assert (
+        UserSources(tables, source_folder="/home/ann").user_line_of(_noted(3))
+        == "models/train.py:88"
+    )
 
 
 def test_a_source_file_outside_of_the_root_is_named_with_its_folder_only() -> None:
-    assert UserSources(TABLES, root="/srv").user_line_of(_noted(2)) == "models/train.py:88"
+    assert UserSources(TABLES, source_folder="/srv").user_line_of(_noted(2)) == "models/train.py:88"
     assert UserSources(TABLES).user_line_of(_noted(1)) == "ann/run.py:12"
 
 
 def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its_metadata() -> None:
     line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
-    assert UserSources("", root="/w").user_line_of(line) == "t.py:31"
+    assert UserSources("", source_folder="/w").user_line_of(line) == "t.py:31"
 
 
 @pytest.mark.parametrize(
