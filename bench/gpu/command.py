@@ -1,9 +1,8 @@
-"""Run the parts of the benchmark; after each, write all results as JSON and as Markdown."""
+"""Run the parts of the benchmark, and write all results as JSON after each part."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import math
 import os
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lines(options: argparse.Namespace) -> Iterator[str]:
-    """Run the selected parts, and yield a line with the paths of the results.
+    """Run the selected parts, and yield a line with the path of the results.
 
     Raises BenchError if a part is unknown or failed, or if there is no GPU.
     """
@@ -62,7 +61,7 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
     os.environ |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(output_folder / "nccl-%h-%p.log")}
     bench = Bench(device=device, output_folder=output_folder, deadline_s=deadline_s)
     document = run_parts(bench, {name: PARTS[name] for name in names})
-    yield f"results: {output_folder / 'gpu.json'}, {output_folder / 'gpu.md'}"
+    yield f"results: {output_folder / 'gpu.json'}"
     failed = [name for name, part in document["parts"].items() if part["problem"]]
     if failed:
         raise BenchError(f"parts that failed: {', '.join(failed)}")
@@ -106,7 +105,6 @@ def run_parts(bench: Bench, parts: Mapping[str, Part]) -> dict[str, Any]:
         document["health"]["after"] = read_health(bench.device)
         document["parts"] = {part: results[part] for part in PARTS if part in results}
         storage.write(path, json.dumps(document, indent=1) + "\n")
-        storage.write(bench.output_folder / "gpu.md", page_text(document))
     return document
 
 
@@ -157,41 +155,3 @@ def read_health(device: Device) -> Sequence[str]:
     except (OSError, subprocess.SubprocessError) as error:
         return [f"{type(error).__name__}: {error}"]
     return smi.stdout.decode(errors="replace").splitlines()
-
-
-def page_text(document: Mapping[str, Any]) -> str:
-    """Return the results of all parts as lines and tables of Markdown."""
-    lines = [
-        f"Two processes on one {document['device'].upper()}, {document['transport']}: this shows "
-        "that the path works, and is not the bandwidth of a GPU or of NVLink.",
-        "",
-        f"Begun {document['began']}, with Python {document['python']}.",
-    ]
-    for name, part in document["parts"].items():
-        result = {"problem": part["problem"] or "none", **part["result"]}
-        rows = result.pop("rows", [])
-        lines += ["", f"## {name}", "", f"It took {part['seconds']:.0f} s.", ""]
-        lines += [f"- {key}: {_cell_text(value)}" for key, value in result.items()]
-        lines += _table_lines(rows)
-    before, after = document["health"]["before"], document["health"]["after"]
-    lines += ["", "## health", "", "Counters by nvidia-smi, and their changes:", "", "```diff"]
-    # With so many unchanged lines around each change, the diff has all counters.
-    lines += difflib.unified_diff(before, after, "before", "after", lineterm="", n=1000)
-    return "\n".join([*lines, "```"]) + "\n"
-
-
-def _table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table with a column for each key that any of the `rows` has."""
-    if not rows:
-        return
-    heads = list(dict.fromkeys(key for row in rows for key in row))
-    yield from ("", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
-    for row in rows:
-        yield f"| {' | '.join(_cell_text(row.get(head, '')) for head in heads)} |"
-
-
-def _cell_text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_cell_text(part)}" for name, part in value.items())
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")

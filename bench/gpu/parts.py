@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.collectives import COLLECTIVES
 from busbw.driver.local import free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
@@ -211,19 +210,6 @@ def find_memory_end(bench: Bench) -> dict[str, Any]:
     return result
 
 
-def measure_collectives(bench: Bench) -> dict[str, Any]:
-    """Measure every collective with two payloads and two dtypes.
-
-    Raises BenchError if no case was measured.
-    """
-    names = f"--collectives={','.join(COLLECTIVES)}"
-    options = (names, "--dtypes=float32,bfloat16", "--payloads=1M,64M")
-    result = {"rows": _case_rows(bench.run_session("collectives", *options))}
-    if not any("values_checked" in row for row in result["rows"]):
-        raise BenchError("nothing was measured", result)
-    return result
-
-
 def find_regression(bench: Bench) -> dict[str, Any]:
     """Compare an unchanged session and a session with a planted delay with a baseline.
 
@@ -259,6 +245,5 @@ PARTS: Mapping[str, Part] = {
     "recording": keep_recording,
     "fidelity": compare_with_loop,
     "memory": find_memory_end,
-    "collectives": measure_collectives,
     "regression": find_regression,
 }
