@@ -9,7 +9,7 @@ import numpy as np
 from busbw.judge.lasting_losses import accepted_session_deviation
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import CaseTimes, History
+from busbw.judge.series import CaseTimes, History
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.model.words import KIB, Device
@@ -161,7 +161,7 @@ def _first_session(
     """
     times_s = _times_s(cases, accepted_times)
     first = {case: CaseTimes.split(launches, POLICY.rule) for case, launches in times_s.items()}
-    history = build_history([first], POLICY, measured=cases)
+    history = build_history([first], POLICY, measured_cases=cases)
     history.loss_floors = dict(zip(cases, map(float, devices.floor[device])))
     return history
 

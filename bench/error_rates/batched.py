@@ -88,7 +88,7 @@ class Judge:
             devices.noise.payload_count,
         )
         self.lengths = np.array([cases.stop - cases.start for cases in self.frameworks])
-        self.together = self.lengths >= rule.min_shared_cases
+        self.together = self.lengths >= rule.min_shared_case_count
         self.base = np.median(accepted, -1)
         shared = len(self.base), len(self.frameworks)
         floor = np.maximum(devices.floor, np.full(self.base.shape, np.log1p(rule.min_case_loss)))
@@ -115,11 +115,11 @@ class Judge:
         if not whole.all():
             whole = whole | self._find_undecided(self._compute_looks(times, whole, confirm=False))
         look = self._compute_looks(times, whole)
-        suspicion = _partial_limit(look, self.rule.suspicion_share)
+        suspicion = _partial_limit(look, self.rule.suspicion_limit_share)
         slower = look.suspected & (np.median(times[..., -3:], -1) - look.shift > suspicion)
         slower &= look.off > look.limit
         by_fastest = look.fastest_now - look.fastest - look.shift + look.level
-        slower &= by_fastest > _partial_limit(look, self.rule.fastest_share)
+        slower &= by_fastest > _partial_limit(look, self.rule.fastest_limit_share)
         look.slower = slower
         look.improved = ~slower & (look.off < look.faster)
         return self._decide(look, *self._latest(look))
@@ -161,7 +161,9 @@ class Judge:
             value = np.where(again, every, middle)
             look = self._compute_look(value, squares, noise, first_squares)
             noise = look.noise
-            look.suspected = middle - look.shift > _partial_limit(look, self.rule.suspicion_share)
+            look.suspected = middle - look.shift > _partial_limit(
+                look, self.rule.suspicion_limit_share
+            )
             if not (confirm and (look.suspected & ~again).any()):
                 break
             again |= look.suspected
@@ -191,13 +193,13 @@ class Judge:
         residuals = np.maximum(cases.n_recent - 1, 0)
         most = np.minimum(launches / weights, rule.max_variance_ratio * launch[:, None]) * weights
         around = [
-            sum_of_neighbours(sums, self.sizes, rule.neighbour_payloads) for sums in (most, weights)
+            sum_of_neighbours(sums, self.sizes, rule.neighbour_distance) for sums in (most, weights)
         ]
         total = weights + rule.neighbour_weight * around[1]
-        share = np.minimum(1.0, rule.max_launch_freedom / total)
+        share = np.minimum(1.0, rule.max_launch_degrees_of_freedom / total)
         scaled = share * (launches + rule.neighbour_weight * around[0])
-        squares = rule.pooled_freedom * launch[:, None] + scaled
-        freedom = rule.pooled_freedom + share * total
+        squares = rule.pooled_degrees_of_freedom * launch[:, None] + scaled
+        freedom = rule.pooled_degrees_of_freedom + share * total
         session = self._session_variance(by_session, residuals, launch, squares / freedom)
         squares = squares * (session / launch)[:, None]
         variance = (squares + by_session) / (freedom + residuals)
@@ -231,11 +233,11 @@ class Judge:
         ratio = variance / by_launches / median_of_chi_squared(residuals)
         most = rule.max_variance_ratio * masked_median(ratio, residuals > 0)[:, None]
         pooled = np.minimum(variance, most * by_launches) * residuals
-        prior = np.where(self.quiet <= rule.prior_sessions, rule.prior_deviation**2, 0.0)
-        total = rule.prior_freedom * np.maximum(
-            prior, rule.min_launch_variance_share * launch
+        prior = np.where(self.quiet <= rule.max_prior_session_count, rule.prior_deviation**2, 0.0)
+        total = rule.prior_degrees_of_freedom * np.maximum(
+            prior, rule.min_session_to_launch_variance * launch
         ) + pooled.sum(1)
-        return np.asarray(total / (rule.prior_freedom + residuals.sum(1)))
+        return np.asarray(total / (rule.prior_degrees_of_freedom + residuals.sum(1)))
 
     @property
     def _normal_sigmas(self) -> Array:
@@ -250,9 +252,9 @@ class Judge:
         rule, factor = self.rule, self._normal_sigmas
         if not self.extremes:
             return factor
-        farthest = np.stack(self.extremes[-rule.level_sessions :]).max(0)
+        farthest = np.stack(self.extremes[-rule.level_session_count :]).max(0)
         third = np.sort(farthest, axis=1)[:, -min(3, farthest.shape[1])]
-        heavy = (third > rule.heavy_tail_sigmas) & (residuals >= rule.min_tail_residuals)
+        heavy = (third > rule.heavy_tail_sigmas) & (residuals >= rule.min_residual_count_for_tails)
         return np.where(heavy, np.maximum(factor, rule.heavy_tail_factor * third), factor)
 
     # The limits and deviations of the launches of this session.
@@ -300,10 +302,10 @@ class Judge:
             level, n = levels[:, number], self.shared.n_recent[:, number]
             prior += 4 * look.session / count
             squares = (
-                rule.prior_shared_freedom * prior
+                rule.prior_shared_degrees_of_freedom * prior
                 + self.shared.squares(self.shared.n, mean)[:, number]
             )
-            variance = squares / (rule.prior_shared_freedom + n - 1)
+            variance = squares / (rule.prior_shared_degrees_of_freedom + n - 1)
         else:
             level, n = np.zeros(len(value)), np.full(len(value), self.cases.count)
             variance = prior + np.pi / 2 * look.session / count
@@ -312,7 +314,7 @@ class Judge:
         whole = np.hypot(look.deviation[:, cases], deviation[:, None])
         limit = np.maximum(self.cases.floor[:, cases], self._normal_sigmas[:, None] * whole)
         inside = np.abs(off) <= limit
-        enough = inside.sum(1, keepdims=True) >= rule.min_shared_cases
+        enough = inside.sum(1, keepdims=True) >= rule.min_shared_case_count
         shared = masked_median(off, np.where(enough, inside, True))
         return shared, deviation, prior, level
 
@@ -321,7 +323,7 @@ class Judge:
     ) -> tuple[Array, Array]:
         """Return, for each device, whether the session is noisy, and the factor of wider limits."""
         rule, (devices, count) = self.rule, limit.shape
-        if count < rule.min_cases_for_noise:
+        if count < rule.min_case_count_for_noise:
             return np.zeros(devices, bool), np.ones(devices)
         relative = np.abs(look.residual) * look.factor / limit
         ratio = masked_quantile(relative, np.abs(look.residual) <= limit, 0.7) / 1.036
@@ -384,8 +386,8 @@ class Judge:
             level=look.shared_level,
             off=look.shared,
             deviation=look.shared_deviation,
-            squares=self.rule.prior_shared_freedom * look.prior_shared,
-            freedom=np.full(shared.shape, self.rule.prior_shared_freedom),
+            squares=self.rule.prior_shared_degrees_of_freedom * look.prior_shared,
+            freedom=np.full(shared.shape, self.rule.prior_shared_degrees_of_freedom),
             begins=look.shared > look.shared_limit,
         )
 
@@ -407,7 +409,7 @@ class Judge:
             look.slower | (self.cases.loss > 0),
             shared.begins | (self.shared.loss > 0),
         )
-        bad = noisy | ((widened > 1) & (self.cases.count >= rule.noise_known_after_sessions))
+        bad = noisy | ((widened > 1) & (self.cases.count >= rule.known_noise_session_count))
         changed = look.slower | (window.loss > 0) | look.improved
         few = (changed.sum(1) <= 2) & ~bad & ~shared_red.any(1)
         bad, zero = shared_red | bad[:, None], np.zeros(shared_red.shape)

@@ -23,7 +23,7 @@ from busbw.history.files import read_all_machines
 from busbw.history.lines import Line
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import CaseTimes
+from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
 from busbw.model.words import Device, plural
 
@@ -117,7 +117,7 @@ def judge_last_session(sessions: Sequence[Session], time_factors: Mapping[Case, 
         }
         for before in sessions[:-1]
     ]
-    return judge(build_history(stored, policy, measured=times_s), times_s, policy)
+    return judge(build_history(stored, policy, measured_cases=times_s), times_s, policy)
 
 
 def rows(sessions: Sequence[Session]) -> Iterator[str]:

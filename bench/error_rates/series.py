@@ -83,7 +83,7 @@ class Series:
     @property
     def n_recent(self) -> Array:
         """The number of counted sessions from which the level is computed."""
-        return np.minimum(self.n, self.rule.level_sessions)
+        return np.minimum(self.n, self.rule.level_session_count)
 
     def append(self, values: Sequence[Array], counts: Array) -> None:
         """Append a session; `counts` says for which series it counts."""
@@ -107,7 +107,7 @@ class Series:
 
         These are the last sessions among the first `n` sessions that count.
         """
-        earlier = self._sum(kind, n - np.minimum(n, self.rule.level_sessions))
+        earlier = self._sum(kind, n - np.minimum(n, self.rule.level_session_count))
         return np.asarray(self._sum(kind, n) - earlier)
 
     def level(self, n: Array) -> tuple[Array, Array, Array]:
@@ -115,16 +115,16 @@ class Series:
 
         They are computed from the first `n` sessions that count.
         """
-        count = np.maximum(np.minimum(n, self.rule.level_sessions), 1)
+        count = np.maximum(np.minimum(n, self.rule.level_session_count), 1)
         mean, whole = self.recent(0, n) / count, np.maximum(self.recent(4, n), 1)
-        first = np.minimum(n, self.rule.anchor_sessions)
+        first = np.minimum(n, self.rule.anchor_session_count)
         bound = self._sum(0, first) / np.maximum(first, 1) + self.rule.anchor_margin
         level = np.minimum(mean, bound)
         return level, self.recent(6, n) / whole + level - self.recent(5, n) / whole, mean
 
     def squares(self, n: Array, mean: Array) -> Array:
         """Return the sum of squared deviations of the level's sessions from their `mean`."""
-        count = np.minimum(n, self.rule.level_sessions)
+        count = np.minimum(n, self.rule.level_session_count)
         return np.asarray(np.maximum(0.0, self.recent(1, n) - count * mean**2))
 
     def _since(self, kind: int, session: int, latest: Array) -> Array:
@@ -166,9 +166,9 @@ class Series:
         size = np.minimum(
             values.mean(0) - level, self._since(1, begin, latest.fastest).mean(0) - fastest
         )
-        count = np.minimum(n, self.rule.level_sessions)
+        count = np.minimum(n, self.rule.level_session_count)
         squares, freedom = latest.squares + self.squares(n, mean), latest.freedom + count - 1
-        share = max(1 / sessions, self.rule.min_window_variance_share) + 1 / count
+        share = max(1 / sessions, self.rule.min_window_to_session_variance) + 1 / count
         factor = self.factors[0] + self.factors[1] / count
         limit = factor * np.sqrt(share) * np.sqrt(squares / freedom)
         is_lost = allowed & (self.before[begin] >= 2) & (begin >= self.start)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge.case import decide_direction
-from busbw.judge.expected_times import nearest_two
+from busbw.judge.decision import decide_direction
 from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment, append_session, assess_session
+from busbw.judge.noise import find_two_neighbours
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes, History, compute_limits
+from busbw.judge.rule import compute_limits
+from busbw.judge.series import CaseTimes, History
 from busbw.model.case import Case
 
 # The launches of each case before it seems slower; as many additional launches confirm it.
@@ -78,7 +79,7 @@ def judge(
             for case, limit in bounds.limits.items()
         }
         more = {
-            case: LAUNCHES + rule.confirming_launches
+            case: LAUNCHES + rule.confirming_launch_count
             for case, decision in decisions.items()
             if decision.direction is None
         }
@@ -90,10 +91,11 @@ def judge(
         counts.update(more)
     assessment, too_wide = assess_session(history, bounds, times), math.log1p(rule.max_useful_limit)
     directions = assessment.directions.items()
-    lost = {case for case in assessment.directions if assessment.loss_states[case].loss}
     return Judged(
         regressed_cases=frozenset(
-            lost | {case for case, direction in directions if direction == 1}
+            case
+            for case, direction in directions
+            if direction == 1 or assessment.loss_states[case].loss
         ),
         improved_cases=frozenset(case for case, direction in directions if direction == -1),
         undetectable_count=sum(
@@ -108,4 +110,4 @@ def judge(
 def _neighbours_of(case: Case, cases: Times) -> list[Case]:
     """Return the two neighbouring payloads of a case, which are measured again together with it."""
     family = [other for other in cases if other.family_key == case.family_key]
-    return nearest_two(case, sorted(family, key=lambda other: other.payload_bytes))
+    return find_two_neighbours(case, sorted(family, key=lambda other: other.payload_bytes))

@@ -243,7 +243,9 @@ def _session_variance(values: _Logs) -> Variance | None:
     if len(values) < 2:
         return None
     variance = variance_from_differences(list(values.values()))
-    return Variance(value=max(variance.value, _LEAST_VARIANCE), freedom=variance.freedom)
+    return Variance(
+        value=max(variance.value, _LEAST_VARIANCE), degrees_of_freedom=variance.degrees_of_freedom
+    )
 
 
 def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
@@ -287,7 +289,9 @@ def _find_case_levels(
     for case, values in residuals.items():
         variance = variances[case]
         if variance is not None and usual is not None:
-            variance = moderate_variance(variance, Variance(value=usual, freedom=_OTHERS_WEIGHT))
+            variance = moderate_variance(
+                variance, Variance(value=usual, degrees_of_freedom=_OTHERS_WEIGHT)
+            )
         changes = _find_changes(values, variance)
         last = max(values)
         level = statistics.fmean(_without_changes(values, changes).values())

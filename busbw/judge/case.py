@@ -1,7 +1,7 @@
 """Judge one case: compare its launches of today with the time that is expected of it.
 
-This module has the order of the checks, the decision whether a case is slower, faster or still
-undecided, and the choice of the cases that are measured again. `rule` computes the limits.
+This module has the order of the checks, and the choice of the cases that are measured again. `rule`
+computes the limits of a case, and `decision` compares the case with them.
 """
 
 from __future__ import annotations
@@ -20,26 +20,32 @@ from busbw.model.verdict import Reference, Summary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
-from .expected_times import NO_LOSS, LossState, nearest_two
-from .policy import Policy, Rule
-from .rule import CaseLimits, CaseTimes
+from .decision import LevelDecision, decide_direction
+from .noise import find_two_neighbours
+from .policy import Policy
+from .rule import CaseLimits
+from .series import NO_LOSS, CaseTimes, LossState
 from .validity import is_shortage_temporary, judge_failed_launches, out_of_memory_verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgingSettings:
-    """How the cases of a session are judged: its policy and the user's options.
+    """The policy and the user's options by which the cases of a session are judged.
 
-    `case_count` is the number of cases that share the error rates of two interleaved stacks.
-    `planned_launches` is the number of launches of each case before any case is measured again. The
-    session has no verdict if a case has fewer than `least_launches`, which are the planned launches
-    if it is None.
+    Attributes:
+        policy: The thresholds for the class of devices.
+        case_count: The number of cases that share the error rates of two interleaved stacks.
+        planned_launches: The number of launches of each case before a case is measured again.
+        least_launches: The session has no verdict if a case has fewer launches; None for
+            `planned_launches`.
+        require_baselines: Whether a case without a baseline fails.
+        accepts_slower_times: Whether an update stores today's times even if they are slower. A
+            slower case does not fail then.
+        accepts_new_cases: Whether an update stores the times of cases without a baseline.
+        fail_above: The user's limit of the ratio of today's time to the expected time; None if the
+            limit is computed.
+        memory_limit_bytes: The artificial limit of memory; None without such a limit.
 
-    With `require_baselines` a case without a baseline fails. With `accept_all` today's times become
-    the baselines even if they are slower, so that a slower case does not fail. With `accept_new`
-    today's times become the baselines of cases without a baseline. `fail_above` is the user's limit
-    of the ratio of today's time to the expected time; None if the limit is computed.
-    `memory_limit_bytes` is an artificial limit of memory; None if memory is not limited.
     """
 
     policy: Policy
@@ -47,22 +53,22 @@ class JudgingSettings:
     planned_launches: int = 3
     least_launches: int | None = None
     require_baselines: bool = False
-    accept_all: bool = False
-    accept_new: bool = False
+    accepts_slower_times: bool = False
+    accepts_new_cases: bool = False
     fail_above: float | None = None
     memory_limit_bytes: int | None = None
 
     @property
     def fails_without_baseline(self) -> bool:
         """Whether a case without a baseline fails."""
-        return self.require_baselines and not (self.accept_all or self.accept_new)
+        return self.require_baselines and not (self.accepts_slower_times or self.accepts_new_cases)
 
 
 def summarize_times(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
-    """Summarize the times of at least one launch of a case, in seconds.
+    """Summarize the times of a case's launches, one or more, in seconds.
 
-    `level_s` takes the place of the median time, from which bandwidths are computed. If `level_s`
-    is None, the summary has the median of `times_s`.
+    Bandwidths are computed from `level_s`, which replaces the median of `times_s`. If `level_s` is
+    None, they are computed from the median.
     """
     median_s = statistics.median(times_s) if level_s is None else level_s
     return Summary(
@@ -80,10 +86,14 @@ def summarize_times(case: Case, times_s: Sequence[float], level_s: float | None 
 class Ruling:
     """The verdict on a case so far, and whether more launches could change it.
 
-    `needed_launches` is the total number of launches that would decide the case; None if no more
-    launches are needed. `is_suspected`: the case seems slower, but launches have not confirmed it
-    yet. `is_doubted`: the case is slower, but NOISY, because a finding names another possible
-    cause.
+    Attributes:
+        verdict: The verdict on the launches that were measured so far.
+        needed_launches: The total number of launches that would decide the case; None if no more
+            launches are needed.
+        is_suspected: Whether the case seems slower, and no launches confirmed this yet.
+        is_doubted: Whether the case is slower but NOISY, because a finding of an extension names
+            another possible cause.
+
     """
 
     verdict: Verdict
@@ -171,10 +181,10 @@ def _judge_outcome(
     loss_state: LossState,
     incomparable_reason: str,
 ) -> Ruling:
-    """Return the ruling of the first check that decides the case, without a summary."""
+    """Return the ruling of the first check that applies, without the summary of launches."""
 
     def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
-        """Return a ruling that more launches do not change."""
+        """Make a ruling that more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
     failed_launches, protocol = judge_failed_launches(spec, measurement), measurement.case.protocol
@@ -186,7 +196,7 @@ def _judge_outcome(
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {protocol}, {before}"
-        failed = settings.require_baselines and not settings.accept_all
+        failed = settings.require_baselines and not settings.accepts_slower_times
         return rule_that(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
         return Ruling(verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings))
@@ -204,12 +214,12 @@ def _judge_outcome(
 def _judge_out_of_memory(
     spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, settings: JudgingSettings
 ) -> Verdict:
-    """Return the verdict on a case of which every launch ran out of memory.
+    """Return the verdict on a case all of whose launches ran out of memory.
 
-    Without a baseline, the case fails if baselines are required. If the baseline says out of
-    memory, too, the failure is expected. If the baseline has a time, and the case would fit if
-    other programs used no memory, the case is INCOMPARABLE, and fails only if baselines are
-    required. Otherwise it fails, unless an update accepts all times.
+    Without a baseline, the case fails if baselines are required. It does not fail if it also ran
+    out of memory when the baseline was measured. If the baseline has a time, the case fails, unless
+    an update accepts slower times. But if the case would fit without other programs, it is
+    INCOMPARABLE, and fails only if baselines are required.
     """
     worst = failures[0]
     if baseline is None:
@@ -225,7 +235,7 @@ def _judge_out_of_memory(
         return replace(verdict, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
     more = f"; the baseline of {baseline.date} has {before}"
-    return out_of_memory_verdict(spec, worst, more, failed=not settings.accept_all)
+    return out_of_memory_verdict(spec, worst, more, failed=not settings.accepts_slower_times)
 
 
 def _compare_with_level(
@@ -236,7 +246,7 @@ def _compare_with_level(
     settings: JudgingSettings,
     loss_state: LossState,
 ) -> Ruling:
-    """Judge a case that has times today and a baseline with times."""
+    """Judge a case that has times today, and a baseline with times."""
     policy, expected, max_log_ratio = settings.policy, limits.expected, limits.slower_above
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
@@ -258,7 +268,7 @@ def _compare_with_level(
     verdict = Verdict(
         spec=spec,
         outcome=outcome,
-        failed=outcome is Outcome.REGRESSED and not settings.accept_all,
+        failed=outcome is Outcome.REGRESSED and not settings.accepts_slower_times,
         text=text,
         baseline=before,
         ratio=math.exp(decision.log_ratio),
@@ -269,97 +279,16 @@ def _compare_with_level(
         notes=_suspicion_notes(decision),
     )
     is_undecided = decision.direction is None
-    needed = settings.planned_launches + policy.rule.confirming_launches if is_undecided else None
+    needed = (
+        settings.planned_launches + policy.rule.confirming_launch_count if is_undecided else None
+    )
     return Ruling(verdict=verdict, needed_launches=needed, is_suspected=is_undecided)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LevelDecision:
-    """The decision whether a case is slower or faster than its expected time.
-
-    `direction` is 1 for slower, -1 for faster, and 0 for neither. It is None if the first launches
-    seem slower (`is_suspected`) but the launches that confirm it are missing. `log_ratio` is the
-    log of the median of all launches over the expected time, and `max_log_ratio` is its limit.
-    `confirming_log_ratio` is the log ratio of the confirming launches alone, None if they are
-    missing. `is_confirmed` says whether the confirming launches seem slower, too.
-    """
-
-    direction: int | None
-    log_ratio: float
-    max_log_ratio: float
-    confirming_log_ratio: float | None
-    is_suspected: bool
-    is_confirmed: bool
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether the launches disagree on whether the case is slower.
-
-        Either the confirming launches are slower, too, though the ratio of all launches is within
-        the limit or the fastest launch is not slower. Or the ratio exceeds the limit without
-        confirmation.
-        """
-        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.max_log_ratio)
-
-
-def decide_direction(
-    times: CaseTimes, limits: CaseLimits, rule: Rule, max_log_ratio: float
-) -> LevelDecision:
-    """Decide whether a case is slower or faster than its expected time.
-
-    A case is slower if the median of all its launches exceeds `max_log_ratio`, and if the first
-    launches, the confirming launches and the fastest launch each exceed a part of that limit.
-
-    Args:
-        times: Today's launches of the case.
-        limits: The computed limits of the case.
-        rule: The thresholds of the rule.
-        max_log_ratio: The log ratio above which the case is slower: `limits.slower_above`, or the
-            log of the user's limit.
-
-    """
-    suspicion = _partial_limit(limits, max_log_ratio, rule.suspicion_share, rule)
-    level = limits.expected.log_level
-    log_ratio = times.all_launches.log_median - level
-    confirmation = (
-        None if times.confirming_log_median is None else times.confirming_log_median - level
-    )
-    is_suspected = times.first_launches.log_median - level > suspicion
-    is_confirmed = is_suspected and confirmation is not None and confirmation > suspicion
-    direction: int | None = 0
-    if is_suspected and confirmation is None:
-        direction = None
-    elif is_confirmed and log_ratio > max_log_ratio:
-        partial = _partial_limit(limits, max_log_ratio, rule.fastest_share, rule)
-        fastest = partial if limits.fastest_above is None else limits.fastest_above
-        direction = int(times.all_launches.log_fastest - limits.expected.log_fastest > fastest)
-    elif log_ratio < limits.faster_below:
-        direction = -1
-    return LevelDecision(
-        direction=direction,
-        log_ratio=log_ratio,
-        max_log_ratio=max_log_ratio,
-        confirming_log_ratio=confirmation,
-        is_suspected=is_suspected,
-        is_confirmed=is_confirmed,
-    )
-
-
-def _partial_limit(limits: CaseLimits, max_log_ratio: float, share: float, rule: Rule) -> float:
-    """Return the log ratio that some of the launches must exceed if the case is slower.
-
-    It is the larger of two values: `share` (0 to 1) of `max_log_ratio`, and the shift that the case
-    shares with other cases today plus `share` of the limit of its residual. It is at most
-    `max_log_ratio`.
-    """
-    shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
-    return min(max_log_ratio, max(share * max_log_ratio, shift + share * limits.residual_limit))
 
 
 def _outcome_and_reason(
     decision: LevelDecision, settings: JudgingSettings, loss_state: LossState
 ) -> tuple[Outcome, str]:
-    """Return the outcome that follows from a decision, and its reason, which may be empty."""
+    """Return the outcome that follows from a decision, and its reason; "" without a reason."""
     confirmation = (
         ""
         if decision.confirming_log_ratio is None
@@ -367,11 +296,11 @@ def _outcome_and_reason(
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
-    if loss_state.lost_sessions:
+    if loss_state.lost_session_count:
         loss = change_text(math.expm1(loss_state.mean_loss))
         return (
             Outcome.REGRESSED,
-            f"{loss} slower over the last {plural(loss_state.lost_sessions, 'session')}",
+            f"{loss} slower over the last {plural(loss_state.lost_session_count, 'session')}",
         )
     if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
@@ -408,13 +337,13 @@ def plan_rerun(
 
     Args:
         rulings: The ruling on each case so far.
-        launches_so_far: The number of launches of each case.
-        include_neighbours: Whether to measure the two payloads next to a case that seems slower,
-            too.
+        launches_so_far: The number of launches of each case so far.
+        include_neighbours: Whether to measure the two neighbouring payloads of a case that seems
+            slower, too.
 
     Returns:
-        The undecided cases, and the least number of additional launches that decides one of them; 0
-        if all cases are decided.
+        The cases to measure again, and the least number of additional launches that decides one of
+        them. Without undecided cases, no cases and 0.
 
     """
     lacking = {
@@ -432,7 +361,7 @@ def plan_rerun(
                 and ruling.verdict.now is not None
             ]
             undecided.update(
-                nearest_two(spec, sorted(family, key=lambda other: other.payload_bytes))
+                find_two_neighbours(spec, sorted(family, key=lambda other: other.payload_bytes))
             )
     ordered = tuple(spec for spec in rulings if spec in undecided)
     return ordered, min(lacking.values(), default=0)

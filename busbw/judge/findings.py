@@ -11,11 +11,15 @@ from busbw.model.words import Outcome
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """A finding of an extension about one case: notes and values, a doubt, or a failure.
+    """A finding of an extension about one case.
 
-    `notes` and `extra` do not change the outcome. `extra` has values by name, which tables can
-    show. A `doubt` names another possible cause of the slower time: REGRESSED becomes NOISY. A
-    `failure` is the reason why the case becomes CHANGED. Both texts are empty if they do not apply.
+    Attributes:
+        notes: Texts that do not change the outcome.
+        doubt: Another possible cause of a slower time, which changes REGRESSED to NOISY; empty
+            without a doubt.
+        failure: The reason why the outcome becomes CHANGED; empty without a failure.
+        extra: Values by name, which tables can show.
+
     """
 
     notes: tuple[str, ...] = ()
@@ -25,10 +29,10 @@ class Finding:
 
 
 def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict on a case, changed by all findings about the case.
+    """Return the verdict on a case, changed by the findings about the case.
 
-    A failure overrides a doubt, and a doubt overrides the verdict of the rule. If the case fails
-    anyway, the failure becomes a note. The order of the findings changes only the order of texts.
+    A failure overrides a doubt, and a doubt overrides the verdict of the rule. A failure becomes a
+    note if the case already fails. The order of the findings changes only the order of texts.
     """
     doubts = [finding.doubt for finding in findings if finding.doubt]
     failures = [finding.failure for finding in findings if finding.failure]

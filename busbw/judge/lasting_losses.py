@@ -14,30 +14,37 @@ from statistics import fmean, median
 from busbw.model.case import Case, convert_to
 from busbw.stats.variance import sum_of_squares_about_mean
 
-from .case import decide_direction
-from .expected_times import (
+from .decision import decide_direction
+from .noise import SessionNoise
+from .policy import MEDIAN_VARIANCE_RATIO, NOISE_REPORT_SESSIONS, SESSIONS_OF_LAST_MEDIAN, Rule
+from .rule import SessionLimits, compute_limits
+from .series import (
     NO_LAUNCHES,
     NO_LOSS,
+    CaseTimes,
+    History,
     LaunchSummary,
     LossState,
     Series,
-    SessionNoise,
     Window,
 )
-from .policy import MEDIAN_VARIANCE_RATIO, NOISE_REPORT_SESSIONS, SESSIONS_OF_LAST_MEDIAN, Rule
-from .rule import CaseTimes, History, SessionLimits, compute_limits
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LatestLaunches:
-    """The launches of a series in the session that is judged, and how they compare with its level.
+    """The launches of a series in the session that is judged, compared with the level.
 
-    The series has the sessions of a case, or of the shared part of a framework (`is_shared_part`).
-    `residual` is the log ratio of the median of `launches` to the level, and `stddev` is its
-    standard deviation. `noise` is how much the series varies between sessions, known without its
-    earlier sessions. A loss over several sessions is at least `loss_floor`, a log ratio.
-    `is_slower` says whether this session alone shows a loss. `begins_loss` says whether that loss
-    is in the series itself, not only in the part that it shares with other cases.
+    Attributes:
+        launches: The summary of the launches.
+        residual: The log ratio of the median of `launches` to the level.
+        stddev: The standard deviation of `residual` while the code is unchanged.
+        noise: How much the series varies between sessions, without its earlier sessions.
+        loss_floor: The least log ratio that counts as a loss over several sessions.
+        is_slower: Whether this session alone shows a loss.
+        begins_loss: Whether that loss is in the series itself, and not only in the part that it
+            shares with other cases.
+        is_shared_part: Whether the series is the shared part of a framework, not a case.
+
     """
 
     launches: LaunchSummary
@@ -57,13 +64,20 @@ class LatestLaunches:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assessment(SessionLimits):
-    """A session that was judged by the earlier sessions, which are in `history`.
+    """A session that was judged by the earlier sessions.
 
-    `directions` has, for each case, 1 if this session alone shows that the case is slower, -1 if
-    faster, 0 if neither, and None if launches that confirm it are missing. `latest_launches` and
-    `loss_states` are by the name of a framework, for its shared part, and by case.
-    `slower_frameworks` are the frameworks whose cases together are slower.
-    `recent_noisy_sessions` is how many of the last ten sessions, this session included, were noisy.
+    A subject is a case or the name of a framework, which stands for its shared part.
+
+    Attributes:
+        history: The earlier sessions.
+        directions: For each case, 1 if this session alone shows that the case is slower, -1 if
+            faster, 0 if neither. None if launches that would confirm it are missing.
+        latest_launches: The launches of each subject in this session.
+        loss_states: The losses of each subject after this session.
+        slower_frameworks: The frameworks whose cases together are slower.
+        recent_noisy_session_count: How many of the last ten sessions, this session included, were
+            noisy.
+
     """
 
     history: History
@@ -71,15 +85,15 @@ class Assessment(SessionLimits):
     latest_launches: Mapping[Case | str, LatestLaunches]
     loss_states: Mapping[Case | str, LossState]
     slower_frameworks: frozenset[str]
-    recent_noisy_sessions: int
+    recent_noisy_session_count: int
 
 
 def assess_session(
-    history: History, session_limits: SessionLimits, today: Mapping[Case, CaseTimes]
+    history: History, session_limits: SessionLimits, times_today: Mapping[Case, CaseTimes]
 ) -> Assessment:
     """Judge a session by the earlier sessions in `history`, which stays unchanged.
 
-    `session_limits` are the limits that `compute_limits` returned for the launches of `today`.
+    `session_limits` are the limits that `compute_limits` returned for `times_today`.
     """
     rule, is_noisy, directions = history.rule, session_limits.is_noisy, dict[Case, int | None]()
     latest_launches: dict[Case | str, LatestLaunches] = {}
@@ -96,7 +110,9 @@ def assess_session(
             is_shared_part=True,
         )
     for case, limit in session_limits.limits.items():
-        directions[case] = decide_direction(today[case], limit, rule, limit.slower_above).direction
+        directions[case] = decide_direction(
+            times_today[case], limit, rule, limit.slower_above
+        ).direction
         level, is_slower = (
             session_limits.shared_parts[case.framework].log_level,
             directions[case] == 1,
@@ -105,7 +121,7 @@ def assess_session(
         latest_launches[case] = convert_to(
             LatestLaunches,
             limit,
-            launches=today[case].all_launches.without_shift(shift),
+            launches=times_today[case].all_launches.without_shift(shift),
             loss_floor=history.loss_floor(case),
             is_slower=is_slower,
             begins_loss=is_slower and limit.residual > limit.residual_limit,
@@ -117,7 +133,7 @@ def assess_session(
     slower = {
         name
         for name in session_limits.shared_parts
-        if latest_launches[name].is_slower or loss_states[name].lost_sessions
+        if latest_launches[name].is_slower or loss_states[name].lost_session_count
     }
     return convert_to(
         Assessment,
@@ -127,7 +143,9 @@ def assess_session(
         latest_launches=latest_launches,
         loss_states=loss_states,
         slower_frameworks=frozenset(slower),
-        recent_noisy_sessions=sum([*history.noisy_flags[1 - NOISE_REPORT_SESSIONS :], is_noisy]),
+        recent_noisy_session_count=sum(
+            [*history.noisy_flags[1 - NOISE_REPORT_SESSIONS :], is_noisy]
+        ),
     )
 
 
@@ -136,18 +154,18 @@ def _next_loss_state(
 ) -> LossState:
     """Return the losses of a series after the session that is judged.
 
-    First the loss so far ends if the session shows that it is over. Then a loss begins if several
-    sessions show it, or this session alone. `is_noisy` says whether the session is noisy.
+    The previous loss ends if the session shows that it is over. A loss begins if several sessions
+    together show it, or this session alone. `is_noisy` says whether this session is noisy.
     """
     count, before = len(series.launches), series.loss_state
-    loss, began, gradual = before.loss, before.began_at, before.is_gradual
-    start, repaired = before.earliest_window_start, 0
+    loss, began, gradual = before.loss, before.start_position, before.is_gradual
+    start, repaired = before.min_window_start, 0
     if loss and not latest.is_slower and _is_loss_over(series, latest, rule):
         repaired, loss, start = count - began, 0.0, count
     # A noisy session shows no loss over several sessions, and later windows begin after it.
     window = None if is_noisy else _find_window(series, latest, start, rule)
     if window is not None:
-        began = began if loss and began < window.began_at else window.began_at
+        began = began if loss and began < window.start_position else window.start_position
         loss, gradual = window.loss, not latest.is_slower and (not loss or gradual)
     elif not loss and latest.begins_loss:
         loss, began, gradual = latest.residual, count, False
@@ -156,13 +174,13 @@ def _next_loss_state(
     mean = fmean(values) - latest.log_level if is_lasting else 0.0
     return LossState(
         loss=loss,
-        began_at=began,
+        start_position=began,
         is_gradual=gradual,
         mean_loss=mean if window is None else window.loss,
-        lost_sessions=count + 1 - began if is_lasting else 0,
-        first_lost_session=series.session_numbers[began] if is_lasting else 0,
-        repaired_sessions=repaired,
-        earliest_window_start=count + 1 if is_noisy else start,
+        lost_session_count=count + 1 - began if is_lasting else 0,
+        first_lost_session_number=series.session_numbers[began] if is_lasting else 0,
+        repaired_session_count=repaired,
+        min_window_start=count + 1 if is_noisy else start,
         window=window,
     )
 
@@ -170,8 +188,8 @@ def _next_loss_state(
 def _is_loss_over(series: Series, latest: LatestLaunches, rule: Rule) -> bool:
     """Return whether the loss of a series is over.
 
-    It is over if the session that is judged is below half of the loss by more than
-    `rule.recovery_sigmas` standard deviations, or if the median of the last sessions is below half.
+    It is over if the session that is judged is more than `rule.recovery_sigmas` standard deviations
+    below half of the loss. It is also over if the median of the last sessions is below half.
     """
     half = series.loss_state.loss / 2
     last = (
@@ -182,16 +200,16 @@ def _is_loss_over(series: Series, latest: LatestLaunches, rule: Rule) -> bool:
 
 
 def _find_window(
-    series: Series, latest: LatestLaunches, earliest_start: int, rule: Rule
+    series: Series, latest: LatestLaunches, min_start: int, rule: Rule
 ) -> Window | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
-    For each length in `rule.window_lengths`, the last sessions are compared with the level before
-    them. No window begins before position `earliest_start`.
+    A window is a number of last sessions, whose mean is compared with the level before them. Each
+    length in `rule.window_lengths` is tried, and no window begins before `min_start`.
 
     Returns:
-        A Window with the loss of the shortest window that shows a loss; None if no window does. Its
-        other fields come from the longest window that shows a loss.
+        The size of the loss from the shortest window that shows a loss, and the positions from the
+        longest. None if no window shows a loss.
 
     """
     launches = [*series.launches, latest.launches]
@@ -199,12 +217,12 @@ def _find_window(
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
     for sessions in rule.window_lengths:
         begin = count - sessions
-        expected = series.expected_time(rule, begin) if begin >= max(1, earliest_start) else None
+        expected = series.expected_time(rule, begin) if begin >= max(1, min_start) else None
         if expected is None or expected.session_count < 2:
             continue
         mean = fmean(values[begin:]) - expected.log_level
         mean = min(mean, fmean(fastest[begin:]) - expected.log_fastest)
-        share = max(1 / sessions, rule.min_window_variance_share) + 1 / expected.session_count
+        share = max(1 / sessions, rule.min_window_to_session_variance) + 1 / expected.session_count
         sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.session_count
         sigmas = rule.shared_window_sigmas if latest.is_shared_part else sigmas
         limit = sigmas * math.sqrt(share) * latest.noise.stddev_with_sessions(expected)
@@ -217,15 +235,21 @@ def _find_window(
     began = count - 1
     while began > widest and values[began - 1] > threshold:
         began -= 1
-    return Window(loss=loss, began_at=began, excluded_from=widest, excluded_above=threshold)
+    return Window(
+        loss=loss,
+        start_position=began,
+        first_excluded_position=widest,
+        max_counted_log_median=threshold,
+    )
 
 
 def accepted_session_deviation(series: Series, latest: LatestLaunches, rule: Rule) -> float:
-    """Return by how much the accepted session was slower than all later sessions, as a log ratio.
+    """Return the log ratio of the accepted session to later sessions if the difference is clear.
 
-    The accepted session is the first session of the series. The log ratio is negative if that
-    session was faster, and 0 if the difference is not clear. The first two later sessions must show
-    the difference, too: a change after them says nothing about the accepted session.
+    The accepted session is the first session of the series. The log ratio is positive if that
+    session was slower, negative if it was faster, and 0 if the difference is not clear. Each of the
+    first two later sessions must show the difference, too. Otherwise the level changed later, and
+    the accepted session was not odd.
     """
     if not series.counted_positions or len(series.launches) < 2:
         return 0.0
@@ -240,27 +264,26 @@ def accepted_session_deviation(series: Series, latest: LatestLaunches, rule: Rul
 
 
 def replay_sessions(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
-    """Judge `sessions` in their order and append each of them to `history`, which is returned."""
-    for today in sessions:
-        append_session(
-            history, today, assess_session(history, compute_limits(history, today), today)
-        )
+    """Judge `sessions` in their order, append each of them to `history`, and return `history`."""
+    for times in sessions:
+        limits = compute_limits(history, times)
+        append_session(history, times, assess_session(history, limits, times))
     return history
 
 
 def append_session(
-    history: History, today: Mapping[Case, CaseTimes], assessment: Assessment
+    history: History, times_today: Mapping[Case, CaseTimes], assessment: Assessment
 ) -> None:
     """Append a judged session to `history`.
 
-    For later levels, the session does not count for a case that became slower or faster, and not
-    for a framework that is slower as a whole. A noisy session does not count for any case, and
-    neither does a session with wider limits once the noise is known.
+    Later levels do not count the session for a case that became slower or faster, and not for the
+    cases of a framework that is slower as a whole. They do not count a noisy session at all, and
+    not a session with wider limits once the noise is known.
 
     Args:
         history: The earlier sessions.
-        today: The launches of the session, by case.
-        assessment: The judgement of the session.
+        times_today: The launches of the session, by case.
+        assessment: The assessment of the session.
 
     """
     directions, loss_states, number = (
@@ -270,44 +293,46 @@ def append_session(
     )
     changed = [case for case in directions if directions[case] != 0 or loss_states[case].window]
     is_wide = (
-        assessment.widening > 1 and number >= history.rule.noise_known_after_sessions
+        assessment.widening > 1 and number >= history.rule.known_noise_session_count
     ) or assessment.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not assessment.slower_frameworks
     shifts = {
         name: assessment.latest_launches[name].launches.log_median
         for name in assessment.shared_parts
     }
-    for case, times in today.items():
+    for case, times in times_today.items():
         series, latest = (
             history.case_series.setdefault(case, Series()),
             assessment.latest_launches.get(case),
         )
         if latest is not None:
             is_bad = is_wide or case.framework in assessment.slower_frameworks
-            counts = directions[case] == 0 and not is_bad and not loss_states[case].loss
+            is_counted = directions[case] == 0 and not is_bad and not loss_states[case].loss
             expected = assessment.limits[case].expected
             prior_stddev = latest.noise.stddev() * expected.prediction_factor(times.all_launches)
             extreme = abs(latest.residual) / prior_stddev if is_calm else 0.0
-            series.append(
+            series.append_session(
                 number,
                 latest.launches,
                 loss_states[case],
-                counts=counts,
-                extreme_sigmas=extreme,
+                is_counted=is_counted,
+                deviation_sigmas=extreme,
             )
         else:
             is_pooled = case.framework in history.pooled_frameworks
             shift = shifts.get(case.framework, 0.0) if is_pooled else 0.0
-            series.append(
-                number, times.all_launches.without_shift(shift), series.loss_state, counts=True
+            series.append_session(
+                number, times.all_launches.without_shift(shift), series.loss_state, is_counted=True
             )
-    for name in dict.fromkeys(case.framework for case in today):
+    for name in dict.fromkeys(case.framework for case in times_today):
         series, latest = (
             history.framework_series.setdefault(name, Series()),
             assessment.latest_launches.get(name),
         )
         is_bad = latest is not None and (is_wide or name in assessment.slower_frameworks)
-        counts = name in history.pooled_frameworks and not is_bad
+        is_counted = name in history.pooled_frameworks and not is_bad
         launches = NO_LAUNCHES if latest is None else latest.launches
-        series.append(number, launches, loss_states.get(name, NO_LOSS), counts=counts)
+        series.append_session(
+            number, launches, loss_states.get(name, NO_LOSS), is_counted=is_counted
+        )
     history.noisy_flags.append(assessment.is_noisy)

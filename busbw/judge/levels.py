@@ -1,6 +1,6 @@
-"""Choose the sessions that today is compared with, and describe losses over several sessions.
+"""Select the sessions with which today's session is compared, and describe lasting losses.
 
-Baselines have the sessions that were accepted, and the history has all sessions since then.
+Baselines contain the sessions that were accepted, and the history contains all sessions since then.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, plural, shorten_list
 
-from .expected_times import LaunchSummary, LossState
 from .lasting_losses import Assessment, accepted_session_deviation, assess_session, replay_sessions
 from .policy import MIN_LOSS_TICKS, Policy, Rule
-from .rule import CaseTimes, History, compute_limits
+from .rule import compute_limits
+from .series import CaseTimes, History, LaunchSummary, LossState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
-    """The earlier sessions of one machine, oldest first, from which its levels are computed.
+    """The earlier sessions of one machine, from which the levels of its cases are computed.
 
-    Sessions that began close to each other are already merged. `cases` are the cases with accepted
-    times, and `failed_cases` the cases that failed in any session of the history.
-    `replayed_histories` is a cache, because a session is assessed several times.
+    Attributes:
+        sessions: The sessions, oldest first. Sessions that began close to each other are merged.
+        cases: The cases with accepted times.
+        failed_cases: The cases that failed in any session of the history.
+        replayed_histories: A cache for `assess_session`, which is called several times a session.
+
     """
 
     sessions: tuple[Session, ...]
@@ -39,7 +42,7 @@ class Levels:
 
     def assess_session(
         self,
-        today_s: Mapping[Case, Sequence[float]],
+        times_s: Mapping[Case, Sequence[float]],
         policy: Policy,
         *,
         planned_launches: int | None = None,
@@ -48,16 +51,16 @@ class Levels:
         """Judge a session by the earlier sessions.
 
         Args:
-            today_s: The times of the launches in seconds, by case. Cases without an accepted time
-                are ignored.
-            policy: The policy of the device.
-            planned_launches: How many launches were planned; later launches confirm. If None, the
-                last launches confirm.
-            ticks_s: The step of the clock in seconds, by case. It lacks cases whose clock has no
-                visible steps.
+            times_s: The times of the session's launches in seconds, by case. Cases without an
+                accepted time are ignored.
+            policy: The thresholds for the class of devices.
+            planned_launches: The number of launches before the confirming launches; None if the
+                last launches of each case are the confirming launches.
+            ticks_s: The step of the clock in seconds, for each case whose clock visibly advances in
+                steps.
 
         """
-        measured = {case: times_s for case, times_s in today_s.items() if case in self.cases}
+        measured = {case: times for case, times in times_s.items() if case in self.cases}
         key = (frozenset(measured), *sorted((case.name, tick) for case, tick in ticks_s.items()))
         if key not in self.replayed_histories:
             sessions = [
@@ -68,12 +71,12 @@ class Levels:
                 for session in self.sessions
             ]
             self.replayed_histories[key] = build_history(
-                sessions, policy, measured=measured, ticks_s=ticks_s
+                sessions, policy, measured_cases=measured, ticks_s=ticks_s
             )
         history = self.replayed_histories[key]
         today = {
-            case: CaseTimes.split(times_s, policy.rule, planned_launches)
-            for case, times_s in measured.items()
+            case: CaseTimes.split(times, policy.rule, planned_launches)
+            for case, times in measured.items()
         }
         return assess_session(history, compute_limits(history, today), today)
 
@@ -82,22 +85,22 @@ def build_history(
     sessions: Sequence[Mapping[Case, CaseTimes]],
     policy: Policy,
     *,
-    measured: Collection[Case],
+    measured_cases: Collection[Case],
     ticks_s: Mapping[Case, float] = {},
 ) -> History:
-    """Replay sessions, oldest first, and return the history with their series.
+    """Judge sessions one after the other, and return the history of all of them.
 
     Args:
-        sessions: The launches of each session, by case.
-        policy: The policy of the device.
-        measured: The cases of today. Only their frameworks are replayed.
-        ticks_s: The step of the clock in seconds, by case. It lacks cases whose clock has no
-            visible steps.
+        sessions: The launches of each session by case, oldest session first.
+        policy: The thresholds for the class of devices.
+        measured_cases: The cases of today. Sessions of other frameworks are left out.
+        ticks_s: The step of the clock in seconds, for each case whose clock visibly advances in
+            steps.
 
     """
     cases = dict.fromkeys(case for session in sessions for case in session)
-    counts = Counter(case.framework for case in cases if case in measured)
-    pooled = {name for name, count in counts.items() if count >= policy.rule.min_shared_cases}
+    counts = Counter(case.framework for case in cases if case in measured_cases)
+    pooled = {name for name, count in counts.items() if count >= policy.rule.min_shared_case_count}
     loss_floors: dict[Case, float] = {}
     replayed = [
         {case: times for case, times in session.items() if case.framework in counts}
@@ -116,15 +119,18 @@ def build_history(
 def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
     """Return the launches of one case in a session that was merged from several sessions.
 
-    The deviations of launches are taken from the mean of their own record, so that differences
-    between the merged sessions do not count as differences between launches.
+    Deviations are from the mean of the launch's own record, so that differences between the merged
+    sessions do not count as differences between launches.
     """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
     parts = [LaunchSummary.summarize(record.times_s) for record in records]
     squares = math.fsum(part.sum_of_squares for part in parts)
-    freedom = sum(part.freedom for part in parts)
+    degrees_of_freedom = sum(part.degrees_of_freedom for part in parts)
     return replace(
-        times, all_launches=replace(times.all_launches, sum_of_squares=squares, freedom=freedom)
+        times,
+        all_launches=replace(
+            times.all_launches, sum_of_squares=squares, degrees_of_freedom=degrees_of_freedom
+        ),
     )
 
 
@@ -132,9 +138,13 @@ def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
 class StoredTimes:
     """The stored times of one framework's cases on one machine.
 
-    `baselines` are the baselines with times, so no baseline that says out of memory. `history` are
-    the recorded sessions. `acknowledged_changes` says, by case, when an acknowledged change of its
-    level began. `failed_cases` are the cases that failed in any session of the history.
+    Attributes:
+        baselines: The baselines that have times, and not only an out-of-memory error.
+        history: The recorded sessions.
+        acknowledged_changes: When the acknowledged change of a case's level began, for each case
+            with such a change.
+        failed_cases: The cases that failed in any session of the history.
+
     """
 
     baselines: Sequence[Baseline]
@@ -146,8 +156,8 @@ class StoredTimes:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
         Sessions that began less than `merge_within` apart are merged, unless they found a change.
-        For a case with an acknowledged change, sessions before the change are left out, unless the
-        case was not measured since.
+        For a case with an acknowledged change, sessions before the change are left out as soon as
+        the case was measured after the change.
         """
         accepted, acknowledged = _accepted_sessions(self.baselines), self.acknowledged_changes
         begins = {baseline.case: baseline.records[0].began for baseline in self.baselines}
@@ -190,9 +200,9 @@ def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | 
 
 
 def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
-    """Return the accepted sessions, put together from the records of baselines.
+    """Return the accepted sessions, which are assembled from the records of baselines.
 
-    Records that began at the same moment with the same commit are from the same session.
+    Records with the same moment and the same commit are from the same session.
     """
     sessions: dict[tuple[datetime, str], dict[Case, tuple[Record, ...]]] = {}
     for baseline in baselines:
@@ -206,9 +216,9 @@ def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
 def _select_cases(
     sessions: Sequence[Session], is_selected: Callable[[Session, Case], bool]
 ) -> list[Session]:
-    """Return the sessions with only the cases for which `is_selected` is True.
+    """Return the sessions without the cases for which `is_selected` returns False.
 
-    Sessions without such a case are left out.
+    Sessions without a selected case are left out.
     """
     selected = (
         replace(
@@ -230,15 +240,19 @@ _MAX_NAMED_LOSSES = 3
 class Loss:
     """A loss that several sessions show, of a case or of all cases of a framework together.
 
-    `subject` is the case, or the name of the framework. `state` has the size of the loss and its
-    sessions. The first of these sessions began at `began`. `changes` are the changes of the stack
-    in that session, such as ``jaxlib 0.10.1 -> 0.10.2``; empty if no change is known.
+    Attributes:
+        subject: The case, or the name of the framework.
+        state: The size of the loss, and its sessions.
+        began: When the first session with the loss began.
+        stack_changes: The changes of the stack since the session before, such as ``jaxlib 0.10.1 ->
+            0.10.2``; empty if no change is known.
+
     """
 
     subject: Case | str
     state: LossState
     began: datetime
-    changes: tuple[str, ...]
+    stack_changes: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -247,8 +261,8 @@ class Loss:
         loss = change_text(math.expm1(self.state.mean_loss))
         return (
             f"{_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
-            f"{plural(self.state.lost_sessions, 'session')}, since {self.began:%Y-%m-%d}; "
-            f"what changed then: {', '.join(self.changes) or 'nothing that is known'}"
+            f"{plural(self.state.lost_session_count, 'session')}, since {self.began:%Y-%m-%d}; "
+            f"what changed then: {', '.join(self.stack_changes) or 'nothing that is known'}"
         )
 
 
@@ -257,26 +271,26 @@ def _subject_text(subject: Case | str) -> str:
 
 
 def find_losses(
-    earlier_sessions: Sequence[Session], today: Session, assessment: Assessment
+    earlier_sessions: Sequence[Session], todays_session: Session, assessment: Assessment
 ) -> tuple[Loss, ...]:
-    """Return the losses over several sessions, of whole frameworks first, then the largest first.
+    """Return the losses over several sessions: of frameworks, then of cases, the largest first.
 
     Args:
         earlier_sessions: The earlier sessions, in the order in which `assessment` numbers them.
-        today: The session that was judged.
-        assessment: The assessment of `today`.
+        todays_session: The session that was judged.
+        assessment: The assessment of that session.
 
     """
-    losses, every = [], [*earlier_sessions, today]
+    losses, every = [], [*earlier_sessions, todays_session]
     for name, state in assessment.loss_states.items():
-        if not state.lost_sessions:
+        if not state.lost_session_count:
             continue
         framework = name if isinstance(name, str) else name.framework
-        first = every[state.first_lost_session]
-        earlier = every[: state.first_lost_session]
+        first = every[state.first_lost_session_number]
+        earlier = every[: state.first_lost_session_number]
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
-        changed = first.changes_since([first, *measured][-1], framework)
-        losses.append(Loss(subject=name, state=state, began=first.began, changes=changed))
+        changes = first.changes_since([first, *measured][-1], framework)
+        losses.append(Loss(subject=name, state=state, began=first.began, stack_changes=changes))
     # The key is the same for all losses of whole frameworks, so that their order stays.
     losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.state.mean_loss)
     return tuple(losses)
@@ -290,9 +304,9 @@ def losses_text(losses: Sequence[Loss]) -> str:
 def repaired_losses_text(assessment: Assessment) -> str:
     """Name the cases and frameworks whose loss is over; return "" if no loss ended today."""
     sessions = {
-        name: state.repaired_sessions
+        name: state.repaired_session_count
         for name, state in assessment.loss_states.items()
-        if state.repaired_sessions
+        if state.repaired_session_count
     }
     if not sessions:
         return ""
@@ -303,10 +317,10 @@ def repaired_losses_text(assessment: Assessment) -> str:
 
 
 def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
-    """Return by how much the accepted session was slower than all later sessions.
+    """Return the log ratio of the accepted session to the later sessions, where it is clear.
 
-    The keys are cases, and names of frameworks for their shared parts. The values are log ratios,
-    negative if the accepted session was faster. Differences that are not clear are left out.
+    The keys are cases, and names of frameworks for their shared parts. A log ratio is positive if
+    the accepted session was slower than all later sessions, and negative if it was faster.
     """
     deviations = {
         name: accepted_session_deviation(series, value, assessment.history.rule)
@@ -317,7 +331,7 @@ def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
 
 
 def odd_accepted_session_text(assessment: Assessment) -> str:
-    """Say how the accepted session differs from all later sessions; return "" if it does not."""
+    """Say how the accepted session differs from all later sessions; return "" if it is not odd."""
     since = max(
         (len(series.launches) for series in assessment.history.case_series.values()), default=0
     )

@@ -44,11 +44,15 @@ from .validity import (
 class PairedDecision:
     """The decision on one case of two interleaved stacks.
 
-    `outcome` is PASS, REGRESSED or IMPROVED; None if the case is undecided. `needed_launches` is
-    then the total number of launches that the next look or the confirmation needs; None if there is
-    no further look. `estimate` is the mean log ratio of candidate to reference, and `max_log_ratio`
-    is the log ratio above which the case seems slower; both are None before the first look.
-    `is_suspected`: the case seems slower, and only the launches that confirm it are missing.
+    Attributes:
+        outcome: PASS, REGRESSED or IMPROVED; None if the case is undecided.
+        estimate: The mean log ratio of candidate to reference; None before the first look.
+        max_log_ratio: The log ratio above which the case seems slower; None before the first look.
+        needed_launches: The total number of launches that the next look or the confirmation of an
+            undecided case needs; None if no launches can decide it.
+        is_suspected: Whether the case seems slower, and only the launches that would confirm it are
+            missing.
+
     """
 
     outcome: Outcome | None
@@ -64,21 +68,21 @@ def decide_by_looks(
     *,
     case_count: int,
     min_loss: float,
-    prior: Variance | None = None,
+    prior_variance: Variance | None = None,
 ) -> PairedDecision:
     """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    Each look has the significance level that its part of the error rates allows (`look_levels`
-    names the sources). Bounds are quantiles of Student's t. Log ratios are assumed to be
-    independent and normal.
+    `look_levels` divides the error rates into a significance level for each look, and names the
+    sources. Bounds are quantiles of Student's t. Log ratios are assumed to be independent and
+    normal.
 
     Args:
         log_ratios: log(candidate / reference) of each pair of launches, in order.
-        looks: After how many launches the test looks at the case, and its error rates.
+        looks: The numbers of launches at which the test can decide, and its error rates.
         case_count: The number of cases that share the false-alarm rate of the session.
-        min_loss: The least slowdown of this case that is a regression, as a fraction.
-        prior: The variance of a log ratio that the session's other cases lead to expect; None if it
-            is unknown.
+        min_loss: The least loss that is a regression, as a fraction of the reference's time.
+        prior_variance: The variance of a log ratio that is expected because of the session's other
+            cases; None if it is unknown.
 
     """
     decision = PairedDecision(outcome=None, estimate=None)
@@ -89,14 +93,14 @@ def decide_by_looks(
     for count, alarm, miss in zip(looks.launch_counts, alarms, misses):
         if len(log_ratios) < count:
             return replace(decision, needed_launches=count)
-        estimate = _estimate_log_ratio(log_ratios[:count], prior)
+        estimate = _estimate_log_ratio(log_ratios[:count], prior_variance)
         limit = _log_ratio_limit(estimate, alarm, min_loss)
         decision = replace(decision, estimate=estimate, max_log_ratio=limit)
         if estimate.mean > limit:
-            confirmed = count + looks.confirming_launches
+            confirmed = count + looks.confirming_launch_count
             if len(log_ratios) < confirmed:
                 return replace(decision, needed_launches=confirmed, is_suspected=True)
-            estimate = _estimate_log_ratio(log_ratios[:confirmed], prior)
+            estimate = _estimate_log_ratio(log_ratios[:confirmed], prior_variance)
             limit = _log_ratio_limit(estimate, alarm, min_loss)
             fresh = log_ratios[count:confirmed]
             if estimate.mean > limit and sum(fresh) / len(fresh) > math.log1p(min_loss):
@@ -110,17 +114,16 @@ def decide_by_looks(
     return decision
 
 
-def estimate_prior_noise(
+def estimate_prior_pair_variance(
     log_ratios_of_cases: Iterable[Sequence[float]], looks: Looks
 ) -> Variance | None:
     """Estimate the variance of a pair's log ratio from all cases of the session.
 
     The variances of the cases are pooled by empirical Bayes (`estimate_prior_variance`, Smyth
-    2004). The degrees of freedom say how alike the cases are. They are at most
-    `looks.pooled_freedom`, and at most the number of the remaining cases less one. Only log ratios
-    up to the first look are used, so that later launches do not change the result of an earlier
-    look. Cases whose log ratios are all equal are left out. Returns None if fewer than two cases
-    remain.
+    2004). The result has many degrees of freedom if the cases are equally noisy, but at most
+    `looks.pooled_degrees_of_freedom`, and fewer than there are cases. Only log ratios up to the
+    first look are used, so that later launches do not change the result of an earlier look. Cases
+    whose log ratios are all equal are left out. Returns None if fewer than two cases remain.
     """
     first = looks.launch_counts[0]
     variances = [
@@ -132,49 +135,58 @@ def estimate_prior_noise(
     if len(variances) < 2:
         return None
     prior = estimate_prior_variance(variances)
-    return replace(prior, freedom=min(prior.freedom, looks.pooled_freedom, len(variances) - 1))
+    return replace(
+        prior,
+        degrees_of_freedom=min(
+            prior.degrees_of_freedom, looks.pooled_degrees_of_freedom, len(variances) - 1
+        ),
+    )
 
 
-def _estimate_log_ratio(log_ratios: Sequence[float], prior: Variance | None) -> MeanEstimate:
-    """Estimate the mean log ratio of a case, with an error from its pairs and from a prior.
+def _estimate_log_ratio(
+    log_ratios: Sequence[float], prior_variance: Variance | None
+) -> MeanEstimate:
+    """Estimate the mean log ratio of a case, and its error from the case and from other cases.
 
-    The prior is the noise that other cases lead to expect. It makes the error more certain, and
-    makes it larger for a case that looks quieter than other cases. A case that looks noisier keeps
+    `prior_variance` is the variance that is expected because of other cases. It adds degrees of
+    freedom to the error, and makes the error of an unusually quiet case larger. A noisy case keeps
     its own variance. Otherwise the noisiest case of a session would be decided wrongly more often
     than the error rates state.
     """
-    if prior is None:
+    if prior_variance is None:
         return estimate_mean(log_ratios)
     variance = sample_variance(log_ratios)
-    both = moderate_variance(variance, prior)
+    both = moderate_variance(variance, prior_variance)
     error = math.sqrt(max(variance.value, both.value) / len(log_ratios))
     return MeanEstimate(
-        mean=statistics.fmean(log_ratios), standard_error=error, freedom=both.freedom
+        mean=statistics.fmean(log_ratios),
+        standard_error=error,
+        degrees_of_freedom=both.degrees_of_freedom,
     )
 
 
 def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss: float) -> float:
     """Return the log ratio above which a case seems slower, at least log(1 + `min_loss`).
 
-    If the code is unchanged, the estimate exceeds the limit with `probability` or less.
+    If the code is unchanged, the estimate exceeds this limit with at most `probability`.
     """
     return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss))
 
 
-def estimate_prior_noise_of_pairs(
+def estimate_prior_variance_of_pairs(
     pairs: Iterable[tuple[Measurement, Measurement]], settings: JudgingSettings
 ) -> Variance | None:
     """Estimate the variance of a pair's log ratio from the measurements of all cases.
 
-    `pairs` has the measurement of the reference and of the candidate of each case. Cases with a
-    failure are left out. Returns None if fewer than two cases remain.
+    Each of `pairs` is the measurements of a case by the reference and by the candidate. Cases with
+    a failure are left out. Returns None if fewer than two cases remain.
     """
     log_ratios = [
         _log_ratios_of_pairs(reference, candidate)
         for reference, candidate in pairs
         if not (reference.failures or candidate.failures)
     ]
-    return estimate_prior_noise(log_ratios, _planned_looks(settings))
+    return estimate_prior_pair_variance(log_ratios, _planned_looks(settings))
 
 
 def judge_pair(
@@ -182,7 +194,7 @@ def judge_pair(
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
-    prior: Variance | None = None,
+    prior_variance: Variance | None = None,
 ) -> Ruling:
     """Judge one case of two interleaved stacks by the launches so far.
 
@@ -191,11 +203,11 @@ def judge_pair(
         reference: The runs and failures of the reference.
         candidate: The runs and failures of the candidate.
         settings: The policy and the options of the session.
-        prior: The variance of a pair's log ratio that the session's cases lead to expect; None if
-            it is unknown.
+        prior_variance: The variance of a pair's log ratio that is expected because of all cases of
+            the session; None if it is unknown.
 
     """
-    judged = _judge_outcome(spec, reference, candidate, settings, prior)
+    judged = _judge_outcome(spec, reference, candidate, settings, prior_variance)
     is_shown = bool(reference.runs) and judged.verdict.outcome is not Outcome.FAILED
     before = summarize_runs(reference) if is_shown else None
     return complete_verdict(judged, candidate, baseline=before)
@@ -206,7 +218,7 @@ def _judge_outcome(
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
-    prior: Variance | None,
+    prior_variance: Variance | None,
 ) -> Ruling:
     """Return the ruling of the first check that decides the case, without summaries of launches."""
     failed_launches = judge_failed_launches(spec, candidate)
@@ -221,7 +233,11 @@ def _judge_outcome(
     min_loss = max(looks.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
     decision = decide_by_looks(
-        log_ratios, looks, case_count=settings.case_count, min_loss=min_loss, prior=prior
+        log_ratios,
+        looks,
+        case_count=settings.case_count,
+        min_loss=min_loss,
+        prior_variance=prior_variance,
     )
     outcome = decision.outcome or Outcome.NOISY
     estimate = decision.estimate or (estimate_mean(log_ratios) if len(log_ratios) > 1 else None)
@@ -265,17 +281,17 @@ def _log_ratios_of_pairs(reference: Measurement, candidate: Measurement) -> list
 
 
 def _planned_looks(settings: JudgingSettings) -> Looks:
-    """Return the looks of the policy, but with the first look after the planned launches."""
+    """Return the looks of the policy, with the first look after the planned launches."""
     first = max(2, settings.planned_launches)
     later = (count for count in settings.policy.looks.launch_counts if count > first)
     return replace(settings.policy.looks, launch_counts=(first, *later))
 
 
 def _judge_out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
-    """Return the verdict on a case of which one or both stacks ran out of memory.
+    """Return the verdict on a case for which one or both stacks ran out of memory.
 
     The case is IMPROVED if only the reference ran out of memory, and fails if only the candidate
-    did.
+    ran out of memory.
     """
     if not candidate.failures:
         text = f"it fits; {REFERENCE_PREFIX}{out_of_memory_text(reference.failures[0])}"
@@ -287,11 +303,11 @@ def _judge_out_of_memory(spec: Spec, reference: Measurement, candidate: Measurem
 
 
 def _verdict_text(
-    decision: PairedDecision, estimate: MeanEstimate | None, pairs: int, times: str
+    decision: PairedDecision, estimate: MeanEstimate | None, pair_count: int, times_text: str
 ) -> str:
-    counted = plural(pairs, "pair") + " of launches"
+    pairs = plural(pair_count, "pair") + " of launches"
     if estimate is None:
-        return f"{times}; {counted}, too few to compare"
+        return f"{times_text}; {pairs}, too few to compare"
     low, high = _ratio_interval(estimate)
     undecided = "seems slower, not yet confirmed" if decision.is_suspected else "undecided"
     end = {None: undecided, Outcome.REGRESSED: "confirmed"}.get(decision.outcome, "")
@@ -301,6 +317,6 @@ def _verdict_text(
         else f", limit {math.exp(decision.max_log_ratio):.3f} x"
     )
     return (
-        f"{times}, {math.exp(estimate.mean):.3f} x the interleaved reference "
-        f"(95 %: {low:.3f} to {high:.3f}; {counted}){limit}{end and f': {end}'}"
+        f"{times_text}, {math.exp(estimate.mean):.3f} x the interleaved reference "
+        f"(95 %: {low:.3f} to {high:.3f}; {pairs}){limit}{end and f': {end}'}"
     )

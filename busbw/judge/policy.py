@@ -14,8 +14,8 @@ from datetime import timedelta
 
 from busbw.model.words import Clock, Device
 
-# A session has no verdict if more than this share of its cases is NOISY.
-MAX_NOISY_SHARE = 0.10
+# A session has no verdict if more than this fraction of its cases is NOISY.
+MAX_NOISY_CASE_SHARE = 0.10
 
 # How far a bandwidth may exceed the ceiling of the hardware, as a fraction: vendors round their
 # figures. An error of measurement, such as a collective that is counted but did not run, exceeds
@@ -33,16 +33,16 @@ MIN_LOSS_TICKS = 1.1
 # cases chance alone makes larger ratios, and the threshold rises.
 CASES_FOR_NOISY_RATIO = 42
 
-# The noise of a session is read from this quantile of the deviations of its cases, because a few
-# cases that really changed do not move it.
+# This quantile of the deviations of all cases measures the noise of a session. A few cases that
+# really changed do not move it.
 NOISE_QUANTILE = 0.7
 
-# A normal deviation exceeds this many standard deviations with a probability of 30 %, the part that
-# NOISE_QUANTILE leaves.
+# A normal deviation exceeds this many standard deviations with a probability of 30 %, which is
+# 1 - NOISE_QUANTILE.
 NORMAL_AT_NOISE_QUANTILE = 1.036
 
-# The median of this many last sessions must show a loss, too, because a single outlier is no loss
-# that lasts. As many sessions below half of a loss end it.
+# The median of this many last sessions must also show a loss, because a loss of a single outlier
+# does not last. A loss ends if this median is below half of it.
 SESSIONS_OF_LAST_MEDIAN = 3
 
 # The variance between sessions of three launches, divided by the variance between sessions of one
@@ -62,47 +62,47 @@ NOISE_REPORT_SESSIONS = 10
 # The variance of the median of many normal values, divided by the variance of their mean.
 MEDIAN_VARIANCE_RATIO = math.pi / 2
 
-# The variance of the part that the cases of a framework share, divided by the variance of their
-# mean. It exceeds MEDIAN_VARIANCE_RATIO, because cases outside of their limits are left out, and
-# because neighbouring payloads disturb each other. The number was chosen together with the numbers
-# of Rule for the error rates of docs/quiet.md.
+# The variance of the shared part of a framework's cases, divided by the variance of their mean. It
+# exceeds MEDIAN_VARIANCE_RATIO, because cases outside of their limits are left out, and because
+# neighbouring payloads disturb each other. The number was chosen together with the numbers of Rule
+# for the error rates of docs/quiet.md.
 SHARED_PART_VARIANCE_RATIO = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Looks:
-    """The sequential test of two interleaved stacks: when it looks at a case, and its error rates.
+    """The looks and the error rates of the sequential test that compares two interleaved stacks.
 
-    Both error rates are spent over the looks by the function of Hwang, Shih and DeCani (1990).
+    A look is a moment at which the test can decide on a case. The error-spending function of Hwang,
+    Shih and DeCani (1990) divides both error rates among the looks.
     """
 
-    # The test looks at a case after each of these numbers of launches of both stacks. Six pairs of
-    # launches are the fewest for which the bounds of the t-distribution are useful. Each further
-    # look has about a third more pairs. On a CPU with other work, the launches of a pair differ by
-    # 3 to 5 %, so that most unchanged cases pass at the first look.
+    # There is a look after each of these numbers of pairs of launches. Six pairs are the fewest for
+    # which the bounds of the t-distribution are useful. Each further look has about a third more
+    # pairs. On a CPU with other work, the launches of a pair differ by 3 to 5 %, so that most
+    # unchanged cases pass at the first look.
     launch_counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
     # This many additional pairs of launches must confirm that a case seems slower.
-    confirming_launches: int = 3
-    # The probability that a session of unchanged code has any regression, divided evenly among its
-    # cases. It is low, because interleaved stacks differ by nothing but noise: no history can be
-    # wrong.
+    confirming_launch_count: int = 3
+    # The probability that a session of unchanged code has a REGRESSED case. It is divided evenly
+    # among the cases. It can be low, because interleaved stacks share the state of the machine.
     false_alarm_rate: float = 0.005
-    # The probability that a case which is slower by `detectable_loss` passes: one in ten. The
-    # levels of the looks assume that the variance is known. With a variance that is estimated from
-    # six pairs, 1.06 times as many cases pass in simulations, so the rate is a little lower.
+    # The probability that a case passes although it is slower by `detectable_loss`: one in ten. The
+    # significance levels of the looks assume that the variance is known. With a variance estimated
+    # from six pairs, 1.06 times as many cases pass in simulations, so the rate is a little lower.
     miss_rate: float = 0.095
-    # The parameter of the spending function. 1 is close to Pocock's test. With 3, which spends
-    # earlier, twice as many noisy cases are undecided after the last look. With 0.5, which spends
-    # later, unchanged cases need more pairs to pass.
+    # The parameter of the error-spending function. 1 is close to Pocock's test. 3 spends more at
+    # early looks: twice as many noisy cases are undecided after the last look. 0.5 spends more at
+    # late looks: unchanged cases need more pairs to pass.
     spending_shape: float = 1.0
     # For the noise of one case, the other cases of the session count as at most this many degrees
-    # of freedom. Launches of one round may share disturbances, so that the other cases show less of
-    # the noise than they seem to. If three fifths of the noise are shared, 0.6 % of simulated
-    # sessions without a least loss have a case that seems slower if the weight of the other cases
-    # has no limit, and 0.4 % with 20 degrees of freedom. More degrees of freedom would gain little:
-    # for one of 42 cases, the bound of the first look is 5.4 standard deviations of a pair with the
-    # case's own 5 degrees, 2.0 with 25 degrees, and 1.7 with any number.
-    pooled_freedom: float = 20.0
+    # of freedom. Launches of one round may share disturbances, so that the other cases tell less
+    # than independent cases. In simulated sessions three fifths of the noise are shared, and
+    # `min_loss` is 0. Then 0.4 % of the sessions have a case that seems slower, and 0.6 % without
+    # this limit. More degrees of freedom would gain little: the bound of the first look for one of
+    # 42 cases is 5.4 standard deviations of a pair with the case's own 5 degrees of freedom, 2.0
+    # with 25, and 1.7 with any number.
+    pooled_degrees_of_freedom: float = 20.0
     # The loss that must be detected, as a fraction of the reference's time.
     detectable_loss: float = 0.05
     # A case that is slower by less than this fraction has not regressed.
@@ -114,94 +114,97 @@ class Rule:
     """The thresholds of the rule against stored times, which docs/verdict.md explains.
 
     Times are natural logarithms of seconds. The *residual* of a case is the distance of its time
-    from its level, without the part that it shares with other cases. Fields that end in *sigmas*
-    are limits in standard deviations. If a number has no reason, it was chosen together with the
-    other numbers for the error rates of docs/quiet.md.
+    from its level, without the shared part of its framework. Fields that end in *sigmas* are limits
+    in standard deviations. If a number has no reason, it was chosen together with the other numbers
+    for the error rates of docs/quiet.md.
     """
 
     # A smaller loss of one case never fails. Losses are fractions of the expected time.
     min_case_loss: float
     # A smaller loss of all cases of a framework together never fails.
     min_session_loss: float
-    # A case whose limit exceeds this loss is NOISY, because a loss that everybody wants to know of
-    # would not be detected.
+    # A case whose limit exceeds this loss is NOISY, because the rule would miss a loss that matters
+    # to every user.
     max_useful_limit: float
 
-    # The level is the mean of the last `level_sessions` sessions that count, so that it follows the
-    # machine. It is at most `anchor_margin` (log time) above the mean of the first
-    # `anchor_sessions`, so that losses too small for any limit do not add up unnoticed.
-    level_sessions: int = 20
-    anchor_sessions: int = 10
+    # The level is the mean of the last `level_session_count` sessions that count, so that it
+    # follows the machine. It is at most `anchor_margin` (in log time) above the mean of the first
+    # `anchor_session_count` sessions. Otherwise losses too small for any limit would add up
+    # unnoticed.
+    level_session_count: int = 20
+    anchor_session_count: int = 10
     anchor_margin: float = 0.01
 
     # The noise that is expected before sessions show it, in log time: the standard deviation of one
-    # case between sessions, and of the part that the cases of a framework share.
+    # case between sessions, and of the shared part of a framework.
     prior_deviation: float
     prior_shared_deviation: float
     # The expected noise counts as this many degrees of freedom. The expected noise of a case is
-    # used only up to `prior_sessions` sessions, because further sessions show the noise better.
-    prior_freedom: float = 4.0
-    prior_shared_freedom: float = 6.0
-    prior_sessions: float = 2
-    # The expected variance between sessions is at least this part of the variance between launches:
-    # a few sessions that happen to agree do not show that a noisy case is quiet.
-    min_launch_variance_share: float = 0.8
-    # Degrees of freedom for the noise of one case: all cases together count as `pooled_freedom`,
-    # and the launches of the case with its neighbours as `max_launch_freedom` at most. Neighbours
-    # are `neighbour_payloads` payloads on either side, because noise depends on the payload; their
-    # launches count `neighbour_weight` times.
-    pooled_freedom: float = 4.0
-    max_launch_freedom: float = 16.0
-    neighbour_payloads: int = 2
+    # used up to `max_prior_session_count` sessions, because more sessions show the noise better.
+    prior_degrees_of_freedom: float = 4.0
+    prior_shared_degrees_of_freedom: float = 6.0
+    max_prior_session_count: float = 2
+    # The least expected variance between sessions, divided by the variance between launches: a few
+    # sessions that agree by chance do not show that a noisy case is quiet.
+    min_session_to_launch_variance: float = 0.8
+    # The weights of other data in the noise of one case. All cases together count as
+    # `pooled_degrees_of_freedom`. The launches of the case with its neighbours count as at most
+    # `max_launch_degrees_of_freedom`. Neighbours are the payloads up to `neighbour_distance` places
+    # away on either side, because noise depends on the payload. A launch of a neighbour counts
+    # `neighbour_weight` times.
+    pooled_degrees_of_freedom: float = 4.0
+    max_launch_degrees_of_freedom: float = 16.0
+    neighbour_distance: int = 2
     neighbour_weight: float = 0.25
     # A variance counts as at most this many medians of all variances, so that a single odd case
     # does not make other cases noisy.
     max_variance_ratio: float = 9.0
-    # The least standard deviation between launches: no time is known more accurately, even if
-    # launches are equal.
+    # The least standard deviation between launches. Even if launches are equal, no time is known
+    # more accurately.
     min_deviation: float = 1e-3
 
-    # A case is slower in one session above `case_sigmas` + `case_sigmas_over_sessions` / sessions,
-    # because the noise is less certain with few sessions. All cases of a framework together are
-    # slower above `shared_sigmas`.
+    # A case is slower in one session if its residual exceeds `case_sigmas` +
+    # `case_sigmas_over_sessions` / sessions, because few sessions make the noise less certain. All
+    # cases of a framework together are slower above `shared_sigmas`.
     case_sigmas: float = 4.07
     case_sigmas_over_sessions: float = 0.57
     shared_sigmas: float = 3.5
-    # With at least `min_tail_residuals` residuals, the third largest residual shows whether tails
-    # are heavier than normal. If it exceeds `heavy_tail_sigmas`, the limit is `heavy_tail_factor`
-    # times that residual.
-    min_tail_residuals: int = 100
+    # With at least `min_residual_count_for_tails` residuals, the third largest residual shows
+    # whether tails are heavier than normal. If it exceeds `heavy_tail_sigmas`, the limit is
+    # `heavy_tail_factor` times that residual.
+    min_residual_count_for_tails: int = 100
     heavy_tail_sigmas: float = 3.8
     heavy_tail_factor: float = 1.6
 
     # A loss over several sessions is found by comparing the mean of this many last sessions with
-    # the level before them. Sessions may agree for other reasons than a loss, so the variance of
-    # their mean is at least `min_window_variance_share` of the variance of a session.
+    # the level before them. Sessions may be alike for other reasons than a loss. So the variance of
+    # their mean is at least `min_window_to_session_variance` times the variance of a session.
     window_lengths: tuple[int, ...] = (2, 4, 8, 16)
-    min_window_variance_share: float = 0.25
+    min_window_to_session_variance: float = 0.25
     window_sigmas: float = 4.5
     window_sigmas_over_sessions: float = 1.5
     shared_window_sigmas: float = 5.0
     # A loss is over once a session is more than this many standard deviations below half of it.
     recovery_sigmas: float = 0.7
     # The accepted session is reported as odd if it is more than this many standard deviations away
-    # from all later sessions.
+    # from the median of all later sessions.
     odd_accepted_sigmas: float = 4.8
 
-    # A case above the part `suspicion_share` of its limit is measured again, so that a loss at the
-    # limit is not missed because the first launches were fast. `confirming_launches` must exceed
-    # the same part, and the fastest of all launches must exceed the part `fastest_share`.
-    suspicion_share: float = 0.6
-    confirming_launches: int = 3
-    fastest_share: float = 0.75
+    # A case above the fraction `suspicion_limit_share` of its limit is measured again, so that a
+    # loss at the limit is not missed because the first launches were fast. The additional
+    # `confirming_launch_count` launches must exceed the same fraction of the limit. The fastest of
+    # all launches must exceed the fraction `fastest_limit_share`.
+    suspicion_limit_share: float = 0.6
+    confirming_launch_count: int = 3
+    fastest_limit_share: float = 0.75
     # Whether a case is compared with its two neighbouring payloads, not with all cases of its
     # framework.
     compares_neighbours: bool = False
 
-    # A framework with fewer cases than `min_shared_cases` has no shared part. In a session with
-    # fewer cases than `min_cases_for_noise`, noise cannot be told from a loss.
-    min_shared_cases: int = 6
-    min_cases_for_noise: int = 12
+    # A framework with fewer cases than `min_shared_case_count` has no shared part. In a session
+    # with fewer cases than `min_case_count_for_noise`, noise cannot be told from a loss.
+    min_shared_case_count: int = 6
+    min_case_count_for_noise: int = 12
     # A session is noisy, and has no verdict, if its cases deviate `noisy_ratio` times as much as
     # usual (`first_noisy_ratio` times if there is only one earlier session). It is also noisy if
     # cases deviate `widening_ratio` times as much and launches differ `noisy_ratio` times as much.
@@ -212,7 +215,7 @@ class Rule:
     widening_factor: float = 1.3
     # After this many sessions the noise is known. Then a session with wider limits is not used to
     # compute levels.
-    noise_known_after_sessions: int = 5
+    known_noise_session_count: int = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,8 +235,8 @@ class Policy:
     confirmation_delay_s: float = 0.0
     # A smaller difference in seconds is not a regression if the host's clock measured it.
     host_clock_resolution_s: float = 3e-6
-    # Sessions that began within this time count as one session, because they share the state of
-    # the machine.
+    # Sessions that began within this time of each other count as one session, because they share
+    # the state of the machine.
     session_merge_time: timedelta = timedelta(hours=1)
     # Accepted losses may add up to this fraction of the pinned time before a reason is required,
     # because losses too small for any verdict add up. A tenth of the bandwidth matters to users,
@@ -252,26 +255,26 @@ _CPU = Policy(
     # Neighbouring payloads show what other work does to a case, and the fastest launch must be
     # slower, too. Relative to its neighbours, a case differs by a tenth between sessions, and not
     # normally. The factor `case_sigmas` is still small, because a loss is confirmed in three ways.
-    # `max_launch_freedom` is 0, because launches do not show how noisy a case is.
+    # `max_launch_degrees_of_freedom` is 0, because launches do not show how noisy a case is.
     rule=Rule(
         min_case_loss=0.15,
         min_session_loss=1.50,
         max_useful_limit=3.0,
         prior_deviation=0.115,
         prior_shared_deviation=0.25,
-        prior_freedom=60.0,
-        prior_sessions=math.inf,
-        min_launch_variance_share=0.3,
+        prior_degrees_of_freedom=60.0,
+        max_prior_session_count=math.inf,
+        min_session_to_launch_variance=0.3,
         anchor_margin=0.10,
-        max_launch_freedom=0.0,
+        max_launch_degrees_of_freedom=0.0,
         case_sigmas=2.75,
         case_sigmas_over_sessions=0.0,
         window_sigmas_over_sessions=0.0,
         shared_sigmas=2.5,
         heavy_tail_sigmas=math.inf,
         compares_neighbours=True,
-        fastest_share=1.0,
-        min_cases_for_noise=sys.maxsize,
+        fastest_limit_share=1.0,
+        min_case_count_for_noise=sys.maxsize,
     ),
     # Of the recorded sessions of unchanged code on a busy machine, 16 to 30 % have more than a
     # tenth of their cases NOISY, and 9 to 20 % have more than a tenth of their cases above their

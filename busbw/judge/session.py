@@ -17,7 +17,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural, ratio_text, shorten_list
 
 from .case import JudgingSettings
-from .policy import MAX_NOISY_SHARE
+from .policy import MAX_NOISY_CASE_SHARE
 from .rule import SharedPart
 
 # A text names at most this many NOISY cases, and only counts further cases.
@@ -27,7 +27,7 @@ _MAX_NAMED_CASES = 8
 def slower_framework_text(framework: str, case_count: int, shared: SharedPart) -> str:
     """Say how much slower all cases of a framework are together; return "" if within the limit.
 
-    `case_count` is the number of its cases, and `shared` the part of their times that they share.
+    `case_count` is the number of cases of the framework, and `shared` is its shared part.
     """
     if shared.shift <= shared.limit:
         return ""
@@ -39,28 +39,29 @@ def slower_framework_text(framework: str, case_count: int, shared: SharedPart) -
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionContext:
-    """The input of a session's verdict besides the verdicts and measurements of its cases."""
+    """The input of a session's verdict, besides the verdicts and measurements of the cases."""
 
     settings: JudgingSettings
-    # Whether cases are compared with baselines. False: with an interleaved reference.
+    # Whether cases are compared with baselines, and not with an interleaved reference.
     has_baselines: bool = True
     # Whether an update stores the measurements of cases without a baseline.
-    accepts_new: bool = False
-    # Whether an update accepts the losses in `slower_texts` and `drift_text`.
-    accepts_all: bool = False
+    accepts_new_cases: bool = False
+    # Whether an update stores all times, and so accepts a loss that all cases share.
+    accepts_all_times: bool = False
     # Reasons why the session has no verdict, besides the reasons that its cases show.
     no_verdict_reasons: tuple[str, ...] = ()
     # Texts that are added to the text of the session, and do not change its outcome.
     notes: tuple[str, ...] = ()
-    # How much slower all cases of a framework together became.
-    slower_texts: tuple[str, ...] = ()
-    # Which frameworks became slower little by little, over several sessions; empty if none did.
+    # A text for each framework whose cases together are slower.
+    slower_framework_texts: tuple[str, ...] = ()
+    # The losses of whole frameworks that grew over several sessions; empty without such a loss.
     drift_text: str = ""
-    # How many times as much as usual the cases deviate from their levels, 1 if chance explains it.
+    # How far the cases deviate from their levels, divided by the usual distance; 1 if chance
+    # explains a larger distance.
     noise_ratio: float = 1.0
     # How many of the last ten sessions, this session included, were noisy.
-    recent_noisy_sessions: int = 0
-    # Cases that are slower, but NOISY, because a finding names another possible cause.
+    recent_noisy_session_count: int = 0
+    # Slower cases that are NOISY, because a finding of an extension names another possible cause.
     doubted_cases: frozenset[Spec] = frozenset()
 
 
@@ -70,22 +71,22 @@ def judge_session(
     """Return the verdict on a session: all failures that apply, or else NOTHING_COMPARED or PASS.
 
     A session with a failed case is FAILED. A session has NO_VERDICT, and is red even if its cases
-    are fine, if no case has a time, if a launch is missing, if the session is noisier than usual,
-    if more than a tenth of its cases are NOISY and count, or if `context` gives a reason. A session
-    without any time passes only if every case ran out of memory, and if baselines expect this or an
-    update stores it.
+    are fine, for each of these reasons: no case has a time; a case lacks a launch; the session is
+    noisier than usual; more than a tenth of the cases are NOISY and count; `context` contains
+    another reason. A session without any time passes only if every case ran out of memory, and if
+    baselines expect this or an update stores it.
     """
-    slower = "; ".join(context.slower_texts)
+    slower = "; ".join(context.slower_framework_texts)
     slower += "; stack or machine: unknown" if slower else ""
     lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift_text}
     text_by_outcome = {
-        **(lost if not context.accepts_all else {}),
+        **(lost if not context.accepts_all_times else {}),
         SessionOutcome.NO_VERDICT: "; ".join(_no_verdict_reasons(verdicts, measurements, context)),
     }
     session = build_session_verdict(
-        text_by_outcome, verdicts, otherwise_text=_measured_text(verdicts, measurements)
+        text_by_outcome, verdicts, default_text=_measured_text(verdicts, measurements)
     )
-    accepted = "; ".join(filter(None, lost.values())) if context.accepts_all else ""
+    accepted = "; ".join(filter(None, lost.values())) if context.accepts_all_times else ""
     more = (
         noisy_cases_text(verdicts),
         *context.notes,
@@ -98,7 +99,7 @@ def build_session_verdict(
     text_by_outcome: Mapping[SessionOutcome, str],
     verdicts: Sequence[Verdict],
     *,
-    otherwise_text: str,
+    default_text: str,
     is_compared: bool = False,
 ) -> SessionVerdict:
     """Build the verdict on a session from the outcomes that apply.
@@ -106,8 +107,8 @@ def build_session_verdict(
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        otherwise_text: The text if no outcome but FAILED applies.
-        is_compared: Whether cases were compared with each other, as the cases of two releases are.
+        default_text: The text of the session if no outcome except FAILED applies.
+        is_compared: Whether cases were compared with each other, and not with baselines.
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -115,7 +116,7 @@ def build_session_verdict(
     texts_by_outcome = {**text_by_outcome, SessionOutcome.FAILED: text if failed else ""}
     holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in holds]
-    texts += [otherwise_text] if set(holds) <= {SessionOutcome.FAILED} else []
+    texts += [default_text] if set(holds) <= {SessionOutcome.FAILED} else []
     compared = is_compared or has_comparison(verdicts)
     passed = SessionOutcome.PASS if compared else SessionOutcome.NOTHING_COMPARED
     return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
@@ -162,13 +163,15 @@ def _reasons_without_times(
 ) -> Iterator[str]:
     """Yield the reason why a session without any time has no verdict.
 
-    There is no such reason if every case ran out of memory, and if baselines expect this or an
-    update stores it.
+    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, and
+    baselines expect this or an update stores it.
     """
     if any(measurement.runs for measurement in measurements):
         return
     skipped = "; ".join(sorted({v.text for v in verdicts}))
-    expected = (context.accepts_new or (v.expected and context.has_baselines) for v in verdicts)
+    expected = (
+        context.accepts_new_cases or (v.expected and context.has_baselines) for v in verdicts
+    )
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
     elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
@@ -190,8 +193,8 @@ def _no_verdict_reasons(
         count = plural(len(short), "case")
         yield f"{count} with fewer than {planned} launches; the first is {short[0]}"
     yield from context.no_verdict_reasons
-    ratio, often = context.noise_ratio, context.recent_noisy_sessions
-    if ratio > 1 and not context.accepts_all:
+    ratio, often = context.noise_ratio, context.recent_noisy_session_count
+    if ratio > 1 and not context.accepts_all_times:
         more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
         yield (
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
@@ -199,19 +202,21 @@ def _no_verdict_reasons(
         )
     noisy = select_counted_noisy(verdicts, context)
     judged = sum(verdict.ratio is not None for verdict in verdicts)
-    if len(noisy) > MAX_NOISY_SHARE * judged:
+    if len(noisy) > MAX_NOISY_CASE_SHARE * judged:
         many = f"{len(noisy)} of {plural(judged, 'case')}"
         yield f"{many} too noisy to judge; the first is {noisy[0].name}"
 
 
 def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
-    """Return the NOISY cases that count; a session with more than a tenth of them has no verdict.
+    """Return the NOISY cases that count towards NO_VERDICT.
 
-    All NOISY cases count if two stacks are interleaved, since both stacks have the same
-    disturbances. Against baselines, a case counts if its limit is too wide or if it is doubted,
-    because it cannot be judged. A case above its limit counts, unless other work on the device
-    makes unchanged cases look slower. If at least two cases are NOISY, cases within their limits
-    count, too, unless other work runs on the device or the user set the limit.
+    If two stacks are interleaved, all NOISY cases count, because disturbances slow both stacks
+    alike. In comparisons with baselines, these NOISY cases count:
+
+    - cases with a limit that is too wide, and doubted cases, because they cannot be judged
+    - cases above their limits, unless the device has other work that slows unchanged cases down
+    - all other cases, if two or more cases are NOISY, the device has no other work, and no user set
+      the limit
     """
     policy, is_fixed = context.settings.policy, context.settings.fail_above is not None
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
@@ -236,10 +241,10 @@ def _is_above_limit(verdict: Verdict) -> bool:
 
 
 def noisy_cases_text(verdicts: Sequence[Verdict]) -> str:
-    """Name the NOISY cases above their expected times; return "" if there are none.
+    """Name the NOISY cases above their expected times; return "" without such a case.
 
-    Cases above their limits come first. The last line of a session has this text, so that a case
-    that looked slower is not hidden.
+    Cases above their limits come first. The text is part of the last line of a session, so that no
+    case that looked slower is hidden.
     """
     slower = [v for v in verdicts if v.outcome is Outcome.NOISY and (v.ratio or 0.0) > 1.0]
     slower.sort(key=lambda verdict: (not _is_above_limit(verdict), -(verdict.ratio or 0.0)))

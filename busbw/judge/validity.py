@@ -1,7 +1,7 @@
-"""Checks and notes that apply to a measurement, whether it is compared with a baseline or a stack.
+"""Checks of a measurement that do not depend on its reference, which is a baseline or a stack.
 
-A launch that failed or gave wrong values, too little memory, or a bandwidth above the ceiling of
-the hardware is an error. A slowdown that was injected on purpose becomes a note.
+They find failed launches, wrong values, too little memory, and bandwidths above the ceiling of the
+hardware. A slowdown that was injected on purpose becomes a note.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def judge_failed_launches(
 ) -> Verdict | None:
     """Return the verdict on a measurement that cannot be compared because launches failed.
 
-    The case is FAILED if it has no launch, if a launch failed or gave a wrong value, or if some
-    launches ran out of memory and others did not. It is SKIPPED if no launch measured it because
-    the compiler uses another dtype. Otherwise None is returned, also if every launch ran out of
-    memory. The text of the verdict begins with `text_prefix`, such as ``the reference: ``.
+    The case is FAILED if it has no launch, if a launch failed or returned a wrong value, or if only
+    some launches ran out of memory. It is SKIPPED if the compiler replaced its dtype in every
+    launch. Otherwise the result is None, also if every launch ran out of memory. The text of the
+    verdict begins with `text_prefix`, such as ``the reference: ``.
     """
     verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text_prefix)
     failures, launches = measurement.failures, measurement.launches
@@ -76,26 +76,27 @@ def out_of_memory_text(failure: Failure) -> str:
 
 
 def out_of_memory_verdict(
-    spec: Spec, failure: Failure, more_text: str, *, failed: bool, expected: bool = False
+    spec: Spec, failure: Failure, text_suffix: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
-    """Return the verdict OUT_OF_MEMORY, whose text describes `failure` and ends with `more_text`.
+    """Return the verdict OUT_OF_MEMORY; its text describes `failure` and ends with `text_suffix`.
 
-    `failed` says whether the test fails, and `expected` whether the failure was expected.
+    `failed` says whether the test fails. `expected` says whether the baseline or the reference ran
+    out of memory, too.
     """
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
-        text=out_of_memory_text(failure) + more_text,
+        text=out_of_memory_text(failure) + text_suffix,
         failure=failure,
         expected=expected,
     )
 
 
 def is_shortage_temporary(failure: Failure) -> bool:
-    """Return whether the case would fit into memory if no other program used memory now.
+    """Return whether the case would fit into memory if no other program used memory.
 
-    Returns False if the shortage was not predicted, because the needed memory is then unknown.
+    Returns False if the shortage was not predicted, because the needed memory is unknown then.
     """
     return (
         failure.detected is Detection.PREDICTED
@@ -105,7 +106,7 @@ def is_shortage_temporary(failure: Failure) -> bool:
     )
 
 
-# Texts about the reference of two interleaved stacks begin with it.
+# The beginning of texts about the reference of two interleaved stacks.
 REFERENCE_PREFIX = "the reference: "
 
 
@@ -114,19 +115,19 @@ def apply_ceiling(
 ) -> Verdict:
     """Add the ceiling of the case to its verdict, and fail a case above the ceiling.
 
-    The best launch is compared with the ceiling, not the median: the ceiling holds for every
-    launch, and a baseline would store every launch. A case is FAILED and loses its time if it is
-    more than 5 % above the bandwidth that no algorithm can exceed. It gets a note instead if the
-    figures of the chip are not trusted, or if another algorithm or the switch can reach the
-    bandwidth. Without a trusted ceiling a case is FAILED if all links of the chips together, in any
-    shape of the slice, cannot carry its bandwidth. A verdict without a time keeps its outcome.
+    The bandwidth of the best launch is compared with the ceiling, because the ceiling holds for
+    every launch. A case is FAILED, and its time is removed, if the bandwidth is more than 5 % above
+    what any algorithm can reach. The case only gets a note if another algorithm or the switch can
+    reach the bandwidth, or if the figures of the chip are not trusted. If they are not trusted, the
+    case is still FAILED above the bandwidth of all links of the chips together. A verdict without a
+    time keeps its outcome.
 
     Args:
         verdict: The verdict so far.
         key: The environment, whose mesh is the shape of the slice.
         runs: The runs of the case, which say which algorithm the compiler chose.
-        is_paired: Whether the case also fails if the reference is above the ceiling, because
-            nothing can be compared with such a reference.
+        is_paired: Whether the case also fails if the reference is above the ceiling, because such a
+            reference is not comparable.
 
     """
     case = verdict.case
@@ -171,9 +172,9 @@ def _judge_above_ceiling(
 
     Args:
         verdict: The verdict so far.
-        ceiling: The ceiling that is exceeded.
+        ceiling: The ceiling below the bandwidth.
         busbw_bytes_per_s: The busbw of the best launch.
-        text_prefix: The beginning of the text; it names the reference if that exceeds the ceiling.
+        text_prefix: The beginning of the text, `REFERENCE_PREFIX` for the bandwidth of a reference.
 
     """
     text = (

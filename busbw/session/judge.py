@@ -24,7 +24,7 @@ from busbw.judge.levels import (
     odd_accepted_sessions,
     repaired_losses_text,
 )
-from busbw.judge.paired import estimate_prior_noise_of_pairs, judge_pair
+from busbw.judge.paired import estimate_prior_variance_of_pairs, judge_pair
 from busbw.judge.session import (
     SessionContext,
     judge_session,
@@ -77,7 +77,7 @@ def _judge_interleaved(measured: Measured) -> dict[Spec, Ruling]:
     pairs = {spec: (measured.references[spec], measured.measurements[spec]) for spec in jobs}
     # Two Specs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
-    prior = estimate_prior_noise_of_pairs(cases.values(), settings)
+    prior = estimate_prior_variance_of_pairs(cases.values(), settings)
     return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}
 
 
@@ -88,13 +88,13 @@ def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
     for spec, job in measured.jobs.items():
         measurement, assessment = measured.measurements[spec], assessments.get(job.key)
         stored, budget = job.stored.baseline, settings.policy.budget
-        accept_all = accepts_slower_times(measured.options, stored, measurement, budget)
+        accepts_slower = accepts_slower_times(measured.options, stored, measurement, budget)
         rulings[spec] = judge_case(
             spec,
             measurement,
             stored,
             assessment.limits.get(job.case) if assessment else None,
-            replace(settings, accept_all=accept_all),
+            replace(settings, accepts_slower_times=accepts_slower),
             loss_state=assessment.loss_states.get(job.case) if assessment else None,
             incomparable_reason=job.stored.incomparable,
             published=job.published,
@@ -125,7 +125,7 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
         planned_launches=measured.plan.launches,
         least_launches=1 if options.launches == 0 else None,
         require_baselines=options.require_baselines,
-        accept_new=options.update_baselines == "new",
+        accepts_new_cases=options.update_baselines == "new",
         memory_limit_bytes=options.memory_limit,
         fail_above=options.fail_above,
     )
@@ -140,20 +140,22 @@ def judge_measured(measured: Measured) -> Judged:
     losses = _find_losses(measured, assessments)
     context = replace(
         _session_context(measured, verdicts, rulings),
-        slower_texts=tuple(_slower_framework_texts(measured, assessments, losses, rulings)),
+        slower_framework_texts=tuple(
+            _slower_framework_texts(measured, assessments, losses, rulings)
+        ),
         drift_text=losses_text(
             [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
         ),
         noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
-        recent_noisy_sessions=max(
-            (a.recent_noisy_sessions for a in assessments.values()), default=0
+        recent_noisy_session_count=max(
+            (a.recent_noisy_session_count for a in assessments.values()), default=0
         ),
     )
     # The notes name losses that are over, and accepted sessions that all later sessions contradict.
     # An update that accepts all times replaces such an accepted session.
     texts = (
         [repaired_losses_text]
-        if context.accepts_all
+        if context.accepts_all_times
         else [repaired_losses_text, odd_accepted_session_text]
     )
     notes = [text(assessment) for assessment in assessments.values() for text in texts]
@@ -208,10 +210,11 @@ def _session_context(
         settings=_judging_settings(measured),
         has_baselines=not measured.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
-        accepts_new=options.update_baselines in ("all", "new") and options.memory_limit is None,
+        accepts_new_cases=options.update_baselines in ("all", "new")
+        and options.memory_limit is None,
         no_verdict_reasons=tuple(filter(None, reasons)),
         notes=("" if is_required else other_ranks_text,),
-        accepts_all=options.update_baselines == "all",
+        accepts_all_times=options.update_baselines == "all",
         doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 

@@ -46,7 +46,9 @@ def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, .
     single value far from both of its neighbours, is not a level: it is first replaced by the nearer
     neighbour.
     """
-    threshold = t_quantile(_FALSE_CHANGE_PROBABILITY, variance.freedom) * math.sqrt(variance.value)
+    threshold = t_quantile(_FALSE_CHANGE_PROBABILITY, variance.degrees_of_freedom) * math.sqrt(
+        variance.value
+    )
     values = _replace_spikes(values, _SPIKE_SIGMAS * math.sqrt(variance.value))
     sums = [0.0, *itertools.accumulate(values)]
     edges = [0, *_find_splits(sums, 0, len(values), threshold), len(values)]

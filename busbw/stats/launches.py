@@ -68,27 +68,27 @@ def relative_mad(values: Sequence[float]) -> float:
 class MeanEstimate:
     """An estimate of a mean, with its standard error.
 
-    The standard error is known with `freedom` degrees of freedom.
+    The standard error is known with as many `degrees_of_freedom`.
     """
 
     mean: float
     standard_error: float
-    freedom: float
+    degrees_of_freedom: float
 
     def lower_bound(self, probability: float) -> float:
         """Return a value below which the true mean lies with at most `probability`."""
-        return self.mean - t_quantile(probability, self.freedom) * self.standard_error
+        return self.mean - t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
     def upper_bound(self, probability: float) -> float:
         """Return a value above which the true mean lies with at most `probability`."""
-        return self.mean + t_quantile(probability, self.freedom) * self.standard_error
+        return self.mean + t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
 
 def estimate_mean(values: Sequence[float]) -> MeanEstimate:
     """Estimate the mean of at least two independent values, and its standard error."""
     error = statistics.stdev(values) / math.sqrt(len(values))
     return MeanEstimate(
-        mean=statistics.fmean(values), standard_error=error, freedom=len(values) - 1
+        mean=statistics.fmean(values), standard_error=error, degrees_of_freedom=len(values) - 1
     )
 
 

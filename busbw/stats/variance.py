@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variance:
-    """A variance, which is known with `freedom` degrees of freedom.
+    """A variance, which is known with as many `degrees_of_freedom`.
 
     The degrees of freedom are infinite if the variance is known exactly.
     """
 
     value: float
-    freedom: float
+    degrees_of_freedom: float
 
 
 def sum_of_squares_about_mean(values: Sequence[float]) -> float:
@@ -31,8 +31,11 @@ def sum_of_squares_about_mean(values: Sequence[float]) -> float:
 
 def sample_variance(values: Sequence[float]) -> Variance:
     """Return the sample variance of at least two values."""
-    freedom = len(values) - 1
-    return Variance(value=sum_of_squares_about_mean(values) / freedom, freedom=freedom)
+    degrees_of_freedom = len(values) - 1
+    return Variance(
+        value=sum_of_squares_about_mean(values) / degrees_of_freedom,
+        degrees_of_freedom=degrees_of_freedom,
+    )
 
 
 # With fewer differences, leaving out the largest would lose too much of the information.
@@ -53,7 +56,7 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
     if count >= _LEAST_TRIMMED:
         squares.remove(max(squares))
         count -= _expected_largest_square(len(squares) + 1)
-    return Variance(value=math.fsum(squares) / (2 * count), freedom=2 * len(squares) / 3)
+    return Variance(value=math.fsum(squares) / (2 * count), degrees_of_freedom=2 * len(squares) / 3)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -83,25 +86,31 @@ def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
     from scipy.special import digamma, polygamma
 
     centred = [
-        math.log(variance.value) - digamma(variance.freedom / 2) + math.log(variance.freedom / 2)
+        math.log(variance.value)
+        - digamma(variance.degrees_of_freedom / 2)
+        + math.log(variance.degrees_of_freedom / 2)
         for variance in variances
     ]
     mean = math.fsum(centred) / len(centred)
     between = math.fsum((value - mean) ** 2 for value in centred) / (len(centred) - 1)
-    chance = math.fsum(polygamma(1, s2.freedom / 2) for s2 in variances) / len(variances)
+    chance = math.fsum(polygamma(1, s2.degrees_of_freedom / 2) for s2 in variances) / len(variances)
     if between <= chance:
-        return Variance(value=math.exp(mean), freedom=math.inf)
+        return Variance(value=math.exp(mean), degrees_of_freedom=math.inf)
     half = _inverse_trigamma(between - chance)
-    return Variance(value=math.exp(mean + digamma(half) - math.log(half)), freedom=2 * half)
+    return Variance(
+        value=math.exp(mean + digamma(half) - math.log(half)), degrees_of_freedom=2 * half
+    )
 
 
 def moderate_variance(variance: Variance, prior: Variance) -> Variance:
     """Return the mean of a variance and its prior, weighted by degrees of freedom (Smyth, 2004)."""
-    if math.isinf(prior.freedom):
+    if math.isinf(prior.degrees_of_freedom):
         return prior
-    freedom = variance.freedom + prior.freedom
-    value = (variance.freedom * variance.value + prior.freedom * prior.value) / freedom
-    return Variance(value=value, freedom=freedom)
+    degrees_of_freedom = variance.degrees_of_freedom + prior.degrees_of_freedom
+    value = (
+        variance.degrees_of_freedom * variance.value + prior.degrees_of_freedom * prior.value
+    ) / degrees_of_freedom
+    return Variance(value=value, degrees_of_freedom=degrees_of_freedom)
 
 
 # Newton's method doubles the number of correct digits in each step, so these are enough.
@@ -118,11 +127,11 @@ def _inverse_trigamma(value: float) -> float:
     return x
 
 
-def t_quantile(level: float, freedom: float) -> float:
-    """Return the value that Student's t with `freedom` degrees exceeds with probability `level`.
+def t_quantile(level: float, degrees_of_freedom: float) -> float:
+    """Return the value that Student's t exceeds with probability `level`.
 
     `level` is between 0 and 1, exclusive.
     """
     from scipy.special import stdtrit
 
-    return -float(stdtrit(freedom, level))
+    return -float(stdtrit(degrees_of_freedom, level))

@@ -265,7 +265,7 @@ def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdic
     is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
     otherwise = _compiled_text(verdicts)
     return build_session_verdict(
-        sentences, verdicts, otherwise_text=otherwise, is_compared=is_compared
+        sentences, verdicts, default_text=otherwise, is_compared=is_compared
     )
 
 

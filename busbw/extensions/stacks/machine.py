@@ -104,7 +104,7 @@ def _judge_reference(
     cases = frozenset(case for session in earlier for case in session.records)
     judged = Levels(sessions=earlier, cases=cases).assess_session(today.times_s, policy)
     lost = find_losses(earlier, today, judged)
-    shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_cases
+    shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_case_count
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:

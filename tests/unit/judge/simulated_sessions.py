@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge.case import LevelDecision, decide_direction
+from busbw.judge.decision import LevelDecision, decide_direction
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import Policy
-from busbw.judge.rule import CaseTimes
+from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.stored import Baseline, Record, Session

@@ -155,9 +155,9 @@ def test_the_time_of_a_launch_is_the_lower_quartile_of_its_samples() -> None:
 
 def test_an_accepted_regression_keeps_its_outcome_and_does_not_fail() -> None:
     slow = six(2e-3, 2e-3, 2e-3)
-    assert Outcome.REGRESSED is _verdict(slow, STEADY, accept_all=True).outcome
-    assert not _verdict(slow, STEADY, accept_all=True).failed
-    assert _verdict(slow, STEADY, accept_new=True).failed
+    assert Outcome.REGRESSED is _verdict(slow, STEADY, accepts_slower_times=True).outcome
+    assert not _verdict(slow, STEADY, accepts_slower_times=True).failed
+    assert _verdict(slow, STEADY, accepts_new_cases=True).failed
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -184,7 +184,8 @@ def test_a_case_without_a_baseline_has_a_time_and_the_outcome_no_baseline() -> N
 
 
 @pytest.mark.parametrize(
-    ("accept", "failed"), [({}, True), ({"accept_all": True}, False), ({"accept_new": True}, False)]
+    ("accept", "failed"),
+    [({}, True), ({"accepts_slower_times": True}, False), ({"accepts_new_cases": True}, False)],
 )
 @pytest.mark.parametrize("measured", [build.measurement(1e-3), _all_out_of_memory()])
 def test_a_case_without_a_required_baseline_fails_unless_its_time_is_accepted(
@@ -198,8 +199,8 @@ def test_a_case_without_a_required_baseline_fails_unless_its_time_is_accepted(
     [
         ({}, False),
         ({"require_baselines": True}, True),
-        ({"require_baselines": True, "accept_new": True}, True),
-        ({"require_baselines": True, "accept_all": True}, False),
+        ({"require_baselines": True, "accepts_new_cases": True}, True),
+        ({"require_baselines": True, "accepts_slower_times": True}, False),
     ],
 )
 def test_a_case_of_another_protocol_is_incomparable_and_fails_if_baselines_are_required(
@@ -228,7 +229,7 @@ def test_an_out_of_memory_of_a_case_with_a_stored_time_fails_and_names_the_store
         False,
     )
     assert "the baseline of 2026-01-04 has 1 ms" in verdict.text
-    assert not _verdict(_all_out_of_memory(), STEADY, accept_all=True).failed
+    assert not _verdict(_all_out_of_memory(), STEADY, accepts_slower_times=True).failed
 
 
 def test_a_case_that_was_stored_as_out_of_memory_and_has_a_time_now_has_improved() -> None:

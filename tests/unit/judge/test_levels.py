@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from busbw.judge.expected_times import ExpectedTime, LossState
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Levels,
@@ -22,6 +21,7 @@ from busbw.judge.levels import (
     repaired_losses_text,
 )
 from busbw.judge.policy import POLICIES
+from busbw.judge.series import ExpectedTime, LossState
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.words import Device as Class
@@ -269,8 +269,8 @@ def test_a_lasting_loss_has_its_size_its_first_session_and_the_changed_version(
     loss = _losses(_stepped(device, factor, number=number))[0]
     assert loss.subject == ("jax" if number is None else device.cases[number])
     assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
-    assert (loss.began, loss.state.lost_sessions) == (FIRST + timedelta(days=10), 4)
-    assert loss.changes == ("jaxlib 0.10.1 -> 0.10.2",)
+    assert (loss.began, loss.state.lost_session_count) == (FIRST + timedelta(days=10), 4)
+    assert loss.stack_changes == ("jaxlib 0.10.1 -> 0.10.2",)
     assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
 
@@ -286,7 +286,9 @@ def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_rep
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
-    assert judged.loss_states[slow].repaired_sessions == 6 and not judged.loss_states[slow].loss
+    assert (
+        judged.loss_states[slow].repaired_session_count == 6 and not judged.loss_states[slow].loss
+    )
     name = slow.name
     assert repaired_losses_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
     assert repaired_losses_text(_judged(lost)[2]) == ""
@@ -368,9 +370,9 @@ def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -
 
 LOSS = Loss(
     subject=CASE,
-    state=LossState(mean_loss=math.log(1.034), lost_sessions=5),
+    state=LossState(mean_loss=math.log(1.034), lost_session_count=5),
     began=FIRST,
-    changes=("a 1 -> 2",),
+    stack_changes=("a 1 -> 2",),
 )
 
 
@@ -379,7 +381,7 @@ def test_the_text_of_a_lasting_loss_has_its_size_its_sessions_and_the_changes() 
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: a 1 -> 2"
     )
-    assert losses_text([replace(LOSS, subject="jax", changes=())]) == (
+    assert losses_text([replace(LOSS, subject="jax", stack_changes=())]) == (
         "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: nothing that is known"
     )

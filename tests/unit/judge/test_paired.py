@@ -13,8 +13,8 @@ from busbw.judge.case import JudgingSettings, Ruling
 from busbw.judge.paired import (
     PairedDecision,
     decide_by_looks,
-    estimate_prior_noise,
-    estimate_prior_noise_of_pairs,
+    estimate_prior_pair_variance,
+    estimate_prior_variance_of_pairs,
     judge_pair,
     pair_launches,
 )
@@ -143,10 +143,10 @@ def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses
 def test_the_comparison_of_two_stacks_uses_the_noise_of_all_cases_of_the_session() -> None:
     pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
     broken = replace(pair[0], failures=(build.failure(),)), pair[1]
-    assert estimate_prior_noise_of_pairs([pair, broken], TERMS) is None
-    prior = estimate_prior_noise_of_pairs([pair] * 3, TERMS)
-    assert prior is not None and prior.freedom == 2
-    noisy = Variance(value=0.1**2, freedom=20.0)
+    assert estimate_prior_variance_of_pairs([pair, broken], TERMS) is None
+    prior = estimate_prior_variance_of_pairs([pair] * 3, TERMS)
+    assert prior is not None and prior.degrees_of_freedom == 2
+    noisy = Variance(value=0.1**2, degrees_of_freedom=20.0)
     assert Outcome.PASS is judge_pair(build.spec(), *pair, TERMS, prior).verdict.outcome
     assert Outcome.NOISY is judge_pair(build.spec(), *pair, TERMS, noisy).verdict.outcome
 
@@ -264,7 +264,7 @@ def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regress
     decision = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
     assert Outcome.REGRESSED is decision.outcome
     assert decision.max_log_ratio is not None and decision.estimate is not None
-    assert decision.estimate.freedom == 8
+    assert decision.estimate.degrees_of_freedom == 8
     assert decision.estimate.mean > decision.max_log_ratio >= math.log1p(LOOKS.min_loss)
 
 
@@ -304,48 +304,50 @@ def _six_shifts(deviation: float) -> list[float]:
 
 
 def test_one_noisy_case_is_too_few_to_estimate_the_noise_of_a_session() -> None:
-    assert estimate_prior_noise([_six_shifts(0.03)], LOOKS) is None
-    assert estimate_prior_noise([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    assert estimate_prior_pair_variance([_six_shifts(0.03)], LOOKS) is None
+    assert estimate_prior_pair_variance([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
 def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_freedom() -> None:
-    for cases, freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        prior = estimate_prior_noise([_six_shifts(0.03)] * cases, LOOKS)
+    for cases, degrees_of_freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
+        prior = estimate_prior_pair_variance([_six_shifts(0.03)] * cases, LOOKS)
         assert prior is not None
-        assert prior.freedom == freedom
+        assert prior.degrees_of_freedom == degrees_of_freedom
         assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_cases_of_very_different_noise_give_the_session_noise_few_degrees_of_freedom() -> None:
-    prior = estimate_prior_noise([_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS)
-    assert prior is not None and prior.freedom < 2
+    prior = estimate_prior_pair_variance(
+        [_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS
+    )
+    assert prior is not None and prior.degrees_of_freedom < 2
 
 
 def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
     cases = [_six_shifts(0.03), _six_shifts(0.02), _six_shifts(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
-    assert estimate_prior_noise(later, LOOKS) == estimate_prior_noise(cases, LOOKS)
+    assert estimate_prior_pair_variance(later, LOOKS) == estimate_prior_pair_variance(cases, LOOKS)
 
 
 def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> None:
     shifts = [0.08 + shift for shift in _six_shifts(0.03)]
-    prior = Variance(value=0.03**2, freedom=20.0)
+    prior = Variance(value=0.03**2, degrees_of_freedom=20.0)
     alone = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02)
-    among = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02, prior=prior)
+    among = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02, prior_variance=prior)
     assert alone.max_log_ratio is not None and among.max_log_ratio is not None
     assert among.max_log_ratio < alone.max_log_ratio / 2
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
 def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_and_not_of_a_noisy_case() -> None:
-    prior = Variance(value=0.03**2, freedom=20.0)
+    prior = Variance(value=0.03**2, degrees_of_freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
         decision = decide_by_looks(
-            _six_shifts(deviation), LOOKS, case_count=1, min_loss=0.02, prior=prior
+            _six_shifts(deviation), LOOKS, case_count=1, min_loss=0.02, prior_variance=prior
         )
         assert decision.estimate is not None
         assert decision.estimate.standard_error == pytest.approx(error / math.sqrt(6), rel=1e-3)
-        assert decision.estimate.freedom == 25
+        assert decision.estimate.degrees_of_freedom == 25
 
 
 def _normal(deviation: float) -> Noise:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide_by_looks, estimate_prior_noise
+from busbw.judge.paired import decide_by_looks, estimate_prior_pair_variance
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device, Outcome
 from busbw.stats.variance import Variance
@@ -35,7 +35,7 @@ class Case:
         while True:
             shifts = [shift + math.log1p(slower) for shift in self.shifts(pairs)]
             decision = decide_by_looks(
-                shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior=prior
+                shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior_variance=prior
             )
             if decision.needed_launches is None:
                 return decision.outcome
@@ -43,7 +43,9 @@ class Case:
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return estimate_prior_noise([case.shifts(LOOKS.launch_counts[0]) for case in cases], LOOKS)
+    return estimate_prior_pair_variance(
+        [case.shifts(LOOKS.launch_counts[0]) for case in cases], LOOKS
+    )
 
 
 @pytest.mark.parametrize(("least", "most"), [(0.05, 0.05), (0.01, 0.06)])

@@ -7,10 +7,9 @@ import statistics
 
 import pytest
 
-from busbw.judge.case import decide_direction
-from busbw.judge.expected_times import LaunchSummary
+from busbw.judge.decision import decide_direction
 from busbw.judge.policy import POLICIES
-from busbw.judge.rule import CaseTimes
+from busbw.judge.series import CaseTimes, LaunchSummary
 from busbw.model.words import Clock
 from busbw.model.words import Device as Class
 from tests.unit.judge.simulated_sessions import Device, cases, decide_all, levels, retimed, session
@@ -23,7 +22,9 @@ def test_launches_are_summarized_by_the_logarithms_of_their_times() -> None:
     launches = LaunchSummary.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
     assert launches.log_median == logs[1] and launches.log_fastest == logs[0]
-    assert launches.sum_of_squares / launches.freedom == pytest.approx(statistics.variance(logs))
+    assert launches.sum_of_squares / launches.degrees_of_freedom == pytest.approx(
+        statistics.variance(logs)
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,10 @@ def test_launches_are_split_into_first_launches_and_three_confirming_launches(
     launches: int, count: int | None, first: int, fresh: bool
 ) -> None:
     times = CaseTimes.split([1e-3 + index * 1e-6 for index in range(launches)], TPU.rule, count)
-    assert (times.first_launches.freedom + 1, times.confirming_log_median is not None) == (
+    assert (
+        times.first_launches.degrees_of_freedom + 1,
+        times.confirming_log_median is not None,
+    ) == (
         first,
         fresh,
     )
@@ -234,7 +238,7 @@ def test_the_launch_counts_of_decisions_rise_and_a_confirmation_needs_additional
     looks = POLICIES[device].looks
     assert sorted(set(looks.launch_counts)) == list(looks.launch_counts)
     assert looks.launch_counts[0] > 2
-    assert looks.confirming_launches > 0 and POLICIES[device].rule.confirming_launches > 0
+    assert looks.confirming_launch_count > 0 and POLICIES[device].rule.confirming_launch_count > 0
 
 
 @pytest.mark.parametrize("device", Class)
@@ -242,7 +246,7 @@ def test_the_shares_of_the_limit_at_which_a_case_seems_slower_are_between_0_and_
     device: Class,
 ) -> None:
     rule = POLICIES[device].rule
-    assert 0 < rule.suspicion_share <= rule.fastest_share <= 1
+    assert 0 < rule.suspicion_limit_share <= rule.fastest_limit_share <= 1
 
 
 @pytest.mark.parametrize("device", Class)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw.judge.case import JudgingSettings
-from busbw.judge.expected_times import SessionNoise
+from busbw.judge.noise import SessionNoise
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import SharedPart
 from busbw.judge.session import (
@@ -129,13 +129,13 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
     ("about", "outcome", "text"),
     [
         (
-            {"slower_texts": (SLOWER, "rate")},
+            {"slower_framework_texts": (SLOWER, "rate")},
             SessionOutcome.SLOWER,
             f"{SLOWER}; rate; stack or machine: unknown",
         ),
         ({"drift_text": DRIFTED}, SessionOutcome.DRIFT, DRIFTED),
         (
-            {"drift_text": DRIFTED, "slower_texts": ("rate",)},
+            {"drift_text": DRIFTED, "slower_framework_texts": ("rate",)},
             SessionOutcome.SLOWER,
             f"rate; stack or machine: unknown; {DRIFTED}",
         ),
@@ -149,7 +149,7 @@ def test_a_change_of_all_cases_or_a_drift_fails_a_session_whose_cases_pass(
 
 
 def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
-    whole = {"slower_texts": ("rate",), "drift_text": DRIFTED}
+    whole = {"slower_framework_texts": ("rate",), "drift_text": DRIFTED}
     session = _judge_measured_case(**whole, settings=FOUR_LAUNCHES)
     assert session.outcomes == (
         SessionOutcome.SLOWER,
@@ -158,7 +158,7 @@ def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     )
     assert session.headline().startswith("SLOWER, DRIFT, NO_VERDICT: rate;")
     assert DRIFTED in session.text and "fewer than 4 launches" in session.text
-    accepted = _judge_measured_case(**whole, settings=FOUR_LAUNCHES, accepts_all=True)
+    accepted = _judge_measured_case(**whole, settings=FOUR_LAUNCHES, accepts_all_times=True)
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
@@ -173,19 +173,19 @@ def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
     assert session.text.startswith("1 of 1 case failed: 1 REGRESSED; ")
 
 
-@pytest.mark.parametrize("about", [{"slower_texts": (SLOWER,)}, {"drift_text": DRIFTED}])
+@pytest.mark.parametrize("about", [{"slower_framework_texts": (SLOWER,)}, {"drift_text": DRIFTED}])
 def test_an_update_accepts_a_loss_of_all_cases_or_a_drift_and_names_the_accepted_loss(
     about: dict[str, Any],
 ) -> None:
-    session = _judge_measured_case(**about, accepts_all=True)
+    session = _judge_measured_case(**about, accepts_all_times=True)
     assert (session.outcome, session.failed) == (SessionOutcome.PASS, False)
-    (lost,) = (SLOWER,) if "slower_texts" in about else (DRIFTED,)
+    (lost,) = (SLOWER,) if "slower_framework_texts" in about else (DRIFTED,)
     assert f"; accepted: {lost}" in session.text
 
 
 def _shared(ratio: float, limit: float) -> SharedPart:
     off = math.log(ratio)
-    noise = SessionNoise(sum_of_squares=1.0, freedom=1.0)
+    noise = SessionNoise(sum_of_squares=1.0, degrees_of_freedom=1.0)
     return SharedPart(log_level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
 
 
@@ -198,13 +198,16 @@ def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:
 
 
 def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_factor() -> None:
-    session = _judge_measured_case(noise_ratio=2.96, recent_noisy_sessions=4)
+    session = _judge_measured_case(noise_ratio=2.96, recent_noisy_session_count=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (
         "noisier than usual: cases deviate 3.0 x as much from their levels as in earlier sessions, "
         "as in 4 of the last 10; --update-baselines accepts it"
     ) in session.text
-    assert _judge_measured_case(noise_ratio=2.96, accepts_all=True).outcome is SessionOutcome.PASS
+    assert (
+        _judge_measured_case(noise_ratio=2.96, accepts_all_times=True).outcome
+        is SessionOutcome.PASS
+    )
 
 
 def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:

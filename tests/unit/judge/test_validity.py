@@ -84,7 +84,7 @@ def test_a_single_failed_launch_fails_the_case_and_the_verdict_has_no_time(
     kind: FailureKind,
 ) -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.failure(kind),))
-    verdict = _verdict(measurement, STEADY, accept_all=True)
+    verdict = _verdict(measurement, STEADY, accepts_slower_times=True)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert "in 1 of 3 launches: it broke" in verdict.text
     assert measurement.failures[0] is verdict.failure
@@ -98,7 +98,7 @@ def test_a_verdict_names_a_timeout_before_an_out_of_memory_of_another_launch() -
 
 def test_a_case_that_is_out_of_memory_in_one_of_three_launches_has_failed() -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.out_of_memory(),))
-    verdict = _verdict(measurement, STEADY, accept_all=True)
+    verdict = _verdict(measurement, STEADY, accepts_slower_times=True)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert verdict.text == "out of memory in 1 of 3 launches: it broke"
 

@@ -16,7 +16,7 @@ def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:
 
 
 def find(values: list[float]) -> tuple[Change, ...]:
-    return find_changes(values, Variance(value=1.0, freedom=200))
+    return find_changes(values, Variance(value=1.0, degrees_of_freedom=200))
 
 
 def steps(values: list[float]) -> list[int]:

@@ -44,12 +44,12 @@ def test_the_spread_of_times_is_the_scaled_median_deviation_over_the_median() ->
 
 def test_the_estimated_mean_has_the_error_of_student_s_distribution() -> None:
     estimate = estimate_mean([1.0, 2.0, 3.0, 4.0])
-    assert (estimate.mean, estimate.freedom) == (2.5, 3)
+    assert (estimate.mean, estimate.degrees_of_freedom) == (2.5, 3)
     assert estimate.standard_error == pytest.approx(math.sqrt(5 / 3) / 2)
 
 
 def test_the_confidence_bounds_of_an_estimate_are_the_bounds_of_student_s_distribution() -> None:
-    estimate = MeanEstimate(mean=1.0, standard_error=0.1, freedom=5)
+    estimate = MeanEstimate(mean=1.0, standard_error=0.1, degrees_of_freedom=5)
     assert estimate.lower_bound(0.05) == pytest.approx(1 - 0.201504837)
     assert estimate.upper_bound(0.05) == pytest.approx(1 + 0.201504837)
 

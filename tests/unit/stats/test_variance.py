@@ -33,27 +33,32 @@ def test_the_successive_variance_is_on_average_the_variance_of_the_values() -> N
         assert 0.95 * 9 < mean < 1.15 * 9
 
 
-def chi_squared(source: random.Random, freedom: int) -> float:
-    return sum(source.gauss(0, 1) ** 2 for _ in range(freedom)) / freedom
+def chi_squared(source: random.Random, degrees_of_freedom: int) -> float:
+    return sum(source.gauss(0, 1) ** 2 for _ in range(degrees_of_freedom)) / degrees_of_freedom
 
 
 def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_variances() -> None:
     """True variances are 4 x 8 / chi-squared of 8; each is estimated with 5 degrees of freedom."""
     source = random.Random(3)
     drawn = [4 / chi_squared(source, 8) * chi_squared(source, 5) for _ in range(4000)]
-    prior = estimate_prior_variance([Variance(value=value, freedom=5) for value in drawn])
+    prior = estimate_prior_variance(
+        [Variance(value=value, degrees_of_freedom=5) for value in drawn]
+    )
     assert prior.value == pytest.approx(4, rel=0.05)
-    assert prior.freedom == pytest.approx(8, rel=0.2)
+    assert prior.degrees_of_freedom == pytest.approx(8, rel=0.2)
 
 
 def test_variances_that_differ_only_by_chance_have_a_prior_of_many_degrees_of_freedom() -> None:
     source = random.Random(4)
-    variances = [Variance(value=chi_squared(source, 5), freedom=5) for _ in range(2000)]
+    variances = [Variance(value=chi_squared(source, 5), degrees_of_freedom=5) for _ in range(2000)]
     prior = estimate_prior_variance(variances)
-    assert prior.value == pytest.approx(1, rel=0.05) and prior.freedom > 100
+    assert prior.value == pytest.approx(1, rel=0.05) and prior.degrees_of_freedom > 100
 
 
 def test_a_moderated_variance_weighs_the_sample_and_the_prior_by_degrees_of_freedom() -> None:
-    sample, prior = Variance(value=4.0, freedom=2), Variance(value=1.0, freedom=6)
-    assert moderate_variance(sample, prior) == Variance(value=1.75, freedom=8)
-    assert moderate_variance(sample, Variance(value=1.0, freedom=math.inf)).value == 1.0
+    sample, prior = (
+        Variance(value=4.0, degrees_of_freedom=2),
+        Variance(value=1.0, degrees_of_freedom=6),
+    )
+    assert moderate_variance(sample, prior) == Variance(value=1.75, degrees_of_freedom=8)
+    assert moderate_variance(sample, Variance(value=1.0, degrees_of_freedom=math.inf)).value == 1.0

@@ -1,0 +1,200 @@
+"""Estimate how much the sessions of a case vary while the code is unchanged.
+
+Times are natural logarithms of seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TypeVar
+
+from busbw.model.case import Case
+
+from .policy import Rule
+from .series import NO_LAUNCHES, ExpectedTime, LaunchSummary, Series
+
+_Member = TypeVar("_Member")
+
+
+def clipped_mean_variance(
+    variances: Sequence[tuple[float, float]],
+    rule: Rule,
+    expected_variances: Sequence[float] | None = None,
+) -> float:
+    """Compute the mean of variances, weighted by their degrees of freedom.
+
+    Each variance is clipped to at most `rule.max_variance_ratio` times a typical variance, so that
+    a few large variances do not decide the mean. The typical variance is the median of all
+    variances, each divided by the median of chi-squared over its degrees of freedom.
+
+    Args:
+        variances: Pairs of a variance and its degrees of freedom. Without pairs the result is 0.
+        rule: The thresholds of the rule.
+        expected_variances: The expected value of each variance; None for 1. Each variance is
+            divided by it before the median is computed and before the variance is clipped.
+
+    """
+    if not variances:
+        return 0.0
+    pairs = list(zip(variances, expected_variances or [1.0] * len(variances)))
+    # The median of chi-squared over its degrees of freedom is from Wilson and Hilferty (1931).
+    ratios = (
+        variance / expected / (1 - 2 / (9 * max(1.0, freedom))) ** 3
+        for (variance, freedom), expected in pairs
+    )
+    max_ratio = rule.max_variance_ratio * median(ratios)
+    clipped = (min(value, max_ratio * expected) * freedom for (value, freedom), expected in pairs)
+    return math.fsum(clipped) / max(1, sum(freedom for _, freedom in variances))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionNoise:
+    """How much the sessions of a series vary while the code is unchanged, in log time.
+
+    The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. It is estimated
+    without the earlier sessions of the series itself, which the methods can add.
+    """
+
+    sum_of_squares: float
+    degrees_of_freedom: float
+
+    def stddev(
+        self, additional_squares: float = 0.0, additional_degrees_of_freedom: int = 0
+    ) -> float:
+        """Return the standard deviation of a session, pooled with further squared deviations.
+
+        `additional_squares` is the sum of these squares, and `additional_degrees_of_freedom` are
+        the degrees of freedom of this sum.
+        """
+        return math.sqrt(
+            (self.sum_of_squares + additional_squares)
+            / (self.degrees_of_freedom + additional_degrees_of_freedom)
+        )
+
+    def stddev_with_sessions(self, expected: ExpectedTime) -> float:
+        """Return the standard deviation of a session, pooled with the sessions of `expected`."""
+        return self.stddev(expected.sum_of_squares, expected.session_count - 1)
+
+
+def estimate_noise(
+    series_by_case: Mapping[Case, Series],
+    expected_times: Mapping[Case, ExpectedTime],
+    launches_today: Mapping[Case, LaunchSummary],
+    quiet_session_count: int,
+    rule: Rule,
+) -> tuple[dict[Case, SessionNoise], float]:
+    """Estimate, for each case, how much sessions vary while the code is unchanged.
+
+    The variance between sessions is assumed to be proportional to the variance between launches.
+    The launches of neighbouring payloads count, too, with less weight than the launches of the
+    case. Variances are pooled as for a normal distribution.
+
+    Args:
+        series_by_case: The earlier sessions of each case.
+        expected_times: The expected times by case, without cases that have no counted session.
+        launches_today: The launches of today's session, which also show how launches vary.
+        quiet_session_count: The number of earlier sessions that were not noisy.
+        rule: The thresholds of the rule.
+
+    Returns:
+        The noise by case, and the variance between sessions of a typical case.
+
+    """
+    launches: dict[Case, tuple[float, float]] = {}
+    for case, series in series_by_case.items():
+        squares, freedom = series.sum_launch_squares(rule)
+        fresh = launches_today.get(case, NO_LAUNCHES)
+        launches[case] = squares + fresh.sum_of_squares, freedom + fresh.degrees_of_freedom
+    launch_variance = typical_launch_variance(launches.values(), rule)
+    by_launches = _noise_of_launches(launches, launch_variance, rule)
+    repeated = {
+        case: expected for case, expected in expected_times.items() if expected.session_count > 1
+    }
+    residual_count = sum(expected.session_count - 1 for expected in repeated.values())
+    variances = [
+        (expected.sum_of_squares / (expected.session_count - 1), expected.session_count - 1)
+        for expected in repeated.values()
+    ]
+    expected_variances = [by_launches[case].stddev() ** 2 for case in repeated]
+    prior = rule.prior_deviation**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
+    session_variance = rule.prior_degrees_of_freedom * max(
+        prior, rule.min_session_to_launch_variance * launch_variance
+    )
+    session_variance += residual_count * clipped_mean_variance(variances, rule, expected_variances)
+    session_variance /= rule.prior_degrees_of_freedom + residual_count
+    noises = {
+        case: replace(
+            noise, sum_of_squares=noise.sum_of_squares * session_variance / launch_variance
+        )
+        for case, noise in by_launches.items()
+    }
+    return noises, session_variance
+
+
+def typical_launch_variance(
+    squares_and_freedom: Iterable[tuple[float, float]], rule: Rule
+) -> float:
+    """Compute the variance between launches of a typical case, in log time.
+
+    `squares_and_freedom` contains a pair for each case: the sum of the squared deviations of its
+    launches, and the degrees of freedom of this sum.
+    """
+    least = rule.min_deviation**2
+    variances = [
+        (max(least, squares / max(1, freedom)), max(1, freedom))
+        for squares, freedom in squares_and_freedom
+    ]
+    return max(least, clipped_mean_variance(variances, rule))
+
+
+def _noise_of_launches(
+    launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: Rule
+) -> dict[Case, SessionNoise]:
+    """Pool the launches of each case with those of its neighbours and of a typical case.
+
+    Args:
+        launches: For each case, the sum of the squared deviations of its launches, and the degrees
+            of freedom of this sum.
+        typical_variance: The variance between launches of a typical case.
+        rule: The weights of the neighbouring payloads and of the typical case.
+
+    """
+    noises = {}
+    for family in group_families(launches):
+        for position, case in enumerate(family):
+            squares, freedom = launches[case]
+            for near in family[
+                max(0, position - rule.neighbour_distance) : position + rule.neighbour_distance + 1
+            ]:
+                if near != case:
+                    most = rule.max_variance_ratio * typical_variance * launches[near][1]
+                    squares += rule.neighbour_weight * min(launches[near][0], most)
+                    freedom += rule.neighbour_weight * launches[near][1]
+            share = min(1.0, rule.max_launch_degrees_of_freedom / freedom) if freedom else 0.0
+            noises[case] = SessionNoise(
+                sum_of_squares=rule.pooled_degrees_of_freedom * typical_variance + share * squares,
+                degrees_of_freedom=rule.pooled_degrees_of_freedom + share * freedom,
+            )
+    return noises
+
+
+def find_two_neighbours(member: _Member, family: Sequence[_Member]) -> list[_Member]:
+    """Return the two members of `family` that are nearest to `member` in the order of the family.
+
+    The members are cases that differ only in payload, sorted by payload. Returns fewer than two
+    members if `family` has fewer than three.
+    """
+    position = family.index(member)
+    positions = sorted(range(len(family)), key=lambda other: abs(other - position))
+    return [family[other] for other in positions[1:3]]
+
+
+def group_families(cases: Iterable[Case]) -> list[list[Case]]:
+    """Group the cases that differ only in payload, and sort each group by payload."""
+    kinds: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        kinds.setdefault(case.family_key, []).append(case)
+    return [sorted(family, key=lambda case: case.payload_bytes) for family in kinds.values()]
