@@ -22,9 +22,10 @@ _SPIKE_SIGMAS = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A change of the mean of a series by `size`.
+    """A step in the mean of a series.
 
-    The new level begins at `position` and has `value_count` values.
+    `size` is the new mean minus the old mean. The new mean begins with the value at index
+    `position`, and is the mean of `value_count` values.
     """
 
     position: int
@@ -32,19 +33,19 @@ class Change:
     value_count: int
 
     def size_at(self, position: int) -> float:
-        """Return `size` if `position` is at or after the change, else 0."""
+        """Return `size` if the value at index `position` has the new mean, else 0."""
         return self.size if position >= self.position else 0.0
 
 
 def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
     """Find the changes of the mean of `values`, in their order, by binary segmentation.
 
-    The series is split where the means before and after differ most, measured in standard errors,
-    if they differ more than by chance. Both parts are then split in the same way (A. J. Scott and
-    M. Knott, "A cluster analysis method for grouping means in the analysis of variance", 1974). The
-    values are assumed to be independent and normal about the mean, with `variance`. A spike, a
-    single value far from both of its neighbours, is not a level: it is first replaced by the nearer
-    neighbour.
+    The series is split where the means before and after differ by the most standard errors, if
+    chance does not explain the difference. Both parts are then split in the same way (A. J. Scott
+    and M. Knott, "A cluster analysis method for grouping means in the analysis of variance", 1974).
+    The values are assumed to be independent and normal about the mean, with `variance`. A spike is
+    a single value far from both neighbours. It is replaced by the nearer neighbour before the
+    search, because it is no level.
     """
     threshold = t_quantile(_FALSE_CHANGE_PROBABILITY, variance.degrees_of_freedom) * math.sqrt(
         variance.value
@@ -63,8 +64,8 @@ def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, .
     )
 
 
-def _replace_spikes(values: Sequence[float], far: float) -> list[float]:
-    """Replace each value that is more than `far` from both neighbours by the nearer neighbour.
+def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]:
+    """Replace each value more than `min_distance` from both neighbours by the nearer neighbour.
 
     The neighbours of the first and of the last value are the two values next to it.
     """
@@ -72,14 +73,14 @@ def _replace_spikes(values: Sequence[float], far: float) -> list[float]:
     for position, value in enumerate(values):
         first = max(0, min(position - 1, len(values) - 3))
         middle = statistics.median(values[first : first + 3])
-        smooth.append(middle if abs(value - middle) > far else value)
+        smooth.append(middle if abs(value - middle) > min_distance else value)
     return smooth
 
 
 def _find_splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
     """Return the positions between `begin` and `end` at which new levels begin, in their order.
 
-    `sums` are the cumulative sums of the values. A split must have at least the score `threshold`.
+    `sums` are the cumulative sums of the values. The score of a split must be at least `threshold`.
     """
     split, score = _best_split(sums, begin, end)
     if not split or score < threshold:
@@ -91,9 +92,9 @@ def _find_splits(sums: Sequence[float], begin: int, end: int, threshold: float) 
 def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float]:
     """Return the position at which a split makes the two means differ most, and its score.
 
-    The score is the difference of the means, scaled by their numbers of values so that it has the
-    standard deviation of a single value. The position is 0 if no split is possible. A new level
-    begins with a value that is nearer to the mean after the split than to the mean before it.
+    The score is the difference of the means, scaled so that its standard deviation is that of a
+    single value. The position is 0 if no split is possible. The first value after a split must be
+    nearer to the mean after the split than to the mean before the split.
     """
     best, most = 0, 0.0
     for split in range(begin + _LEAST_LEVEL_VALUES, end - _LEAST_LEVEL_VALUES + 1):

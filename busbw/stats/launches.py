@@ -1,6 +1,6 @@
 """Times of launches, their quantiles and means, and the significance levels of sequential tests.
 
-No function drops a sample or converts a unit.
+No function leaves out a sample or converts a unit.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _EQUAL = 1e-6
 
 
 def clock_tick_s(samples_s: Sequence[float]) -> float:
-    """Return the step in seconds of a clock that advances in steps.
+    """Return the step of a clock in seconds, or 0 if the samples do not show that it has steps.
 
-    It is the least difference between samples if most samples are equal to another sample. Returns
-    0 if most samples differ from all others, or if all samples are equal.
+    If most samples are equal to another sample, the step is the least difference between unequal
+    samples. Otherwise, or if all samples are equal, the result is 0.
     """
     ordered = sorted(samples_s)
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
@@ -55,10 +55,10 @@ def clock_tick_s(samples_s: Sequence[float]) -> float:
 
 
 def relative_mad(values: Sequence[float]) -> float:
-    """Return 1.4826 x the median absolute deviation of at least one value, divided by the median.
+    """Return 1.4826 x the median absolute deviation, divided by the median, of one or more values.
 
-    For normal values it is the standard deviation divided by the mean. A single outlier hardly
-    changes it.
+    For normal values this is the standard deviation divided by the mean. A single outlier hardly
+    changes the result.
     """
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
@@ -66,21 +66,18 @@ def relative_mad(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeanEstimate:
-    """An estimate of a mean, with its standard error.
-
-    The standard error is known with as many `degrees_of_freedom`.
-    """
+    """An estimate of a mean, its standard error, and the degrees of freedom of this error."""
 
     mean: float
     standard_error: float
     degrees_of_freedom: float
 
     def lower_bound(self, probability: float) -> float:
-        """Return a value below which the true mean lies with at most `probability`."""
+        """Return the bound below which the true mean lies with at most `probability`."""
         return self.mean - t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
     def upper_bound(self, probability: float) -> float:
-        """Return a value above which the true mean lies with at most `probability`."""
+        """Return the bound above which the true mean lies with at most `probability`."""
         return self.mean + t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
 
@@ -92,17 +89,20 @@ def estimate_mean(values: Sequence[float]) -> MeanEstimate:
     )
 
 
-def log_ratio_of_samples(before: Sequence[float], after: Sequence[float]) -> float:
-    """Return log(after / before) of two launches, from their samples (times above 0).
+def log_ratio_of_samples(before_s: Sequence[float], after_s: Sequence[float]) -> float:
+    """Return log(after / before) of two launches, from their samples in seconds.
 
-    Samples of equal number are interleaved: the result is the Hodges-Lehmann estimate, the median
-    of the means of all pairs of log ratios (J. L. Hodges and E. L. Lehmann, "Estimates of location
-    based on rank tests", 1963). A stall during a few samples hardly changes it. Samples of unequal
-    number were not interleaved: the result is the median log ratio of all pairs of samples.
+    If both launches have the same number of samples, their samples were interleaved. The result is
+    then the Hodges-Lehmann estimate: the median of the means of all pairs of log ratios (J. L.
+    Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963). A stall during a
+    few samples hardly changes it. Otherwise the result is the median log ratio of all pairs of
+    samples.
     """
-    if len(before) != len(after):
-        return statistics.median(math.log(b / a) for a in before for b in after)
-    ratios = [math.log(b / a) for a, b in zip(before, after)]
+    if len(before_s) != len(after_s):
+        return statistics.median(
+            math.log(after / before) for before in before_s for after in after_s
+        )
+    ratios = [math.log(after / before) for before, after in zip(before_s, after_s)]
     return statistics.median(
         (first + second) / 2 for index, first in enumerate(ratios) for second in ratios[index:]
     )
@@ -115,51 +115,56 @@ _LOWEST_SIGMAS = -7.0
 _HIGHEST_SIGMAS = 40.0
 
 
-def spent_error_share(fraction: float, shape: float) -> float:
-    """Return the share of an error rate that a test has spent after a part of its observations.
+def spent_error_fraction(observed_fraction: float, shape: float) -> float:
+    """Return the fraction of an error rate that a test may spend after part of its observations.
 
-    The part is `fraction`, from 0 to 1. The share is (1 - e^(-shape fraction)) / (1 - e^-shape),
-    from I. K. Hwang, W. J. Shih and J. S. DeCani, "Group sequential designs using a family of type
-    I error probability spending functions", 1990. A `shape` above 0 spends early (1 is close to
-    Pocock's test), 0 spends in proportion, and a shape below 0 spends late.
+    `observed_fraction` is the part of the observations, from 0 to 1. The result is
+    (1 - e^(-shape observed_fraction)) / (1 - e^-shape), from I. K. Hwang, W. J. Shih and J. S.
+    DeCani, "Group sequential designs using a family of type I error probability spending
+    functions", 1990. With a `shape` above 0, the early looks spend more than their proportion (1 is
+    close to Pocock's test). With a `shape` below 0, the late looks spend more.
     """
     if shape == 0:
-        return fraction
-    return math.expm1(-shape * fraction) / math.expm1(-shape)
+        return observed_fraction
+    return math.expm1(-shape * observed_fraction) / math.expm1(-shape)
 
 
 @functools.lru_cache(maxsize=256)
-def look_levels(counts: tuple[int, ...], rate: float, shape: float) -> tuple[float, ...]:
+def look_levels(
+    observation_counts: tuple[int, ...], error_rate: float, shape: float
+) -> tuple[float, ...]:
     """Return the one-sided significance level of each look of a sequential test.
 
-    There is a look after each of `counts` observations. All looks together err with probability
-    `rate` (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials",
-    1983). The probability to cross the bound of a look for the first time is the share of `rate`
-    that `spent_error_share` gives between the look before and this look, for the spending `shape`.
+    There is a look after each number of observations in `observation_counts`. All looks together
+    err with probability `error_rate` (K. K. G. Lan and D. L. DeMets, "Discrete sequential
+    boundaries for clinical trials", 1983). A look spends the increase of `spent_error_fraction`
+    since the previous look, with the given `shape`. This is the probability that the sum of the
+    observations crosses its first bound at this look.
 
-    The distribution of the sum of observations that crossed no bound is integrated from look to
-    look (P. Armitage, C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating
-    data", 1969), for normal observations of a known variance. With an estimated variance, callers
-    apply the same levels to Student's t (C. Jennison and B. W. Turnbull, "Group Sequential Methods
-    with Applications to Clinical Trials", 2000, section 4.4), which is close, not exact.
+    The distribution of the sums that crossed no bound is integrated from look to look (P. Armitage,
+    C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating data", 1969), for
+    normal observations of a known variance. With an estimated variance, callers apply the same
+    levels to Student's t, which is an approximation (C. Jennison and B. W. Turnbull, "Group
+    Sequential Methods with Applications to Clinical Trials", 2000, section 4.4).
     """
     import numpy as np
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
     def excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
-        """Return how much the probability that a sum crosses `bound` exceeds `expected`.
+        """Return the probability that a sum crosses `bound`, minus the `expected` probability.
 
-        `sums` and their `weights` are the sums that crossed no bound at earlier looks.
+        `sums` are the sums that crossed no bound at earlier looks, with their probabilities
+        `weights`.
         """
         return float(weights @ ndtr(sums - bound * deviation)) - expected
 
     simpson = np.array([1.0, *([4.0, 2.0] * (_SIMPSON_INTERVALS // 2))[:-1], 1.0]) / 3
     sums, weights = np.zeros(1), np.ones(1)
     levels, begin = list[float](), 0.0
-    for before, count in itertools.pairwise((0, *counts)):
+    for before, count in itertools.pairwise((0, *observation_counts)):
         added, deviation = math.sqrt(count - before), math.sqrt(count)
-        end = rate * spent_error_share(count / counts[-1], shape)
+        end = error_rate * spent_error_fraction(count / observation_counts[-1], shape)
         law = sums / added, weights, deviation / added, end - begin
         bound, begin = brentq(excess, _LOWEST_SIGMAS, _HIGHEST_SIGMAS, args=law, xtol=1e-9), end
         levels.append(float(ndtr(-bound)))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variance:
-    """A variance, which is known with as many `degrees_of_freedom`.
+    """An estimate of a variance, with its degrees of freedom.
 
     The degrees of freedom are infinite if the variance is known exactly.
     """
@@ -45,11 +45,11 @@ _LEAST_TRIMMED = 4
 def variance_from_differences(values: Sequence[float]) -> Variance:
     """Estimate a variance from the successive differences of at least two values.
 
-    It is half the mean square of the differences. A slow drift of the values hardly adds to it (J.
-    von Neumann, "Distribution of the ratio of the mean square successive difference to the
-    variance", 1941). A single step does not add to it either: with at least four differences, the
-    largest is left out, and the mean is corrected for that. The estimate from n differences is as
-    certain as a sample variance with 2/3 n degrees of freedom.
+    The estimate is half the mean square of the differences. A slow drift of the values hardly
+    changes it (J. von Neumann, "Distribution of the ratio of the mean square successive difference
+    to the variance", 1941). With four differences or more, a single step does not change it either:
+    the largest difference is left out, and the mean is corrected for that. The estimate from n
+    differences has 2/3 n degrees of freedom.
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
     count = float(len(squares))
@@ -63,7 +63,7 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
 def _expected_largest_square(count: int) -> float:
     """Return the mean of the largest of `count` squares of standard normal values.
 
-    It is the integral of P(largest > x^2) over x^2, by the midpoint rule over x.
+    The mean is the integral of P(largest > x^2) over x^2, computed by the midpoint rule over x.
     """
     steps, width = 2000, 8.0 / 2000
     middles = ((step + 0.5) * width for step in range(steps))
@@ -71,16 +71,16 @@ def _expected_largest_square(count: int) -> float:
 
 
 def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
-    """Return the variance to expect of a further case, from the variances of at least two cases.
+    """Estimate the prior distribution of variances, from at least two variances above 0.
 
     The method is empirical Bayes. The true variances are assumed to come from a scaled inverse
     chi-squared distribution, which is fitted to the mean and the variance of the logarithms of
     `variances` (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential
-    expression", 2004, section 6.2). Each variance must be above 0.
+    expression", 2004, section 6.2).
 
     Returns:
-        The location of the distribution, with its weight as degrees of freedom. The weight is
-        infinite if chance explains all differences between the variances.
+        The scale of the fitted distribution, and its degrees of freedom. They are infinite if
+        chance explains all differences between the variances.
 
     """
     from scipy.special import digamma, polygamma
@@ -127,11 +127,8 @@ def _inverse_trigamma(value: float) -> float:
     return x
 
 
-def t_quantile(level: float, degrees_of_freedom: float) -> float:
-    """Return the value that Student's t exceeds with probability `level`.
-
-    `level` is between 0 and 1, exclusive.
-    """
+def t_quantile(tail_probability: float, degrees_of_freedom: float) -> float:
+    """Return the value that Student's t exceeds with `tail_probability`, which is within (0, 1)."""
     from scipy.special import stdtrit
 
-    return -float(stdtrit(degrees_of_freedom, level))
+    return -float(stdtrit(degrees_of_freedom, tail_probability))

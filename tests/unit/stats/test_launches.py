@@ -16,7 +16,7 @@ from busbw.stats.launches import (
     look_levels,
     quantile,
     relative_mad,
-    spent_error_share,
+    spent_error_fraction,
 )
 from busbw.stats.variance import t_quantile
 from tests.helpers import build
@@ -85,15 +85,15 @@ def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_spent_part_of_the_error_rate_grows_from_0_to_1(shape: float) -> None:
-    shares = [spent_error_share(tenths / 10, shape) for tenths in range(11)]
+    shares = [spent_error_fraction(tenths / 10, shape) for tenths in range(11)]
     assert shares[0] == 0 and shares[-1] == pytest.approx(1)
     assert shares == sorted(set(shares))
 
 
 def test_a_larger_shape_parameter_spends_more_of_the_error_rate_in_the_first_half() -> None:
-    halves = [spent_error_share(0.5, shape) for shape in SHAPES]
+    halves = [spent_error_fraction(0.5, shape) for shape in SHAPES]
     assert halves == sorted(set(halves))
-    assert spent_error_share(0.5, 0) == 0.5
+    assert spent_error_fraction(0.5, 0) == 0.5
 
 
 # K. M. Anderson, the R package gsDesign: gsDesign(k = 3, alpha = 0.025, sfu = sfHSD, sfupar = -4).
