@@ -69,8 +69,8 @@ _CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
 
 
 def _machine_lines(machine: MachineHistory) -> list[str]:
-    outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcomes.items())
-    lines = [f"{machine.folder}: {plural(len(machine.sessions), 'session')} ({outcomes})"]
+    outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcome_counts.items())
+    lines = [f"{machine.folder}: {plural(len(machine.first_lines), 'session')} ({outcomes})"]
     # Cases that were measured without a reference stack share a table, whatever the framework.
     tables: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:
@@ -82,7 +82,7 @@ def _machine_lines(machine: MachineHistory) -> list[str]:
         for series in dict.fromkeys(history.series for history in cases):
             lines += [
                 f"all cases of {series.text} together: {history.sentence}"
-                for history in machine.shared.get(series, ())
+                for history in machine.shared_changes.get(series, ())
             ]
     return [*lines, ""]
 
@@ -102,20 +102,24 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
     )
     rows = []
     for name, history in _name_cases(cases):
-        ratio = history.newest_s / history.level_s if history.newest_s and history.level_s else None
-        noisy, date = history.outcomes.get(Outcome.NOISY, 0), history.baseline_date or None
+        ratio = (
+            history.newest_time_s / history.level_s
+            if history.newest_time_s and history.level_s
+            else None
+        )
+        noisy, date = history.outcome_counts.get(Outcome.NOISY, 0), history.baseline_date or None
         cells = (
             name,
             len(history.times_s),
             history.level_s,
-            history.spread,
-            history.newest_s,
+            history.relative_stddev,
+            history.newest_time_s,
             ratio,
             noisy,
             date,
         )
         sentences = [change.sentence for change in history.changes]
-        wrong = wrong_values_text(history.sessions.values())
+        wrong = wrong_values_text(history.lines_by_session.values())
         notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_CELL_TEXT_BY_HEADING, cells, strict=True)), notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing="-")

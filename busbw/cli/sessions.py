@@ -9,7 +9,7 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.history.files import HistoryError, machine_folders, read_acknowledged, read_all_machines
-from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.judge.policy import POLICIES
 from busbw.report.reading import DocumentError, MeasuredSession, SessionRecord, read_results
 from busbw.session.errors import UsageError, usage_error
@@ -37,11 +37,11 @@ def read_machine_histories(
     """
     known_changes = read_acknowledged(baselines)
     return [
-        machine_history(
+        build_machine_history(
             name,
             lines,
             merge_within=POLICIES[lines[-1].device].session_merge_time,
-            acknowledged=known_changes,
+            acknowledged_changes=known_changes,
         )
         for name, lines in read_all_machines(root).items()
         if lines and (names is None or name in names)

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 
-from busbw.history.failing import failed_since_texts
+from busbw.history.failing import failing_since_texts_of_verdicts
 from busbw.history.levels import change_texts
 from busbw.report.summary import annotation_commands, markdown_summary
 from busbw.session.arguments import parse_path
@@ -45,7 +45,9 @@ def run(options: argparse.Namespace) -> int:
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
     sys.stdout.write(
-        markdown_summary(session, failed_since_texts(session.verdicts, machines), histories)
+        markdown_summary(
+            session, failing_since_texts_of_verdicts(session.verdicts, machines), histories
+        )
     )
     if os.environ.get("GITHUB_ACTIONS"):
         write_workflow_commands(annotation_commands(session.verdicts, session.session_verdict))

@@ -16,10 +16,10 @@ _MOST_NAMED = 4
 
 
 def measured_outcome(line: Line) -> Outcome | None:
-    """Return the outcome of a line of the history; None if the case was not measured.
+    """Return the outcome of the measurement in a line of the history; None if there was none.
 
-    A line without times may have another outcome than its failure, such as the line of a reference,
-    which is not judged: then the failure gives the outcome.
+    A failure determines the outcome if the line has no times. The outcome of the line may then be
+    another one, because the line of a reference is not judged.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome
@@ -29,16 +29,18 @@ def measured_outcome(line: Line) -> Outcome | None:
     return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
 
 
-def failing_texts(lines: Sequence[Line], failed: Mapping[Case, Outcome]) -> Iterator[str]:
-    """Yield texts that say since when cases fail; cases with an equal text share it.
+def failing_since_texts(
+    lines: Sequence[Line], failed_outcomes: Mapping[Case, Outcome]
+) -> Iterator[str]:
+    """Yield texts that say since when cases fail; cases with the same text share a line.
 
     Args:
         lines: The lines of a machine, oldest first.
-        failed: The cases that failed in the newest session, with their outcomes.
+        failed_outcomes: The outcome of each case that failed in the newest session.
 
     """
     cases: dict[str, list[str]] = {}
-    for case, outcome in failed.items():
+    for case, outcome in failed_outcomes.items():
         text = _failing_text(case, outcome, lines)
         cases.setdefault(text, []).append(case.name)
     cases.pop("", None)
@@ -80,16 +82,17 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
-def failed_since_texts(
+def failing_since_texts_of_verdicts(
     verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]
 ) -> list[str]:
-    """Return texts that say since when failed cases fail, and what changed in their stacks then.
+    """Return texts that say since when the cases that failed in `verdicts` fail, on all machines.
 
-    `verdicts` are the verdicts of the newest session, and `machines` the histories of the machines.
+    The texts also say what changed in the stacks when the failures began. `verdicts` are the
+    verdicts of the newest session.
     """
     failed = {
         verdict.case: verdict.outcome
         for verdict in verdicts
         if verdict.failed and verdict.case is not None
     }
-    return [text for machine in machines for text in failing_texts(machine.lines, failed)]
+    return [text for machine in machines for text in failing_since_texts(machine.lines, failed)]

@@ -25,8 +25,8 @@ from busbw.model.machine import EnvironmentKey
 
 from .lines import Line, parse_line
 
-# A year of daily sessions with a thousand cases takes half as many bytes.
-MOST_BYTES = 1 << 30
+# A year of daily sessions with a thousand cases needs half as many bytes.
+MAX_FILE_BYTES = 1 << 30
 _YEAR_FILE = re.compile(r"[0-9]{4}\.jsonl")
 
 
@@ -74,17 +74,20 @@ def _append_content(path: Path, content: bytes) -> None:
 
 
 def _parse_lines(path: Path, numbers: Mapping[bytes, int]) -> list[Line]:
-    """Parse the lines of a file, given the number of each line. Raises HistoryError."""
+    """Parse lines of the file `path`; `numbers` contains the line number of each text.
+
+    Raises HistoryError for an invalid line.
+    """
     with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
         return [parse_line(text, f"line {number}") for text, number in numbers.items() if text]
 
 
-def read_machine(root: Path, key: EnvironmentKey, since: int = 0) -> tuple[Line, ...]:
-    """Read the lines of the machine `key`, oldest first, from the year `since` on.
+def read_machine(root: Path, key: EnvironmentKey, first_year: int = 0) -> tuple[Line, ...]:
+    """Read the lines of the machine `key`, oldest first, from `first_year` on.
 
     Raises HistoryError if a file cannot be read or has an invalid line.
     """
-    return _read_folder(root / key.folder, since)
+    return _read_folder(root / key.folder, first_year)
 
 
 def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
@@ -115,20 +118,20 @@ def _raise_history_error(error: OSError) -> None:
     raise HistoryError(storage.os_error_text(error)) from error
 
 
-def _read_folder(folder: Path, since: int = 0) -> tuple[Line, ...]:
-    """Read the lines of a machine's folder, oldest first, from the year `since` on.
+def _read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
+    """Read the lines of a machine's folder, oldest first, from `first_year` on.
 
     A folder that is missing has no lines. Raises HistoryError if a file cannot be read.
     """
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
         storage.check_readable_folder(folder)
-    paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{since:04d}")
+    paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{first_year:04d}")
     lines = (line for path in sorted(paths) for line in _read_lines(path))
     return tuple(sorted(lines, key=lambda line: line.moment))
 
 
 def _read_lines(path: Path) -> list[Line]:
-    """Read the lines of a file; equal lines count once. Raises HistoryError."""
+    """Read the lines of a file, without repetitions of a line. Raises HistoryError."""
     if not _YEAR_FILE.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
@@ -138,9 +141,9 @@ def _read_lines(path: Path) -> list[Line]:
 
 
 def _read_content(path: Path) -> bytes:
-    """Read the bytes of a history file. Raises HistoryError, also for a conflict of Git in it."""
+    """Read the bytes of a history file. Raises HistoryError, also for a merge conflict of Git."""
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{path}: "):
-        content = storage.read(path, MOST_BYTES)
+        content = storage.read(path, MAX_FILE_BYTES)
     conflict = wire.git_leftover_text(content)
     if conflict:
         raise HistoryError(f"{path}:{conflict}")
@@ -162,8 +165,9 @@ def _check_reason(reason: str) -> None:
 class AcknowledgedChange:
     """A change of levels that the user accepts with a `reason`.
 
-    `since` is the day on which it began: levels are computed from sessions since then. `case` and
-    `machine` are patterns, such as ``jax.all_reduce.*``, for the names to which it applies.
+    `since` is the day on which the change began. Levels are computed from sessions since that day.
+    `case` and `machine` are patterns for the names of cases and machines with the change, such as
+    ``jax.all_reduce.*``.
     """
 
     since: Date
@@ -176,7 +180,7 @@ class AcknowledgedChange:
         return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
     def matches(self, case: str, machine: str) -> bool:
-        """Return whether the change applies to a `case` of a `machine`, given their names."""
+        """Return whether the change applies to a case on a machine, given both names."""
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:

@@ -1,7 +1,7 @@
 """The levels of cases over time, computed from the lines of the history.
 
-Lines whose times cannot be compared do not count: lines of sessions that were slowed down on
-purpose, and lines of a stack that was interleaved with a stack that is not locked.
+Two kinds of lines do not count, because their times cannot be compared: lines of sessions that were
+slowed down on purpose, and lines of a stack that was interleaved with an unlocked stack.
 """
 
 from __future__ import annotations
@@ -38,18 +38,22 @@ _OTHERS_WEIGHT = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelChange:
-    """A change of a level, which began with the session of the moment `began`.
+    """A change of a level.
 
-    `log_ratio` is the logarithm of the new level over the old level. `sessions` is the number of
-    sessions with the new level. `changes` says what changed in the stack at that time, such as
-    ``jaxlib 0.10.1 -> 0.10.2``. `reason` is the user's reason if the change is acknowledged, and
-    otherwise empty.
+    Attributes:
+        began: When the first session with the new level began.
+        log_ratio: The logarithm of the new level over the old level.
+        session_count: The number of sessions with the new level.
+        stack_changes: The changes of the stack in the first session with the new level, such as
+            ``jaxlib 0.10.1 -> 0.10.2``.
+        reason: The user's reason if the change is acknowledged, otherwise empty.
+
     """
 
     began: datetime
     log_ratio: float
-    sessions: int
-    changes: tuple[str, ...]
+    session_count: int
+    stack_changes: tuple[str, ...]
     reason: str
 
     @property
@@ -61,9 +65,9 @@ class LevelChange:
     @property
     def sentence(self) -> str:
         """The size and date of the change, the changes of the stack, and the user's reason."""
-        changes = ", ".join(self.changes) or "nothing that is known"
+        changes = ", ".join(self.stack_changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
-        sessions = plural(self.sessions, "session")
+        sessions = plural(self.session_count, "session")
         return f"{self.text} ({sessions}); changed there: {changes}{accepted}"
 
 
@@ -71,70 +75,81 @@ class LevelChange:
 class CaseHistory:
     """The history of a case in a series of sessions.
 
-    `sessions` has the lines of the case by the name of the session, oldest first, without lines
-    whose times cannot be compared. `level_s` is the newest level in seconds, and `spread` is the
-    relative standard deviation of a session around it, without the part that all cases share. Both
-    are None without a time, and `spread` also with a single time. `outcomes` counts the outcomes of
-    all lines. `baseline_date` is the date of the baseline with which the newest session was
-    compared, empty without a baseline. `changes` are the changes of the level of this case alone.
+    Attributes:
+        case: The case.
+        series: The series of sessions, whose times can be compared with each other.
+        outcome_counts: The number of lines with each outcome.
+        baseline_date: The date of the baseline with which the newest session was compared; empty
+            without a baseline.
+        lines_by_session: The line of each session by the name of the session, oldest first, without
+            lines whose times cannot be compared.
+        level_s: The newest level in seconds; None without a time.
+        relative_stddev: The relative standard deviation of a session around the level, without the
+            shared part; None with fewer than two times.
+        changes: The changes of the level of this case alone.
+
     """
 
     case: Case
     series: Series
-    outcomes: Mapping[Outcome, int]
+    outcome_counts: Mapping[Outcome, int]
     baseline_date: str
-    sessions: Mapping[str, Line]
+    lines_by_session: Mapping[str, Line]
     level_s: float | None = None
-    spread: float | None = None
+    relative_stddev: float | None = None
     changes: tuple[LevelChange, ...] = ()
 
     @property
     def times_s(self) -> Mapping[str, float]:
         """The median of the launches in seconds, by session, for the sessions that have times."""
-        times = ((name, line.time_s) for name, line in self.sessions.items())
+        times = ((name, line.time_s) for name, line in self.lines_by_session.items())
         return {name: time_s for name, time_s in times if time_s is not None}
 
     @property
-    def newest_s(self) -> float | None:
+    def newest_time_s(self) -> float | None:
         """The time of the newest session with a time, in seconds; None without a time."""
         return tuple(self.times_s.values())[-1] if self.times_s else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineHistory:
-    """The history of a machine, whose name is `folder`.
+    """The history of a machine.
 
-    `lines` are all its lines, oldest first, and `cases` the histories of its cases. `sessions` has
-    the first line of each session by the name of the session. `shared` has the changes of level
-    that most cases of a series share.
+    Attributes:
+        folder: The name of the machine: its folder below the folder of the history.
+        lines: The lines of the machine, oldest first.
+        cases: The history of each case.
+        first_lines: The first line of each session, by the name of the session.
+        shared_changes: For each series, the changes of level that most cases share.
+
     """
 
     folder: str
     lines: Sequence[Line]
     cases: tuple[CaseHistory, ...]
-    sessions: Mapping[str, Line]
-    shared: Mapping[Series, tuple[LevelChange, ...]]
+    first_lines: Mapping[str, Line]
+    shared_changes: Mapping[Series, tuple[LevelChange, ...]]
 
     @property
-    def outcomes(self) -> Mapping[str, int]:
+    def outcome_counts(self) -> Mapping[str, int]:
         """The number of sessions with each session outcome."""
-        return Counter(line.session_outcome.value for line in self.sessions.values())
+        return Counter(line.session_outcome.value for line in self.first_lines.values())
 
 
-def machine_history(
+def build_machine_history(
     folder: str,
     lines: Sequence[Line],
     *,
     merge_within: timedelta = timedelta(0),
-    acknowledged: Sequence[AcknowledgedChange] = (),
+    acknowledged_changes: Sequence[AcknowledgedChange] = (),
 ) -> MachineHistory:
-    """Return the history of one machine.
+    """Build the history of one machine from its lines.
 
     Args:
         folder: The name of the machine: its folder below the folder of the history.
         lines: The lines of the machine, oldest first.
-        merge_within: Sessions that began within this time count as a single session.
-        acknowledged: The acknowledged changes, which explain changes of levels.
+        merge_within: Sessions that began within this time of each other count as one session.
+        acknowledged_changes: The acknowledged changes, which explain changes of levels.
 
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
@@ -150,7 +165,7 @@ def machine_history(
         for series in by_series
     }
     levels = {series: _find_levels(sessions[series]) for series in by_series}
-    of_all = [change for change in acknowledged if change.case == "*"]
+    of_all = [change for change in acknowledged_changes if change.case == "*"]
     return MachineHistory(
         folder=folder,
         lines=lines,
@@ -159,13 +174,13 @@ def machine_history(
                 case_lines,
                 levels[series][0].get(case),
                 sessions[series],
-                [change for change in acknowledged if change.matches(case.name, folder)],
+                [change for change in acknowledged_changes if change.matches(case.name, folder)],
             )
             for series, by_case in by_series.items()
             for case, case_lines in by_case.items()
         ),
-        sessions=first,
-        shared={
+        first_lines=first,
+        shared_changes={
             series: _level_changes(series.framework, shared, sessions[series], of_all)
             for series, (_, shared) in levels.items()
             if sessions[series]
@@ -175,15 +190,16 @@ def machine_history(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Level:
-    """The newest level of a case in seconds, its noise, and the changes of this case alone.
+    """The newest level of a case.
 
-    `changes` have positions in the sessions of the series. `spread` is the relative standard
-    deviation of a session, None for a single session.
+    `level_s` is the level in seconds. `changes` are the changes of this case alone, whose positions
+    are indices of the sessions of the series. `relative_stddev` is the relative standard deviation
+    of a session around the level; None for a single session.
     """
 
     changes: tuple[Change, ...]
     level_s: float
-    spread: float | None
+    relative_stddev: float | None
 
 
 # Logarithms of times, by the position of the session in its series.
@@ -193,9 +209,9 @@ _Logs = Mapping[int, float]
 def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
     """Return the levels of the cases of a series, and the changes that most cases share.
 
-    A log time is the sum of the level of the case, of a part that the cases share, and of a
-    residual. The shared part of a session is the median over cases. A change of the shared part
-    counts only if most cases changed with it: otherwise it is a change of some cases.
+    A log time is the sum of the level of the case, of the shared part of the session, and of a
+    residual. The shared part is the median over cases. A change of the shared part counts only if
+    most cases changed with it. Otherwise it is a change of single cases.
     """
     logs: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
@@ -228,7 +244,7 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
 
 
 def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
-    """Return log times from which `changes` are subtracted."""
+    """Return the log times `values`, with `changes` subtracted."""
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
         for position, value in values.items()
@@ -238,7 +254,7 @@ def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, floa
 def _session_variance(values: _Logs) -> Variance | None:
     """Return the variance of log times between sessions; None for fewer than two sessions.
 
-    It is computed from successive differences, so that changes of the level hardly enlarge it.
+    The variance is computed from successive differences, which changes of the level hardly enlarge.
     """
     if len(values) < 2:
         return None
@@ -249,7 +265,7 @@ def _session_variance(values: _Logs) -> Variance | None:
 
 
 def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
-    """Return the changes of the level of log times; no changes if their `variance` is unknown."""
+    """Find the changes of the level of log times; no changes if `variance` is None."""
     positions = list(values)
     changes = find_changes(list(values.values()), variance) if variance else ()
     return tuple(replace(change, position=positions[change.position]) for change in changes)
@@ -262,7 +278,8 @@ def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> 
         change: A change of the median over cases.
         first: The position of the first session to look at.
         last: The position after the last session to look at.
-        logs: The log times of each case. A case has the change if they vary less without it.
+        logs: The log times of each case. A case has the change if its log times vary less after the
+            change is subtracted.
 
     """
     agree = []
@@ -275,12 +292,16 @@ def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> 
 
 
 def _find_case_levels(
-    residuals: Mapping[Case, _Logs], shared: Sequence[Change]
+    residuals: Mapping[Case, _Logs], shared_changes: Sequence[Change]
 ) -> dict[Case, _Level]:
-    """Return the levels of cases, given the log times without their shared part.
+    """Compute the levels of cases.
 
     The noise of a case is estimated from its own sessions and from the noise of the other cases.
-    `shared` are the changes that most cases share, which the levels include.
+
+    Args:
+        residuals: The log times of each case, without their shared part.
+        shared_changes: The changes that most cases share. They are added to the levels.
+
     """
     variances = {case: _session_variance(values) for case, values in residuals.items()}
     of_all = [variance.value for variance in variances.values() if variance is not None]
@@ -295,9 +316,11 @@ def _find_case_levels(
         changes = _find_changes(values, variance)
         last = max(values)
         level = statistics.fmean(_without_changes(values, changes).values())
-        level += math.fsum(change.size_at(last) for change in (*changes, *shared))
-        spread = math.sqrt(variance.value) if variance is not None else None
-        levels[case] = _Level(changes=changes, level_s=math.exp(level), spread=spread)
+        level += math.fsum(change.size_at(last) for change in (*changes, *shared_changes))
+        relative_stddev = math.sqrt(variance.value) if variance is not None else None
+        levels[case] = _Level(
+            changes=changes, level_s=math.exp(level), relative_stddev=relative_stddev
+        )
     return levels
 
 
@@ -305,7 +328,7 @@ def _case_history(
     lines: Sequence[Line],
     level: _Level | None,
     sessions: Sequence[Session],
-    acknowledged: Sequence[AcknowledgedChange],
+    acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> CaseHistory:
     """Return the history of a case, given its lines, its level, and the sessions of its series."""
     case, changes = lines[-1].case, level.changes if level is not None else ()
@@ -314,10 +337,10 @@ def _case_history(
         level,
         case=case,
         series=Series.of_line(lines[-1]),
-        outcomes=Counter(line.outcome for line in lines),
+        outcome_counts=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
-        sessions={line.session: line for line in lines if line.is_ordinary},
-        changes=_level_changes(case.framework, changes, sessions, acknowledged),
+        lines_by_session={line.session: line for line in lines if line.is_ordinary},
+        changes=_level_changes(case.framework, changes, sessions, acknowledged_changes),
     )
 
 
@@ -325,24 +348,26 @@ def _level_changes(
     framework: str,
     changes: Sequence[Change],
     sessions: Sequence[Session],
-    acknowledged: Sequence[AcknowledgedChange],
+    acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
     """Return each change with the moment of its first session, and what changed in the stack.
 
-    The change also gets the reason of the `acknowledged` change that explains it.
+    `acknowledged_changes` give the user's reasons for some of the changes.
     """
     level_changes = []
     for change in changes:
         first, before = sessions[change.position], sessions[max(0, change.position - 1)]
         reasons = (
-            acceptance.reason for acceptance in acknowledged if acceptance.explains(first.began)
+            acceptance.reason
+            for acceptance in acknowledged_changes
+            if acceptance.explains(first.began)
         )
         level_changes.append(
             LevelChange(
                 began=first.began,
                 log_ratio=change.size,
-                sessions=change.value_count,
-                changes=first.changes_since(before, framework),
+                session_count=change.value_count,
+                stack_changes=first.changes_since(before, framework),
                 reason=next(reasons, ""),
             )
         )
@@ -359,10 +384,15 @@ def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]
     They have the outcomes of sessions, the changes of levels, and cases with wrong values.
     """
     first, last = machine.lines[0].began, machine.lines[-1].began
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in Counter(machine.outcomes).most_common())
-    span = f"{plural(len(machine.sessions), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    counts = ", ".join(
+        f"{n} {outcome}" for outcome, n in Counter(machine.outcome_counts).most_common()
+    )
+    span = f"{plural(len(machine.first_lines), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
     yield f"{machine.folder}: {span}: {counts}.", ()
-    named = [(f"all cases of {series.text}", changes) for series, changes in machine.shared.items()]
+    named = [
+        (f"all cases of {series.text}", changes)
+        for series, changes in machine.shared_changes.items()
+    ]
     named += [(case.case.name, case.changes) for case in machine.cases]
     levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
     points = [text for _, text in sorted(levels, reverse=True)]
@@ -371,7 +401,7 @@ def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]
     mismatches = [
         f"{case.case.name}: {text}"
         for case in machine.cases
-        if (text := wrong_values_text(case.sessions.values()))
+        if (text := wrong_values_text(case.lines_by_session.values()))
     ]
     if mismatches:
         yield "Wrong values:", mismatches

@@ -19,7 +19,7 @@ from busbw.model.words import (
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
-# In a session with such an outcome, many cases together left their expected times.
+# The outcomes of a session in which many cases together left their expected times.
 _SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
 
 
@@ -27,16 +27,22 @@ _SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionO
 class Line(Record):
     """A line of the history: the record of a case in a session, and its verdict.
 
-    `session` is the name of the session, and `device` the class of device. `outcome` is the outcome
-    of the case, and `session_outcomes` are all outcomes of the session, of which `session_outcome`
-    is the most important. `failure` says why there are no times, None with times. `ratio` is the
-    time over the time with which it was compared, None without a comparison. `injected` is the text
-    of the injection, and `changed` says which flags the options changed on purpose; each is empty
-    in an ordinary session. `baseline_date` is the date of the baseline, empty without a baseline.
+    Attributes:
+        session: The name of the session.
+        device: The class of device.
+        case: The case.
+        outcome: The outcome of the case; NO_BASELINE for a reference, which is not judged.
+        session_outcome: The verdict of the session, the first of `session_outcomes`.
+        session_outcomes: All outcomes of the session that apply.
+        failure: The reason why there are no times; None with times.
+        ratio: The time divided by the time of the reference; None without a comparison.
+        injected: The text of the injection; empty without one.
+        paired: Whether two stacks were interleaved.
+        baseline_date: The date of the baseline; empty without a baseline.
+        stack: The digest of the locked reference stack; empty without such a stack.
+        is_reference: Whether the times are those of the reference.
+        changed: The flags that options changed on purpose, as text; empty without such a flag.
 
-    `paired` says that two stacks were interleaved. `stack` is the digest of the locked reference
-    stack, empty without it. `is_reference` says that the times are times of the reference: its
-    outcome is NO_BASELINE, because a reference is not judged.
     """
 
     session: str
@@ -94,11 +100,12 @@ def parse_line(text: str | bytes, location: str) -> Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """A series of sessions of a `framework` whose times can be compared with each other.
+    """A series of sessions of a framework whose times can be compared with each other.
 
-    `stack` is the digest of the locked reference stack with which the framework was interleaved,
-    empty if the framework was measured alone: two interleaved stacks slow each other down.
-    `is_reference` says that the times are times of the reference.
+    `stack` is the digest of the locked reference stack with which the framework was interleaved. It
+    is empty if the framework was measured alone. These are different series, because two
+    interleaved stacks slow each other down. `is_reference` says that the times are those of the
+    reference.
     """
 
     framework: str
@@ -121,10 +128,10 @@ class Series:
 
 
 def wrong_values_text(lines: Iterable[Line]) -> str:
-    """Return a text that says in how many of the `lines` of a case its values were wrong.
+    """Say how often the values of a case were wrong; return "" if all values were correct.
 
-    Such as ``wrong in 2 of 31 sessions, last on 2026-11-20``. The text is empty if all values were
-    correct.
+    `lines` are the lines of the case. The text is such as ``wrong in 2 of 31 sessions, last on
+    2026-11-20``.
     """
     lines = list(lines)
     dates = [line.date for line in lines if line.failure is FailureKind.WRONG_RESULT]

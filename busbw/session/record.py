@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import __version__, storage, wire
-from busbw.history.failing import failing_texts
+from busbw.history.failing import failing_since_texts
 from busbw.history.files import HistoryError, append_lines, read_machine
 from busbw.history.lines import Line
 from busbw.model import variables
@@ -182,7 +182,7 @@ def _failing_texts(
             if job.key == key and judged.verdicts[spec].failed
         }
         if failed:
-            yield from failing_texts(read_machine(root, key), failed)
+            yield from failing_since_texts(read_machine(root, key), failed)
 
 
 def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:

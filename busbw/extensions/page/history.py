@@ -38,7 +38,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     """
     moments = sorted({line.session: line.began for line in machine.lines}.values())
     moments = moments[-_MOST_SESSIONS:]
-    spreads = [case.spread for case in machine.cases if case.spread is not None]
+    spreads = [case.relative_stddev for case in machine.cases if case.relative_stddev is not None]
     spread = statistics.median(spreads) if spreads else 0.0
     edges = next(
         (edges for edges in _RATIO_EDGES if math.log1p(edges[0]) >= 2 * spread), _WIDEST_RATIO_EDGES
@@ -96,7 +96,7 @@ def _heat_map_rows(
     first_s = statistics.median([*times_s.values()][:_FIRST_SESSIONS] or [1.0])
     places = {moment: number for number, moment in enumerate(moments)}
     cells: dict[int, tuple[str, float | None]] = {}
-    for session, line in case.sessions.items():
+    for session, line in case.lines_by_session.items():
         number, outcome = places.get(line.began), measured_outcome(line)
         if number is not None and outcome in _UNTIMED_OUTCOMES:
             cells[number] = outcome.value, None
@@ -127,7 +127,7 @@ def _heat_map_rows(
 
 def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
     """Return the changes of a case's level and the changes that all cases share, oldest first."""
-    changes = [*case.changes, *machine.shared.get(case.series, ())]
+    changes = [*case.changes, *machine.shared_changes.get(case.series, ())]
     return sorted(changes, key=lambda change: change.began)
 
 
@@ -138,7 +138,7 @@ def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
     """
 
     def largest_change(case: CaseHistory) -> float:
-        newest = list(case.sessions.values())[-1:]
+        newest = list(case.lines_by_session.values())[-1:]
         is_lost = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
         sizes = [abs(change.log_ratio) for change in _level_changes(machine, case)]
         return math.inf if is_lost else max(sizes, default=0.0)
@@ -151,7 +151,7 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
 
     Raises ValueError if no session measured the case.
     """
-    lines = [line for line in case.sessions.values() if measured_outcome(line)]
+    lines = [line for line in case.lines_by_session.values() if measured_outcome(line)]
     if not lines:
         raise ValueError(f"{case.case.name}: there is no session")
     times = [time_us for line in lines for time_us in line.times_us]
@@ -200,7 +200,7 @@ def _session_row(
     """
     outcome, time_s = measured_outcome(line), line.time_s
     texts = [
-        f"{change.text}: {', '.join(change.changes) or 'nothing that is known changed'}"
+        f"{change.text}: {', '.join(change.stack_changes) or 'nothing that is known changed'}"
         for change in changes
         if before is not None and before.began < change.began <= line.began
     ]
@@ -245,12 +245,14 @@ def cases_table(machine: MachineHistory) -> Table:
 
 def _case_row(case: CaseHistory) -> TableRow:
     times_s = list(case.times_s.values())
-    outcomes = [outcome for line in case.sessions.values() if (outcome := measured_outcome(line))]
+    outcomes = [
+        outcome for line in case.lines_by_session.values() if (outcome := measured_outcome(line))
+    ]
     values = {
         "case": f"{case.case.name}, {case.series.text}" if case.series.stack else case.case.name,
         "sessions": len(times_s),
         "level_s": case.level_s,
-        "spread": case.spread,
+        "spread": case.relative_stddev,
         "newest_s": times_s[-1] if times_s else None,
         "ratio": times_s[-1] / statistics.median(times_s[:_FIRST_SESSIONS]) if times_s else None,
         "outcome": outcomes[-1].value if outcomes else None,

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import busbw
 from busbw import wire
-from busbw.history.failing import failed_since_texts
+from busbw.history.failing import failing_since_texts_of_verdicts
 from busbw.history.levels import MachineHistory, change_texts
 from busbw.model.words import plural
 from busbw.report.reading import MeasuredSession, Paragraph, SessionDescription, SessionRecord
@@ -71,7 +71,7 @@ def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHisto
 
 
 def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
-    description = session.describe(failed_since_texts(session.verdicts, machines))
+    description = session.describe(failing_since_texts_of_verdicts(session.verdicts, machines))
     charts = curves.session_charts(session) if isinstance(session, MeasuredSession) else {}
     cases = Section(
         heading="Cases",

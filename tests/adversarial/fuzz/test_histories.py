@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import case_history_chart, cases_table, changed_cases, heat_map
-from busbw.history.levels import MachineHistory, change_texts, machine_history
+from busbw.history.levels import MachineHistory, build_machine_history, change_texts
 from busbw.history.lines import Line, parse_line
 from busbw.model.words import Device, FailureKind, Outcome
 from tests.helpers import build
@@ -59,7 +59,7 @@ def lines(draw: st.DrawFn) -> Line:
 def _read(lines: list[Line]) -> MachineHistory:
     """Return the history as it is read from a file: in the order of time."""
     whole = sorted((parse_line(line.text, "line") for line in lines), key=lambda line: line.moment)
-    return machine_history("tpu/4r", tuple(whole))
+    return build_machine_history("tpu/4r", tuple(whole))
 
 
 def _draw(chart: Chart) -> None:

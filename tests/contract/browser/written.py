@@ -12,7 +12,7 @@ from typing import Any
 
 from busbw.extensions.page.page import Page, make_page, render_html
 from busbw.history.files import AcknowledgedChange
-from busbw.history.levels import machine_history
+from busbw.history.levels import build_machine_history
 from busbw.model.words import Outcome
 from busbw.report.reading import read_results
 from tests.helpers import build, recorded_sessions
@@ -64,7 +64,9 @@ def _hostile() -> Page:
         made.session_line(number, **(after if number >= 8 else before)) for number in range(16)
     ]
     acknowledged = AcknowledgedChange(since="2026-01-09", reason=text)
-    return make_page([night], [machine_history("tpu/4r", sessions, acknowledged=[acknowledged])])
+    return make_page(
+        [night], [build_machine_history("tpu/4r", sessions, acknowledged_changes=[acknowledged])]
+    )
 
 
 KINDS: Mapping[str, Callable[[], Page]] = {

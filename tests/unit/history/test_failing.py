@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.history.failing import failing_texts
+from busbw.history.failing import failing_since_texts
 from busbw.history.lines import Line
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
@@ -29,7 +29,7 @@ def test_the_text_of_a_failing_case_names_a_flag_that_was_set_minutes_before() -
         *(_line(minute, Outcome.REGRESSED, "--x") for minute in (10, 15)),
     ]
     name = "jax.all_reduce.psum.float32.4K"
-    assert list(failing_texts(lines, {build.case(): Outcome.REGRESSED})) == [
+    assert list(failing_since_texts(lines, {build.case(): Outcome.REGRESSED})) == [
         f"{name}: REGRESSED since 2026-01-31 (2 sessions); changed there: XLA_FLAGS none -> --x"
     ]
-    assert list(failing_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []
+    assert list(failing_since_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []

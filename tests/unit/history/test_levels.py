@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from busbw.history.files import AcknowledgedChange
-from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.history.lines import Line, Series
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
@@ -23,7 +23,7 @@ TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
 
 
 def _history(lines: list[Line], **options: Any) -> MachineHistory:
-    return machine_history("tpu/4r", lines, **options)
+    return build_machine_history("tpu/4r", lines, **options)
 
 
 def _nights(**changes: object) -> list[Line]:
@@ -43,22 +43,27 @@ def test_the_level_of_a_history_is_the_mean_log_time_of_the_median_launches_of_s
         [1e-6 * time_us for time_us in TIMES_US[:4]]
     )
     assert case.level_s == pytest.approx(10e-6, rel=1e-3)
-    assert case.newest_s == pytest.approx(10e-6)
+    assert case.newest_time_s == pytest.approx(10e-6)
 
 
 def test_the_spread_of_a_case_with_few_sessions_is_moderated_by_the_spread_of_other_cases() -> None:
     (alone,) = _history(_nights()[:3]).cases
-    assert alone.spread == pytest.approx(0.0223, rel=0.05)
+    assert alone.relative_stddev == pytest.approx(0.0223, rel=0.05)
     (noisy, *others) = _history(_cases(3, lambda night, case: 1 + 0.1 * (night == 1 > case))).cases
-    assert noisy.spread is not None and others[0].spread is not None
-    assert 0.01 < noisy.spread < 0.05 and others[0].spread < 0.01
+    assert noisy.relative_stddev is not None and others[0].relative_stddev is not None
+    assert 0.01 < noisy.relative_stddev < 0.05 and others[0].relative_stddev < 0.01
 
 
 def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
     lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)
     (case,) = _history([lost]).cases
-    assert (case.level_s, case.newest_s, case.spread, case.changes) == (None, None, None, ())
-    assert case.outcomes == {Outcome.OUT_OF_MEMORY: 1}
+    assert (case.level_s, case.newest_time_s, case.relative_stddev, case.changes) == (
+        None,
+        None,
+        None,
+        (),
+    )
+    assert case.outcome_counts == {Outcome.OUT_OF_MEMORY: 1}
 
 
 def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[Line]:
@@ -86,19 +91,19 @@ def test_a_changed_level_of_a_case_has_its_first_session_its_size_and_the_change
     (change,) = machine.cases[2].changes
     assert change.began.isoformat() == "2026-03-13T03:00:00+00:00"
     assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.005)
-    assert (change.sessions, change.changes) == (8, ("jax 0.10.0 -> 0.10.1",))
+    assert (change.session_count, change.stack_changes) == (8, ("jax 0.10.0 -> 0.10.1",))
     assert change.reason == ""
     assert machine.cases[2].level_s == pytest.approx(41.6e-6, rel=5e-3)
     assert not any(case.changes for case in machine.cases if case is not machine.cases[2])
-    assert machine.shared == {JAX: ()}
+    assert machine.shared_changes == {JAX: ()}
 
 
 def test_a_change_of_all_cases_is_a_single_shared_change_of_the_framework() -> None:
     machine = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
     assert not any(case.changes for case in machine.cases)
-    (change,) = machine.shared[JAX]
+    (change,) = machine.shared_changes[JAX]
     assert math.exp(change.log_ratio) == pytest.approx(0.9, abs=0.01)
-    assert change.changes == ("jax 0.10.0 -> 0.10.1",)
+    assert change.stack_changes == ("jax 0.10.0 -> 0.10.1",)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_an_acknowledged_change_of_a_level_has_its_reason(
 ) -> None:
     change = AcknowledgedChange(since=since, case=case, machine=machine, reason="known")
     lines = _cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0)
-    (level_change,) = _history(lines, acknowledged=[change]).cases[2].changes
+    (level_change,) = _history(lines, acknowledged_changes=[change]).cases[2].changes
     assert level_change.reason == reason
 
 
@@ -137,7 +142,7 @@ def test_a_session_with_an_injected_delay_is_not_in_the_level() -> None:
     injected = line(session="f" * 16, injected="delay:200%")
     machine = _history([*_nights()[:3], injected])
     assert [len(case.times_s) for case in machine.cases] == [3]
-    assert len(machine.sessions) == 4
+    assert len(machine.first_lines) == 4
 
 
 def test_a_history_lists_a_case_once_for_each_protocol() -> None:
@@ -153,7 +158,7 @@ def test_a_history_counts_each_session_once_by_its_outcome() -> None:
     ]
     lines[-1:] = [replace(lines[-1], session="f" * 16, session_outcome=SessionOutcome.NO_VERDICT)]
     machine = _history(lines)
-    assert machine.outcomes == {"PASS": 5, "NO_VERDICT": 1}
+    assert machine.outcome_counts == {"PASS": 5, "NO_VERDICT": 1}
 
 
 def test_interleaved_sessions_and_their_reference_have_separate_levels_in_a_history() -> None:
@@ -161,11 +166,11 @@ def test_interleaved_sessions_and_their_reference_have_separate_levels_in_a_hist
     tonight = _cases(20, lambda night, case: 1.04 if night >= 12 else 1.0, paired=True, stack=stack)
     theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)
     machine = _history([*tonight, *theirs])
-    assert len(machine.sessions) == 20
+    assert len(machine.first_lines) == 20
     series = Series(framework="jax", stack=stack)
-    (change,) = machine.shared[series]
+    (change,) = machine.shared_changes[series]
     assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.01)
-    assert machine.shared[replace(series, is_reference=True)] == ()
+    assert machine.shared_changes[replace(series, is_reference=True)] == ()
     assert [case.series.is_reference for case in machine.cases] == [False] * 8 + [True] * 8
     assert machine.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
 
@@ -174,5 +179,5 @@ def test_a_changed_level_names_a_change_of_the_code_of_busbw() -> None:
     lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
     new = {"0.10.0": "old", "0.10.1": "new"}
     lines = [replace(old, worker=new[old.versions["jax"]]) for old in lines]
-    (change,) = _history(lines).shared[JAX]
-    assert change.changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")
+    (change,) = _history(lines).shared_changes[JAX]
+    assert change.stack_changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")

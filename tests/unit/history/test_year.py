@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bench.error_rates.agreement import grid
-from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
@@ -78,7 +78,7 @@ class Year:
 
 
 def _history(year: Year, seed: int) -> MachineHistory:
-    return machine_history("tpu/4r", list(year.lines(seed)))
+    return build_machine_history("tpu/4r", list(year.lines(seed)))
 
 
 def _night(began: datetime) -> int:
@@ -90,9 +90,9 @@ def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size
     seed: int,
 ) -> None:
     found = _history(Year(planted=True), seed)
-    for shared in found.shared.values():
+    for shared in found.shared_changes.values():
         (machine,) = shared
-        assert (_night(machine.began), machine.changes) == (MACHINE, ("host a -> b",))
+        assert (_night(machine.began), machine.stack_changes) == (MACHINE, ("host a -> b",))
         assert math.expm1(machine.log_ratio) == pytest.approx(0.03, abs=0.003)
     for one in found.cases:
         large = one.case.payload_bytes >= 16 * MIB
@@ -103,7 +103,7 @@ def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size
         if one.case.name == RISING.name:
             assert len(one.changes) > 2 and all(step.log_ratio > 0 for step in one.changes)
             continue
-        assert [(_night(c.began), c.changes) for c in one.changes] == [
+        assert [(_night(c.began), c.stack_changes) for c in one.changes] == [
             (night, changes) for night, _, changes in wanted
         ]
         for change, (_, size, _) in zip(one.changes, wanted, strict=True):
@@ -114,4 +114,4 @@ def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size
 @pytest.mark.parametrize("seed", sweep(range(10)))
 def test_a_simulated_year_without_a_change_gives_no_change(seed: int, modes: bool) -> None:
     found = _history(Year(modes=modes), seed)
-    assert not any(found.shared.values()) and not any(one.changes for one in found.cases)
+    assert not any(found.shared_changes.values()) and not any(one.changes for one in found.cases)

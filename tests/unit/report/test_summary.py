@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.history.failing import failed_since_texts
+from busbw.history.failing import failing_since_texts_of_verdicts
 from busbw.history.levels import change_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
@@ -86,7 +86,7 @@ def test_the_summary_escapes_markup_in_names_reasons_and_logs() -> None:
     )
     texts = {HOSTILE: change_texts(machine)}
     hostile = replace(session, environment=environment, name=HOSTILE)
-    text = markdown_summary(hostile, failed_since_texts(verdicts, [machine]), texts)
+    text = markdown_summary(hostile, failing_since_texts_of_verdicts(verdicts, [machine]), texts)
     assert text.count("img src") > 8
     assert not re.search(r"^[^\S\n]*::|##\[", text, re.MULTILINE)
     for row in _outside_of_logs(text):

@@ -10,7 +10,7 @@ from typing import Any
 from busbw.extensions.compiled.results import CompiledSession
 from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
-from busbw.history.levels import MachineHistory, machine_history
+from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.history.lines import Line
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
@@ -96,7 +96,7 @@ def session_line(number: int, **changes: Any) -> Line:
 
 def machine(*lines: Line) -> MachineHistory:
     """Return the history of one machine."""
-    return machine_history("tpu/4r", lines)
+    return build_machine_history("tpu/4r", lines)
 
 
 def changed() -> MachineHistory:
@@ -114,7 +114,7 @@ def changed() -> MachineHistory:
 
 def machine_of_a_year() -> MachineHistory:
     """Return the 357 sessions of a year with planted changes."""
-    return machine_history(FOLDER, tuple(year()))
+    return build_machine_history(FOLDER, tuple(year()))
 
 
 def whole_page() -> Page:
