@@ -1,8 +1,8 @@
-"""A baseline file, as JSON text with a line for each payload, and as values.
+"""The conversion of a baseline file between JSON text, with a line for each payload, and values.
 
-A file that has any unexpected key or value is refused. The sessions in which lines were measured
-are stored once for all lines, so that a line has only a payload and its times, and a review shows
-which times changed. Files of compiled programs have the same layout and lines of another type.
+A file with any unexpected key or value is refused. The sessions in which lines were measured are
+stored once for all lines. So a line contains only a payload and its times, and a review shows which
+times changed. Files of compiled programs have the same layout, with lines of another type.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """An entry in the change log of a baseline file, about the changes of a session.
+    """An entry in the change log of a baseline file: the changes that one session made.
 
-    `entries` is the number of lines that were written or removed. `commit` is the commit of the
-    working directory, and `reason` the user's reason for a loss; each may be empty.
-    `accepted_regression` says that a loss beyond the budget was accepted.
+    Attributes:
+        date: The date of the session.
+        commit: The commit of the working directory; empty outside of a repository.
+        entries: The number of lines that were written or removed.
+        reason: The user's reason; may be empty.
+        accepted_regression: Whether a loss beyond the budget was accepted.
+
     """
 
     date: Date
@@ -54,7 +58,8 @@ class Update:
     accepted_regression: bool = False
 
 
-# The name of a session is its moment. A second session of the same moment ends with -2.
+# The name of a session is its moment, such as 2026-01-31T03:00:00Z. The name of a second session of
+# the same moment ends with -2.
 _SESSION_NAME = re.compile(r"(.{20})(?:-[2-9])?")
 
 
@@ -66,7 +71,7 @@ def _check_session_name(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """A line of a stored file: the payload and kind of its case, without values that are usual."""
+    """The keys of a line in a stored file that name its case; default values are left out."""
 
     payload: Annotated[str, parse_payload_text]
     dtype: str = "float32"
@@ -78,15 +83,22 @@ class StoredLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedLine(StoredLine):
-    """The stored times of a payload by session, oldest first, or that it ran out of memory.
+    """A line of a baseline file: the stored times of a case, or that it ran out of memory.
 
-    Either `times_us` has the times of the launches of each session, or `out_of_memory` has the name
-    of the session that ran out of memory. `pinned_us` is the pinned time, which the level may
-    exceed by at most the budget, and `pinned_date` the date on which it was pinned; None without
-    times. With `memory_limit_bytes` the case ran out of memory under that artificial limit, which
-    says nothing about sessions without the limit. `needed_bytes` is the memory that the case
-    needed, and `available_bytes` the memory that was free, None if unknown. `extra` has the extra
-    values of extensions from the newest session.
+    Attributes:
+        pinned_us: The pinned time, which the level may exceed by at most the budget; None without
+            times.
+        pinned_date: The date on which the time was pinned; None without times.
+        times_us: The times of the launches of each session, by the name of the session, oldest
+            first; empty if the case ran out of memory.
+        extra: The extra values of extensions from the newest session.
+        out_of_memory: The name of the session in which the case ran out of memory; empty with
+            times.
+        needed_bytes: The memory that the case needed; None if unknown.
+        available_bytes: The memory that was free; None if unknown.
+        memory_limit_bytes: The artificial limit under which the case ran out of memory; None
+            without a limit. Sessions with another limit ignore the line.
+
     """
 
     pinned_us: Microseconds | None = None
@@ -117,7 +129,7 @@ class TimedLine(StoredLine):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """A stored file: its format, its environment key, and the values that all its cases share."""
+    """The head of a stored file: its format, its machine, and what all its cases have in common."""
 
     document: str
     version: int = wire.VERSION
@@ -129,10 +141,10 @@ class StoredFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedFile(StoredFile):
-    """A baseline file as it is stored: its sessions, its lines, and its change log `history`.
+    """A baseline file in the form in which it is stored.
 
-    `sessions` has the stack of each session, by the name of the session: the moment at which the
-    session began (UTC).
+    `sessions` contains the stack of each session, by the name of the session: the moment at which
+    the session began (UTC). `entries` are the lines, and `history` is the change log.
     """
 
     document: str = _DOCUMENT
@@ -143,7 +155,7 @@ class TimedFile(StoredFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineFile(StoredFile):
-    """A baseline file as values: the baselines of a framework, collective and strategy.
+    """The baselines of a framework, collective and strategy on a machine, as in one file.
 
     `history` is the change log of the file, oldest change first.
     """
@@ -153,10 +165,10 @@ class BaselineFile(StoredFile):
     history: tuple[Update, ...] = ()
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
-        """Return the baseline of `case` with the protocol with which it was stored.
+        """Return the baseline of `case`, whatever protocol it was stored with; None without one.
 
-        Returns None if there is no such baseline. With `memory_limit_bytes` it is the baseline that
-        says that the case ran out of memory under that artificial limit.
+        With `memory_limit_bytes`, return the baseline that says that the case ran out of memory
+        under this artificial limit.
         """
         line = (case.line_key, memory_limit_bytes or 0)
         for baseline in self.baselines:
@@ -177,10 +189,11 @@ def read_baselines(path: Path) -> BaselineFile:
 
 
 def read_stored_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
-    """Read a stored file of type `kind`; return it with the case of each of its lines.
+    """Read a stored file of type `kind`, and return it with the case of each of its lines.
 
-    Raises BaselineError if the file cannot be read, does not say that it is a `document` (such as
-    ``busbw baselines``), is not valid, or has two lines for the same case.
+    `document` is the text that the file must contain as its kind, such as ``busbw baselines``.
+    Raises BaselineError if the file cannot be read or is not valid, or if two lines have the same
+    case.
     """
     raw = read_json(path)
     cases: dict[object, Case] = {}
@@ -235,7 +248,7 @@ def _baseline_of_line(stored: TimedFile, location: str, line: TimedLine, case: C
 
 
 def baselines_text(file: BaselineFile) -> str:
-    """Return the text of a baseline file. It is sorted, so that a review shows what changed."""
+    """Return the text of a baseline file, sorted so that a review shows what changed."""
     sessions: dict[str, Stack] = {}
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
     entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
@@ -244,7 +257,7 @@ def baselines_text(file: BaselineFile) -> str:
 
 
 def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
-    """Return the line of a baseline, and add its sessions to `sessions`, which all lines share."""
+    """Return the line of a baseline, and add the sessions of the baseline to `sessions`."""
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
         shared = convert_to(Stack, record)
@@ -280,7 +293,7 @@ def stored_text(stored: StoredFile) -> str:
 
 
 def _row_text(row: object) -> str:
-    """Return a row as JSON on a line, without fields that have their default."""
+    """Return a row as one line of JSON, without fields that have their default values."""
     return json.dumps(wire.to_json(row, is_brief=True))
 
 

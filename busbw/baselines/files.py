@@ -1,7 +1,7 @@
-"""The folder of baselines: the paths of its files, its lock, and changes that wait in memory.
+"""The folder of baselines: the paths of its files, its lock, and changes that are not yet written.
 
-`document` has the content of a file. Files are read under a lock, changed in memory, and each
-written once at the end, so that a session may both update and prune a file. The lock excludes other
+`document` converts the content of a file. Files are read under a lock, changed in memory, and
+written once at the end, so that a session can both update and prune a file. The lock excludes other
 sessions on this machine. It does not exclude an editor, a checkout, or a session on another host
 that mounts the same folder.
 """
@@ -19,8 +19,8 @@ from busbw.model.machine import EnvironmentKey
 
 from .document import BaselineError, BaselineFile, StoredFile, baselines_text, read_baselines
 
-# `storage.write` writes a file under such a name before it replaces the old file. A writer that was
-# killed leaves it.
+# `storage.write` writes a file under a name of this pattern before it replaces the old file. A
+# killed writer leaves such a file.
 _HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
 
 
@@ -43,10 +43,10 @@ def path_exists(path: Path) -> bool:
 
 
 def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
-    """Read the baseline file `path`, which must be for `key` and `case`.
+    """Read the baseline file `path`, which must be for the machine `key` and the kind of `case`.
 
     Returns None if there is no file. Raises BaselineError if the file is not valid, or is for
-    another environment or kind of case.
+    another machine or kind of case.
     """
     if not path_exists(path):
         return None
@@ -56,9 +56,10 @@ def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineF
 
 
 def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -> None:
-    """Raise BaselineError unless `file` says that it is for `key` and the kind of `case`.
+    """Raise BaselineError unless the content of `file` says that it is for `key` and `case`.
 
-    `path` is the path of the file, which follows from `key` and `case`.
+    The machine and the framework, collective and strategy are compared. `path` is the path of the
+    file, which follows from `key` and `case`.
     """
     names = (file.framework, file.collective, file.strategy)
     if file.environment != key or names != (case.framework, case.collective, case.strategy):
@@ -72,9 +73,10 @@ def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: 
 
 @contextlib.contextmanager
 def lock_for_writing(root: Path) -> Iterator[None]:
-    """Make the baselines folder, and lock it, so that only one session writes at a time.
+    """Create the baselines folder and lock it, so that only one session writes at a time.
 
-    Raises BaselineError if it cannot be locked, or another session holds the lock for too long.
+    Raises BaselineError if the folder cannot be locked, or another session holds the lock for too
+    long.
     """
     where = f"{root}: it cannot be locked for writing: "
     with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
@@ -84,17 +86,16 @@ def lock_for_writing(root: Path) -> Iterator[None]:
 
 
 def check_folder(
-    root: Path, *, may_be_missing: bool = False, is_written: bool = False, hint: str = ""
+    root: Path, *, may_be_missing: bool = False, is_written: bool = False, missing_hint: str = ""
 ) -> None:
     """Raise BaselineError unless `root` is a folder that can be read.
 
     Args:
         root: The folder of baselines.
-        may_be_missing: Whether the folder may be missing, because it is made when the first
-            baseline is written.
-        is_written: Whether the session writes baselines: then raise OutputError unless the folder
+        may_be_missing: Whether the folder may be missing, because writing a baseline makes it.
+        is_written: Whether the session writes baselines. Then raise OutputError unless the folder
             can be written.
-        hint: The end of the message if the folder is missing.
+        missing_hint: The end of the message if the folder is missing.
 
     """
     if path_exists(root):
@@ -103,7 +104,7 @@ def check_folder(
         if not os.access(root, os.R_OK | os.X_OK):
             raise BaselineError(f"{root}: no permission to read it")
     elif not may_be_missing:
-        raise BaselineError(f"there is no folder {root}{hint}")
+        raise BaselineError(f"there is no folder {root}{missing_hint}")
     if is_written:
         storage.check_writable_folder(root)
 
@@ -125,10 +126,10 @@ class Draft:
         self._changed: dict[Path, None] = {}
 
     def find(self, key: EnvironmentKey, case: Case) -> tuple[Path, BaselineFile | None]:
-        """Return the path of the file of `case` on the machine `key`, and its content or None.
+        """Return the path of the baseline file of `case` on the machine `key`, and its content.
 
         The content is None if there is no file. Raises BaselineError if the file is not valid, or
-        is for another environment or kind of case.
+        is for another machine or kind of case.
         """
         path = baseline_path(self._root, key, case)
         if path not in self._files:
@@ -159,11 +160,11 @@ def remove_half_written_files(root: Path) -> None:
 
 @contextlib.contextmanager
 def open_draft(root: Path) -> Iterator[Draft]:
-    """Yield a Draft of the baselines folder `root`; write it at the end of the ``with`` block.
+    """Yield a Draft of the baselines folder `root`, and write it at the end of the ``with`` block.
 
-    Nothing is written if the block raises. Other sessions wait for the lock until then. Raises
-    OSError if a file cannot be written, and BaselineError if another session holds the lock for too
-    long.
+    Nothing is written if the block raises an exception. Other sessions wait for the lock until
+    then. Raises OSError if a file cannot be written, and BaselineError if another session holds the
+    lock for too long.
     """
     with lock_for_writing(root):
         draft = Draft(root)

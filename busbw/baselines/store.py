@@ -27,17 +27,19 @@ from .document import BaselineError, BaselineFile, read_baselines, read_json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineSearch:
-    """The baseline of a case or, if it is None, similar baselines that exist.
+    """The result of the search for the baseline of a case.
 
-    `other_strategy` is a strategy with which the same case has a baseline; empty if there is no
-    such strategy. `incomparable` is a text about a baseline of as many ranks that cannot be used,
-    because its ranks share a device and the ranks of the case do not, or the reverse; empty without
-    such a baseline.
+    Attributes:
+        baseline: The baseline; None without one. The other fields are empty with a baseline.
+        other_strategy: A strategy with which the same case has a baseline; empty without one.
+        incomparable_reason: Why a baseline of as many ranks cannot be used: its ranks share a
+            device and the ranks of the case do not, or the reverse. Empty without such a baseline.
+
     """
 
     baseline: Baseline | None = None
     other_strategy: str = ""
-    incomparable: str = ""
+    incomparable_reason: str = ""
 
 
 def find_baseline(
@@ -45,9 +47,9 @@ def find_baseline(
 ) -> BaselineSearch:
     """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
-    Under an artificial `memory_limit_bytes` it is the baseline that says that the case ran out of
-    memory under the same limit, or else the baseline without a limit. Raises BaselineError for a
-    file that is not valid.
+    With an artificial `memory_limit_bytes`, prefer the baseline that says that the case ran out of
+    memory under the same limit to the baseline without a limit. Raises BaselineError for a file
+    that is not valid.
     """
     path = files.baseline_path(root, key, case)
     document = files.read_matching_file(path, key, case)
@@ -57,7 +59,7 @@ def find_baseline(
             return BaselineSearch(baseline=baseline)
     return BaselineSearch(
         other_strategy=_find_other_strategy(root, key, case),
-        incomparable=_sharing_difference_text(root, key, case),
+        incomparable_reason=_sharing_difference_text(root, key, case),
     )
 
 
@@ -66,8 +68,8 @@ def read_framework_files(
 ) -> tuple[BaselineFile, ...]:
     """Read all baseline files of `framework` on the machine `key`.
 
-    Raises BaselineError for a file that is not valid, and for a copy of a file under another name,
-    because its times would count in addition to the times of the original.
+    Raises BaselineError for a file that is not valid. Also raises BaselineError for a copy of a
+    file under another name, because the copied times would count twice.
     """
     stored = []
     for path in sorted((root / key.folder).glob(f"{framework}.*.*.json")):
@@ -94,11 +96,11 @@ def frameworks_on_machine(root: Path, key: EnvironmentKey) -> frozenset[str]:
 
 
 def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
-    """Return the date of the newest baseline on this kind of device, by number of ranks.
+    """Return the date of the newest baseline for each other number of ranks on this kind of device.
 
-    Only other setups than `key` count. The number of ranks of `key` is included if those baselines
-    share a device and `key` does not, or the reverse. The result is empty if `key` itself has
-    baselines. Raises BaselineError for a file that cannot be read.
+    The number of ranks of `key` counts as another number if only the ranks of `key`, or only those
+    of the baseline, share a device. The result is empty if `key` itself has baselines. Raises
+    BaselineError for a file that cannot be read.
     """
     if frameworks_on_machine(root, key):
         return {}
@@ -123,13 +125,13 @@ _FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.jso
 
 
 def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
-    """Return the frameworks of which `paths` has baseline files."""
+    """Return the frameworks of the baseline files among `paths`."""
     matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
     return frozenset(match[1] for match in matches if match) - {_PUBLISHED}
 
 
 def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Return another strategy with which the same case has a baseline, empty without a baseline."""
+    """Return another strategy with which the same case has a baseline; "" without a baseline."""
     folder = root / key.folder
     for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
         match = _FILE_NAME.fullmatch(path.name)
@@ -141,10 +143,10 @@ def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 def _sharing_difference_text(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Describe a baseline of as many ranks that differs in whether the ranks share a device.
+    """Say that a baseline of as many ranks exists, but not with the same sharing of devices.
 
-    Either only the ranks of `key` share a device, or only the ranks of the baseline. The text is
-    empty if there is no such baseline.
+    Either only the ranks of `key` share a device, or only the ranks of the baseline. Returns ""
+    without such a baseline.
     """
     folders = (root / key.folder.parent).glob(f"{key.ranks}r*")
     for folder in sorted(
@@ -164,9 +166,10 @@ _PUBLISHED = "published"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedEntry:
-    """A published algbw in GB/s (10^9 bytes/s), None if the case ran out of memory.
+    """The published algbw of a payload in GB/s (10^9 bytes/s).
 
-    `doubt` says why the number may be wrong; empty without a doubt.
+    The algbw is None if the case ran out of memory. `doubt` says why the number may be wrong; it is
+    empty without a doubt.
     """
 
     payload: Annotated[str, parse_payload_text]
@@ -182,7 +185,8 @@ class PublishedEntry:
 class PublishedTable:
     """A table of published bandwidths for a kind of device and a number of ranks.
 
-    `source` says where it was published, `method` how it was measured, and `slice` on which slice.
+    `source` is the publication, `method` says how the bandwidths were measured, and `slice` is the
+    name of the slice of TPU chips.
     """
 
     document: str

@@ -27,26 +27,31 @@ from .files import Draft
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcceptedCase:
-    """A measured case that the user accepts, and its record, which is to be stored.
+    """A measured case whose times the user accepts.
 
-    A record without times means that the case ran out of memory. With `append` the level did not
-    change, so the session is added to the stored sessions; otherwise it replaces them.
-    `memory_limit_bytes` is the artificial limit of the session, None without a limit. `cause` says
-    in a few words why the case is stored. With `takes_loss` it is stored even if it loses more than
-    the budget.
+    Attributes:
+        key: The machine.
+        measurement: The measurement of the case.
+        record: The record to store; without times the case ran out of memory.
+        is_appended: Whether the record is appended to the stored sessions, because the level did
+            not change. Otherwise the record replaces the stored sessions.
+        memory_limit_bytes: The artificial limit of memory in the session; None without a limit.
+        cause: A few words on why the case is stored, such as its outcome.
+        accepts_loss: Whether the case is stored even if it loses more than the budget.
+
     """
 
     key: EnvironmentKey
     measurement: Measurement
     record: Record
-    append: bool = False
+    is_appended: bool = False
     memory_limit_bytes: int | None = None
     cause: str = ""
-    takes_loss: bool = False
+    accepts_loss: bool = False
 
     @property
     def baseline(self) -> Baseline:
-        """The baseline that has only this session, and no pinned time yet."""
+        """The baseline that contains only this session, without a pinned time."""
         return convert_to(
             Baseline,
             next(iter(self.measurement.failures), None),
@@ -57,41 +62,56 @@ class AcceptedCase:
 
 
 def exceeds_budget(level: float, pinned: float, budget: float) -> bool:
-    """Return whether the time `level` exceeds the time `pinned` by more than the `budget`.
+    """Return whether the time `level` exceeds the time `pinned` by more than the fraction `budget`.
 
-    Both times have the same unit. The budget is a fraction: 0.1 is 10 %.
+    Both times have the same unit. A budget of 0.1 is 10 %.
     """
     return level > pinned * (1 + budget)
 
 
 def merge_session(
-    old: Baseline | None, new: Baseline, *, append: bool, budget: float
+    stored: Baseline | None, accepted: Baseline, *, is_appended: bool, budget: float
 ) -> tuple[Baseline, bool]:
-    """Return the baseline to store, and whether it loses more than the budget.
+    """Merge an accepted session into the stored baseline.
 
-    The baseline is `new`, which has one session and no pinned time, or, with `append`, `old` and
-    the session of `new`. It keeps the pinned time of `old` unless it loses or gains more than the
-    budget. Times of another protocol cannot be compared: they replace the old times and pin their
-    own level. Running out of memory where there was a time is a loss beyond any budget.
+    Losing more than the budget means: the level exceeds the pinned time by more than `budget`, or
+    the case ran out of memory and the stored baseline has a time. The pinned time changes only if
+    the baseline loses or gains more than the budget. Times with another protocol cannot be
+    compared, so they replace the stored times and pin their own level.
+
+    Args:
+        stored: The stored baseline; None without one.
+        accepted: The baseline that contains only the accepted session.
+        is_appended: Whether the session is appended to the stored sessions, or replaces them.
+        budget: The allowed loss as a fraction of the pinned time.
+
+    Returns:
+        The baseline to store, and whether it loses more than the budget.
+
     """
-    if old is None or old.is_out_of_memory or old.case.protocol != new.case.protocol:
-        return pinned_at_level(new), False
-    if new.is_out_of_memory:
-        return new, True
-    records = (*old.records, *new.records)[-MOST_SESSIONS:] if append else new.records
-    baseline = replace(new, records=records, pinned_us=old.pinned_us, pinned_date=old.pinned_date)
-    level, pinned = baseline.level_us, old.pinned_us
+    if stored is None or stored.is_out_of_memory or stored.case.protocol != accepted.case.protocol:
+        return pin_level(accepted), False
+    if accepted.is_out_of_memory:
+        return accepted, True
+    earlier = stored.records if is_appended else ()
+    baseline = replace(
+        accepted,
+        records=(*earlier, *accepted.records)[-MOST_SESSIONS:],
+        pinned_us=stored.pinned_us,
+        pinned_date=stored.pinned_date,
+    )
+    level, pinned = baseline.level_us, stored.pinned_us
     assert level is not None and pinned is not None
-    lost = exceeds_budget(level, pinned, budget)
-    if lost or exceeds_budget(pinned, level, budget):
-        baseline = pinned_at_level(baseline)
-    return baseline, lost
+    is_over_budget = exceeds_budget(level, pinned, budget)
+    if is_over_budget or exceeds_budget(pinned, level, budget):
+        baseline = pin_level(baseline)
+    return baseline, is_over_budget
 
 
-def pinned_at_level(baseline: Baseline) -> Baseline:
-    """Return `baseline` with its level as the pinned time, dated as its newest session.
+def pin_level(baseline: Baseline) -> Baseline:
+    """Return `baseline` with its level as the pinned time, and the date of its newest session.
 
-    A baseline without times, which has no level, is returned unchanged.
+    A baseline without times has no level, and is returned unchanged.
     """
     level = baseline.level_us
     if level is None:
@@ -101,21 +121,26 @@ def pinned_at_level(baseline: Baseline) -> Baseline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineChange:
-    """The change of a baseline in the file `path`.
+    """The change of a baseline, made or refused.
 
-    `before` is None if there was no baseline, and `after` is None if it was removed. `lost` says
-    that the baseline loses more than the budget. `cause` says in a few words why it is written. A
-    change with a `refusal` was not made: the text says how much more than the budget the baseline
-    would lose.
+    Attributes:
+        path: The file of the baseline.
+        case: The case.
+        before: The baseline before the change; None if there was none.
+        after: The baseline after the change; None if it was removed.
+        is_over_budget: Whether the baseline loses more than the budget.
+        cause: A few words on why the baseline is written.
+        refusal_text: By how much a refused change exceeds the budget; empty if the change was made.
+
     """
 
     path: Path
     case: Case
     before: Baseline | None
     after: Baseline | None
-    lost: bool = False
+    is_over_budget: bool = False
     cause: str = ""
-    refusal: str = ""
+    refusal_text: str = ""
 
 
 def save_accepted(
@@ -130,12 +155,12 @@ def save_accepted(
     """Put accepted baselines into `draft`, with an entry in the change log of each changed file.
 
     Args:
-        draft: The opened files; all other baselines in them are kept.
+        draft: The opened files. Their other baselines are kept.
         accepted: The accepted cases.
         session: The session that the entries name.
-        budget: The fraction by which a level may exceed its pinned time: 0.1 is 10 %.
+        budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
         only_new: Whether to skip cases that already have a baseline.
-        reason: The user's reason, for the entries; may be empty.
+        reason: The user's reason for the entries; may be empty.
 
     Returns:
         The changes made, and the changes refused because they exceed the budget.
@@ -155,13 +180,20 @@ def save_accepted(
         before = file.find(case, new.memory_limit_bytes)
         if only_new and before is not None:
             continue
-        after, lost = merge_session(before, new, append=candidate.append, budget=budget)
-        change = BaselineChange(
-            path=path, case=case, before=before, after=after, lost=lost, cause=candidate.cause
+        after, is_over_budget = merge_session(
+            before, new, is_appended=candidate.is_appended, budget=budget
         )
-        if lost and before is not None and not candidate.takes_loss:
+        change = BaselineChange(
+            path=path,
+            case=case,
+            before=before,
+            after=after,
+            is_over_budget=is_over_budget,
+            cause=candidate.cause,
+        )
+        if is_over_budget and before is not None and not candidate.accepts_loss:
             text = f"{case.name}: {_refusal_text(before, after, budget)}"
-            refusals.append(replace(change, refusal=text))
+            refusals.append(replace(change, refusal_text=text))
             continue
         # A case that fits under an artificial limit no longer runs out of memory under this limit.
         replaced = {after.line_id, (case.line_key, candidate.memory_limit_bytes or 0)}
@@ -190,13 +222,17 @@ def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
 
 
 def prune(
-    draft: Draft, keep: Sequence[tuple[EnvironmentKey, Case]], *, session: Record, reason: str = ""
+    draft: Draft,
+    kept_cases: Sequence[tuple[EnvironmentKey, Case]],
+    *,
+    session: Record,
+    reason: str = "",
 ) -> tuple[BaselineChange, ...]:
-    """Remove all baselines of other cases from the files of the cases in `keep`.
+    """Remove all baselines of other cases from the files of the cases in `kept_cases`.
 
     Args:
         draft: The opened files. A file that has no baseline left will be removed.
-        keep: The cases to keep, with their keys. Files of other cases are not opened.
+        kept_cases: The cases to keep, with their machines. Files of other cases are not opened.
         session: The session that the entries in the change logs name.
         reason: The reason that the entries name.
 
@@ -208,7 +244,7 @@ def prune(
 
     """
     files: dict[Path, tuple[BaselineFile, list[object]]] = {}
-    for key, case in keep:
+    for key, case in kept_cases:
         path, file = draft.find(key, case)
         if file is not None:
             files.setdefault(path, (file, []))[1].append(case.line_key)
@@ -235,6 +271,6 @@ def _with_update(
         commit=session.commit,
         entries=len(changes),
         reason=reason,
-        accepted_regression=any(change.lost for change in changes),
+        accepted_regression=any(change.is_over_budget for change in changes),
     )
     return replace(file, history=(*file.history, update)[-MOST_UPDATES:])

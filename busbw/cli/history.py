@@ -122,4 +122,4 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
         wrong = wrong_values_text(history.lines_by_session.values())
         notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
         rows.append(Row(dict(zip(_CELL_TEXT_BY_HEADING, cells, strict=True)), notes=notes))
-    return Table(columns=tuple(columns), rows=tuple(rows), missing="-")
+    return Table(columns=tuple(columns), rows=tuple(rows), missing_text="-")

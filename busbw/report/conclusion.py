@@ -25,7 +25,7 @@ from busbw.model.words import (
 from .table import TextLine
 from .verdicts import RED, payloads_or_programs_text
 
-# The worst outcome is first. Outcomes that are not in this list follow in any order.
+# The outcomes of failed cases, the worst outcome first. All other outcomes follow.
 _WORST_FIRST = (
     Outcome.FAILED,
     Outcome.COMPILE_ERROR,
@@ -37,7 +37,7 @@ _WORST_FIRST = (
 )
 _MOST_CASES = 4
 _MOST_LINES = 8
-# A longer reason is cut. The whole reason is in the tables with -v, and in the results.
+# A longer reason is cut, because tables with -v and results contain the whole reason.
 _MOST_REASON_CHARACTERS = 300
 
 
@@ -46,8 +46,8 @@ def conclusion_lines(
 ) -> list[TextLine]:
     """Return the lines that end the terminal output; the verdict on the session is the last line.
 
-    The lines of failed cases come first. Then come the lines `failing_since`, which say since when
-    cases fail.
+    The lines of failed cases come first. They are followed by `failing_since`, lines that say since
+    when cases fail.
     """
     passed = "green" if session_verdict.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session_verdict.headline(), {"red" if session_verdict.failed else passed: True})
@@ -56,9 +56,9 @@ def conclusion_lines(
 
 
 def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return lines that name the failed cases, worst first.
+    """Return lines that name the failed cases, the worst cases first.
 
-    All cases of a kind (framework, collective, strategy and so on) that failed with the same
+    Cases of the same kind (framework, collective, strategy and so on) that failed with the same
     outcome share a line, such as
     ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``.
     """
@@ -76,9 +76,9 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FailureLog:
-    """The details of a failure, such as the end of a worker's log, as lines of text.
+    """The details of a failure as lines of text, such as the end of a worker's log.
 
-    `title` names the first case that failed with these details, and counts the other cases.
+    `title` names the first case that failed with these details, and the number of further cases.
     """
 
     title: str
@@ -91,9 +91,9 @@ class FailureLog:
 
 
 def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
-    """Return the details of all failures; failed cases with the same details share a FailureLog.
+    """Return the details of all failures; cases with the same details share a FailureLog.
 
-    Failed cases without details, such as slower cases, have no FailureLog.
+    Failed cases without details, such as slower cases, are left out.
     """
     cases: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
@@ -107,7 +107,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
 
 
 def _severity(verdict: Verdict) -> int:
-    """Return the position of the verdict's outcome among all outcomes; the worst is 0."""
+    """Return the index of the verdict's outcome, sorted by severity; the worst outcome has 0."""
     return (
         _WORST_FIRST.index(verdict.outcome)
         if verdict.outcome in _WORST_FIRST
@@ -118,7 +118,8 @@ def _severity(verdict: Verdict) -> int:
 def _labels_by_spec(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
     """Return the label of each case, such as ``jax`` or ``jax all_gather int32``.
 
-    A label has the framework, and each property of the case's kind that differs among the cases.
+    A label consists of the framework, and of the properties of the case that differ among the
+    cases.
     """
     kinds = {verdict.spec: verdict.spec.kind_names for verdict in verdicts}
     varies = [len(set(column)) > 1 for column in zip(*kinds.values())]

@@ -1,8 +1,8 @@
-"""Declare figures: the numbers that a verdict has, such as its time, its busbw or its ratio.
+"""Declare the figures of a verdict: its numbers, such as its time, its busbw or its ratio.
 
-Each figure is declared once: its name, its unit, how it is computed, and how a table shows it.
-Tables, results with their schema, CSV, metrics, JUnit XML and pages use these declarations, so a
-figure that is added here appears in all of them.
+Each figure is declared once, with its name, its unit, its computation, and its format in tables.
+Tables, results with their schema, CSV, metrics, JUnit XML and pages use these declarations. So a
+new figure appears in all of them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from .table import Column, Table, percent_text, rows_of
 
 @dataclass(frozen=True, slots=True)
 class Figure(Column):
-    """A number of a verdict, which is a column of tables and a value in documents.
+    """A number of a verdict: a column of tables, and a value in documents.
 
-    `compute` returns the number from a verdict, or None if the verdict has no such number. `id` is
-    the name of the figure in documents (results, CSV, JUnit XML). Its name in metrics is `metric`
-    or, if `metric` is empty, the id with the unit spelled out. A figure without a heading is in no
-    table, and a figure with `is_verbose` is in tables only with -v. A figure without `in_documents`
-    is only in tables.
+    Documents are results, CSV, JUnit XML and metrics. The name of the figure in documents is `id`.
+
+    Attributes:
+        compute: Returns the number from a verdict, or None if the verdict has no such number.
+        is_verbose: Whether tables contain the figure only with -v.
+        in_documents: Whether documents contain the figure.
+        metric: The name of the figure in metrics; if empty, the id with the unit spelled out.
+
     """
 
     _: KW_ONLY
@@ -39,12 +42,12 @@ class Figure(Column):
 
 
 def figure_values(verdict: Verdict) -> dict[str, Any]:
-    """Return the value of each figure of a verdict, by the figure's id; None for no value."""
+    """Return the value of each figure of a verdict by the figure's id; None without a value."""
     return {figure.id: figure.compute(verdict) for figure in figures_of(verdict)}
 
 
 def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
-    """Return the values of a verdict's figures that documents (results, CSV and so on) contain."""
+    """Return the value of each figure of a verdict that documents contain."""
     figures = figures_of(verdict)
     return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
 
@@ -52,8 +55,9 @@ def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
     """Return the figures of a verdict: the figures of times, and the figures of extensions.
 
-    An extension declares figures for an extra value of the verdict. Figures in the extension's
-    table FIGURES replace the figures of times; figures in its table COLUMNS follow them.
+    An extension declares figures for a name in the `extra` values of a verdict. Figures in the
+    extension's table FIGURES replace the figures of times. Figures in the extension's table COLUMNS
+    are added after them.
     """
     replaced, added = extensions.load_table("FIGURES"), extensions.load_table("COLUMNS")
     figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
@@ -70,9 +74,9 @@ def _gb_per_s_text(gb_per_s: float) -> str:
     return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
 
 
-def _ceiling_share_text(share: float) -> str:
-    """Return a share of the ceiling, such as 0.5, in per cent; below 10 % with two digits."""
-    return percent_text(share) if share >= 0.1 else f"{100 * share:.2g}"
+def _ceiling_percent_text(fraction: float) -> str:
+    """Return a fraction of the ceiling in per cent; below 10 % with two significant digits."""
+    return percent_text(fraction) if fraction >= 0.1 else f"{100 * fraction:.2g}"
 
 
 def _launch_range_text(differences: tuple[float, float]) -> str:
@@ -82,7 +86,7 @@ def _launch_range_text(differences: tuple[float, float]) -> str:
 
 
 def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
-    """Return the relative differences of the fastest and the slowest launch from the median."""
+    """Return the relative differences of the fastest and of the slowest launch to the median."""
     times = verdict.now
     if times is None:
         return None
@@ -92,7 +96,7 @@ def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
 def _declare_figure_of_field(
     part_of: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
 ) -> Figure:
-    """Declare a figure whose value is the field `id` of a part of the verdict.
+    """Declare a figure whose value is the field `id` of a verdict, or of a part of the verdict.
 
     `part_of` returns the part from a verdict. The value is None if the part is None.
     """
@@ -116,7 +120,7 @@ _GB_PER_S: dict[str, Any] = {
     "is_fitted_to_cells": True,
 }
 _RATIO: dict[str, Any] = {"width": 5, "is_fitted_to_cells": True}
-_PERCENT: dict[str, Any] = {"unit": "%", "text": _ceiling_share_text, "width": 4}
+_PERCENT: dict[str, Any] = {"unit": "%", "text": _ceiling_percent_text, "width": 4}
 _RANGE: dict[str, Any] = {
     "unit": "%",
     "text": _launch_range_text,
@@ -158,14 +162,14 @@ CASE_LABELS: Mapping[str, Callable[[Verdict], object]] = {
 
 
 def is_results_csv(text: str) -> bool:
-    """Return whether `text` begins like results that busbw wrote as CSV."""
+    """Return whether `text` begins like a CSV file that busbw wrote as results."""
     return text.startswith(f"case,{','.join(CASE_LABELS)},")
 
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
     """Return the table that is written as CSV, with a row for each case.
 
-    Its columns are the case's id, the labels of the case, the raw values of the figures, and the
+    The columns are the id of the case, its labels, the unrounded values of the figures, and the
     outcome.
     """
     figures = dict.fromkeys(

@@ -32,9 +32,9 @@ Paragraph = tuple[str, Sequence[str]]
 
 
 class DocumentError(ValueError):
-    """A document does not hold valid results.
+    """A document that does not contain valid results.
 
-    The message gives the location in the document, the error, and the expected value.
+    The message names the location in the document, the error, and the expected value.
     """
 
 
@@ -46,12 +46,17 @@ _NO_VERDICT = SessionVerdict(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDescription:
-    """A session described for a reader: the texts and tables of a Markdown summary or an HTML page.
+    """The texts and tables of a session for a Markdown summary or an HTML page.
 
-    `verdict` is None for a description that covers several sessions. `facts` say where and with
-    which software the session ran, such as ``{"device": "TPU v5 ..."}``. `changes` say which cases
-    failed or changed, and `logs` have the details of the failures. `tables` have all cases, and
-    `notes` explain the columns of the tables.
+    Attributes:
+        title: The title.
+        verdict: The verdict on the session; None if several sessions are described.
+        facts: Where and with which software the session ran, such as ``{"device": "TPU v5 ..."}``.
+        tables: The tables of all cases.
+        changes: Paragraphs on the cases that failed or changed.
+        logs: The details of the failures.
+        notes: Lines that explain the columns of the tables.
+
     """
 
     title: str
@@ -67,12 +72,17 @@ class SessionDescription:
 class SessionRecord(ABC):
     """A session that was read from a file of results.
 
-    `name` is the name of the file, for messages. `busbw` is the version of busbw that wrote the
-    file, `began` is when the session began, and `command` is the shell command that repeats the
-    session. `session_verdict` is None if the session ended before its verdict was known.
+    An extension that writes another kind of results declares a function in its table RESULTS, under
+    the name of the kind. The function returns a SessionRecord from a document.
 
-    An extension that writes another kind of results declares a function in its table RESULTS, by
-    the name of the document. The function returns a SessionRecord from the document.
+    Attributes:
+        name: The name of the file, for messages.
+        busbw: The version of busbw that wrote the file.
+        began: When the session began.
+        session_verdict: The verdict on the session; None if the session ended before its verdict.
+        verdicts: The verdicts on the cases.
+        command: The shell command that repeats the session.
+
     """
 
     name: str
@@ -84,7 +94,7 @@ class SessionRecord(ABC):
 
     @abstractmethod
     def describe_specifics(self) -> SessionDescription:
-        """Describe the title, the facts and the tables, which depend on the kind of session."""
+        """Describe the title, the facts, the tables and the changes of this kind of session."""
 
     def describe(self, failing_since: Sequence[str] = ()) -> SessionDescription:
         """Describe the session; `failing_since` are sentences that say since when cases fail."""
@@ -118,11 +128,16 @@ class SessionRecord(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSession(SessionRecord):
-    """A session that measured cases, with the environment and the plan that it measured with.
+    """A session that measured cases.
 
-    `measurements` has the measurement of each case. `references` has the measurements of the
-    reference stack, if a reference stack was interleaved. `process_hosts` has the name of the host
-    of each process, if a group of processes measured.
+    Attributes:
+        environment: The machine, devices and versions.
+        plan: The plan of the launches.
+        measurements: The measurement of each case.
+        references: The measurement of each case by the interleaved reference stack; empty without
+            such a stack.
+        process_hosts: The host of each process, if a group of processes measured.
+
     """
 
     environment: Environment
@@ -157,7 +172,7 @@ class MeasuredSession(SessionRecord):
                 "file": PurePath(self.name).name,
             },
             tables=session_tables(
-                self.verdicts, measurements, verbose=True, changed=environment.changed
+                self.verdicts, measurements, verbose=True, changed_options=environment.changed
             ),
             changes=[
                 (f"injected: {text}; the times are not real.", ())
@@ -167,10 +182,10 @@ class MeasuredSession(SessionRecord):
 
     @property
     def machine_folders(self) -> tuple[str, ...]:
-        """The folders of the measured cases, such as ``tpu-v5-lite/4r``.
+        """The folders of the machines of all cases, such as ``tpu-v5-lite/4r``.
 
-        Baselines and histories have the same folders. Cases with different numbers of ranks, or in
-        different meshes, have different folders.
+        Baselines and histories are stored in folders of these names. Each number of ranks and each
+        mesh has a folder of its own.
         """
         key = self.environment.key
         cases = (verdict.case for verdict in self.verdicts if verdict.case is not None)
@@ -179,15 +194,15 @@ class MeasuredSession(SessionRecord):
         return tuple(dict.fromkeys(str(key.folder) for key in keys))
 
     def version(self, framework: str) -> str:
-        """Return the framework with its version, such as ``jax 0.10.2``; "" if it is not known."""
+        """Return a framework with its version, such as ``jax 0.10.2``; "" if it is not known."""
         version = self.environment.versions.get(framework, {}).get(framework, "")
         return f"{framework} {version}" if version else ""
 
 
 def read_results(content: str | bytes, name: str) -> SessionRecord:
-    """Return the session in the `content` of a file; `name` is the name of the file, for messages.
+    """Return the session in the `content` of the results file `name`.
 
-    Raises DocumentError if the content does not hold valid results.
+    Raises DocumentError if the content is not valid. `name` is for its message.
     """
     try:
         return session_of_document(wire.parse_json(content), name)
@@ -196,9 +211,9 @@ def read_results(content: str | bytes, name: str) -> SessionRecord:
 
 
 def session_of_document(document: object, name: str) -> SessionRecord:
-    """Return the session in a parsed JSON document; `name` is the file's name, for messages.
+    """Return the session in a parsed JSON document, which is from the file `name`.
 
-    Raises DocumentError if the document does not hold valid results.
+    Raises DocumentError if the document does not contain valid results.
     """
     kind = document.get("document") if isinstance(document, dict) else None
     readers = extensions.load_functions(kind, "RESULTS") if isinstance(kind, str) else []
@@ -213,10 +228,9 @@ def session_of_document(document: object, name: str) -> SessionRecord:
 
 
 def session_of_results(results: Results, name: str) -> MeasuredSession:
-    """Return the session in `results`, whose fields have valid types and values.
+    """Return the session in `results`, which are from the file `name`.
 
-    `name` is the name of the file. Raises WireError if fields contradict each other in a way that
-    no session writes.
+    Raises WireError for a missing value or an impossible case. The types of all fields are valid.
     """
     for key in ("environment", "plan", "measuring_s"):
         if getattr(results, key) is None:
@@ -251,9 +265,10 @@ def session_of_results(results: Results, name: str) -> MeasuredSession:
 
 
 def _with_typed_extra(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
-    """Return launches whose extra values, plain JSON, are converted to the types of extensions.
+    """Return launches with extra values that are converted from JSON to the types of extensions.
 
-    Raises WireError with the `location` in the document if a value does not fit its type.
+    Raises WireError if a value does not fit its type. `location` is the path of the launches in the
+    document, for the message.
     """
     return tuple(
         replace(run, extra=extensions.with_declared_types(run.extra, f"{location}[{number}].extra"))
@@ -264,8 +279,8 @@ def _with_typed_extra(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
 def check_collective(case: Case | None, location: str) -> None:
     """Raise WireError if a case has an unknown collective, or a collective over a single rank.
 
-    `location` is the path of the case in the document, for the message. Without a case, nothing is
-    checked.
+    `location` is the path of the case in the document, for the message. If `case` is None, nothing
+    is checked.
     """
     # A user's program contains any collectives, and its case names none of them.
     if case is None or not case.is_sized:

@@ -11,8 +11,8 @@ from busbw import wire
 
 from .table import Column, Table, TextLine
 
-# Spreadsheets take a text that begins with such a character for a formula. A number such as -1.5
-# is no formula.
+# Spreadsheets read a text that begins with one of these characters as a formula. A number such as
+# -1.5 is no formula.
 _FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
 _NOTE_INDENT = " " * 10
 
@@ -49,7 +49,7 @@ def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str
 
 
 def render_markdown(table: Table) -> list[TextLine]:
-    """Return the lines of a Markdown table, whose columns are aligned for readers of plain text."""
+    """Return the lines of a Markdown table, aligned so that its source is readable, too."""
     heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
     rows = [heads, *map(table.cells, table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows)]
@@ -76,10 +76,10 @@ def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequ
 
 
 def render_csv(table: Table) -> list[TextLine]:
-    """Return CSV lines: a header of column ids, which include units, and a line for each row.
+    """Return CSV lines: the ids of columns, which include units, and a line for each row.
 
-    Values are written raw, and None is empty. A text that a spreadsheet would take for a formula
-    gets a quote in front. Control characters are escaped.
+    Values are not rounded, and None becomes an empty field. A text that a spreadsheet would read as
+    a formula is prefixed with a quote. Control characters are escaped.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

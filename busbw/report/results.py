@@ -24,11 +24,12 @@ RESULTS = "busbw results"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseResult(Verdict):
-    """A case with its `id` (such as ``jax-default-float32-4K``) and all fields of its verdict.
+    """A case in the results: all fields of its verdict, its figures and its launches.
 
-    `figures` has the numbers that tables show, by name, such as ``median_s``. `launches` are the
-    launches that measured a time, and `failures` are the launches that did not.
-    `reference_launches` are the launches of the interleaved reference stack.
+    `id` is the name of the test, such as ``jax-default-float32-4K``. `figures` contains the numbers
+    that tables show, by the id of the figure, such as ``median_s``. `launches` are the launches
+    that measured a time, and `failures` are the launches that failed. `reference_launches` are the
+    launches of the interleaved reference stack.
     """
 
     id: str
@@ -40,12 +41,17 @@ class CaseResult(Verdict):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDocument:
-    """The fields that every JSON document of a session has.
+    """The fields that every JSON document of a session contains.
 
-    `document` names the kind of document, and `version` is the version of its format. `busbw` is
-    the version of busbw that wrote the document. `began` is when the session began (UTC), `host` is
-    the name of the host that ran it, and `command` is the shell command that repeats it. `session`
-    is the verdict on the session, null if the session ended before the verdict was known.
+    Attributes:
+        document: The kind of document.
+        version: The version of its format.
+        busbw: The version of busbw that wrote the document.
+        began: When the session began (UTC).
+        host: The name of the host that ran the session.
+        command: The shell command that repeats the session.
+        session: The verdict on the session; null if the session ended before its verdict.
+
     """
 
     document: str
@@ -61,11 +67,10 @@ class SessionDocument:
 class Results(SessionDocument):
     """The document that `--results` writes; units are seconds, bytes, and 10^9 bytes per second.
 
-    `environment`, `plan` and `measuring_s` are null if no device was found. `process_hosts` has the
-    name of the host of each process, if a group of processes measured. `measuring_s` is how long
-    the session measured, and `spent_s` has the seconds of each phase of that time: ``starting``
-    processes, ``measuring`` cases and ``ending`` processes. `extra` has the values of extensions by
-    name.
+    `environment`, `plan` and `measuring_s` are null if no device was found. `process_hosts` names
+    the host of each process, if a group of processes measured. `measuring_s` is the duration of
+    measuring. `spent_s` divides this duration into ``starting`` processes, ``measuring`` cases and
+    ``ending`` processes. `extra` contains the values of extensions by name.
     """
 
     document: str = RESULTS
@@ -80,14 +85,14 @@ class Results(SessionDocument):
 
 def case_result(
     verdict: Verdict,
-    measured: Measurement | None,
+    measurement: Measurement | None,
     reference: Measurement | None,
 ) -> CaseResult:
     """Return the part of the results that describes one case.
 
     Args:
         verdict: The verdict of the case.
-        measured: The measurement of the case; None if the case was not measured.
+        measurement: The measurement of the case; None if the case was not measured.
         reference: The measurement of the interleaved reference stack; None without a reference.
 
     """
@@ -100,16 +105,16 @@ def case_result(
             for figure, value in document_figure_values(verdict).items()
             if value is not None
         },
-        launches=measured.runs if measured else (),
-        failures=measured.failures if measured else (),
+        launches=measurement.runs if measurement else (),
+        failures=measurement.failures if measurement else (),
         reference_launches=reference.runs if reference else (),
     )
 
 
 def abbreviate_homes(document: object, home: str) -> object:
-    """Return a copy of a JSON document whose texts have ``~`` in place of home directories.
+    """Return a copy of a JSON document in which ``~`` replaces the home directories of all users.
 
-    `home` is the home directory of this user. The homes of other users are replaced, too.
+    `home` is the home directory of this user.
     """
     if isinstance(document, dict):
         return {key: abbreviate_homes(value, home) for key, value in document.items()}
@@ -119,6 +124,6 @@ def abbreviate_homes(document: object, home: str) -> object:
 
 
 def is_results_json(text: str) -> bool:
-    """Return whether `text` begins like JSON that --results wrote, by busbw or by an extension."""
+    """Return whether `text` begins like a JSON file that --results wrote, also by an extension."""
     kinds = (RESULTS, *extensions.declared_names("RESULTS"))
     return text.startswith(tuple(f'{{\n "document": "{kind}",' for kind in kinds))

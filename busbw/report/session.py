@@ -28,7 +28,7 @@ _WRITTEN_BASELINE_COLUMNS = (
 
 def header_lines(
     environment: Environment,
-    baselines: Path | None,
+    baselines_folder: Path | None,
     unreached_reasons: Mapping[str, str],
     *,
     verbose: bool = False,
@@ -37,7 +37,7 @@ def header_lines(
 
     Args:
         environment: The device and the versions of the frameworks.
-        baselines: The folder of all baselines; None for no line about baselines.
+        baselines_folder: The folder of all baselines; None for no line about baselines.
         unreached_reasons: Why a framework does not reach the device, by the name of the framework.
         verbose: Add the reason why each other kind of device was not found.
 
@@ -46,9 +46,9 @@ def header_lines(
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
     for framework, reason in unreached_reasons.items():
         lines.append(f"busbw {framework}: does not reach the device: {reason}")
-    if baselines is None:
+    if baselines_folder is None:
         return lines
-    folder, current = baselines / environment.key.folder, Path.cwd()
+    folder, current = baselines_folder / environment.key.folder, Path.cwd()
     is_missing = "" if folder.is_dir() else " (none yet)"
     folder = folder.relative_to(current) if folder.is_relative_to(current) else folder
     lines.append(f"busbw baselines: {folder}{is_missing}")
@@ -56,7 +56,10 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Return the device, with the reason for its choice, and each framework's versions by name."""
+    """Return lines of text by name: the ``device``, and the versions of each framework.
+
+    The text of the device includes the reason for its choice.
+    """
     key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
     kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
@@ -69,7 +72,7 @@ def environment_facts(environment: Environment) -> dict[str, str]:
 
 
 def _shape_text(key: EnvironmentKey) -> str:
-    """Return a text with the mesh, hosts, processes and device sharing; "" for a plain device."""
+    """Describe the mesh, the hosts and processes, and a shared device; "" without any of them."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
@@ -77,19 +80,19 @@ def _shape_text(key: EnvironmentKey) -> str:
 
 
 def reference_stack_lines(
-    probes: Sequence[Probe], flags: Mapping[str, str], home: str
+    probes: Sequence[Probe], flags: Mapping[str, str], home_folder: str
 ) -> Sequence[str]:
-    """Return a line for each reference stack: its versions, its path, and its different flags.
+    """Return a line for each reference stack: its versions, its path, and its other flags.
 
     Args:
         probes: The probe of the reference stack of each framework.
-        flags: The environment variables of the session, which are compared with the reference's.
-        home: The home directory of the user, which is written as ``~``.
+        flags: The environment variables of the tested stack, with which flags are compared.
+        home_folder: The home directory of the user, which is written as ``~``.
 
     """
     return [
         f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
-        f"from {variables.shorten_homes(probe.framework_path, home)}"
+        f"from {variables.shorten_homes(probe.framework_path, home_folder)}"
         + "".join(
             f", {text}"
             for text in setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
@@ -101,7 +104,7 @@ def reference_stack_lines(
 def changed_stack_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
     """Yield a line for each framework whose stack differs from the stack of its baseline.
 
-    Each of `changes` has the framework, the date of the baseline, and the differences.
+    Each of `changes` consists of the framework, the date of the baseline, and the differences.
     """
     for framework, date, differences in changes:
         yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
@@ -122,7 +125,7 @@ def session_tables(
     measurements: Iterable[Measurement],
     *,
     verbose: bool = False,
-    changed: str = "",
+    changed_options: str = "",
 ) -> list[Table]:
     """Return the tables of a session: its verdicts, and the tables of extensions.
 
@@ -130,25 +133,25 @@ def session_tables(
         verdicts: The verdicts in the order of the rows.
         measurements: The measurements of the cases, which extensions read.
         verbose: Add columns and reasons, as for `verdict_tables`.
-        changed: A text with the options that changed the stack on purpose, for the titles.
+        changed_options: The options that changed the stack on purpose, as text for the titles.
 
     """
     extra = (tables(measurements) for tables in extensions.load_functions("tables"))
     return [
-        *verdict_tables(verdicts, verbose=verbose, changed=changed),
+        *verdict_tables(verdicts, verbose=verbose, changed_options=changed_options),
         *itertools.chain(*extra),
     ]
 
 
-# The path of a file of baselines, the case of a changed baseline, texts of the baseline before and
-# after the change, and the user's reason.
+# A changed baseline: the path of its file, its case, texts of the baseline before and after the
+# change, and the reason for the change.
 ChangeRow = tuple[Path, Case, str, str, str]
 
 
 def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
-    """Return a table for each file of baselines that was written, with a row for each change.
+    """Return a table for each baseline file that was written, with a row for each change.
 
-    The rows of one file must follow each other.
+    The rows of a file must follow each other.
     """
     return tuple(
         Table(
@@ -170,9 +173,9 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
 
 
 def _name_within_file(case: Case) -> str:
-    """Return the name of a case among all cases of its file: dtype and payload.
+    """Return the part of a case's name that differs within its file, such as ``float32 1M``.
 
-    A program is named by its strategy, which is the name of the program.
+    For a case of a program, this is the strategy, which is the name of the program.
     """
     if not case.is_sized:
         return case.strategy
@@ -182,7 +185,7 @@ def _name_within_file(case: Case) -> str:
 def baseline_text(case: Case, baseline: Baseline | None) -> str:
     """Return a text with the level of a baseline, its busbw, its launches, and its pinned time.
 
-    Returns ``none`` without a baseline, and ``out of memory`` for a baseline without a time.
+    Returns ``none`` without a baseline, and ``out of memory`` for a baseline without times.
     """
     if baseline is None:
         return "none"

@@ -26,9 +26,9 @@ def markdown_summary(
     """Return a session as Markdown: its verdict, failures, tables, facts, and its command.
 
     Args:
-        session: The session that was read from results.
+        session: The session, read from results.
         failing_since: Sentences that say since when cases fail.
-        history_sections: The paragraphs on the history of each machine, by their heading.
+        history_sections: The paragraphs on the history of each machine, by heading.
 
     """
     description = session.describe(failing_since)
@@ -63,10 +63,10 @@ def _section_lines(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[st
 
 
 def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
-    """Return Markdown of a block of `lines`, which shows only its title until a click unfolds it.
+    """Return the Markdown of a block of `lines` that is hidden below its title until it is clicked.
 
     The fences around the block are longer than any fence in its lines. Control characters and
-    commands of GitHub workflows in the lines are escaped.
+    GitHub workflow commands in the lines are escaped.
     """
     text = wire.escape_unprintable("\n".join(line.replace("\n", " ") for line in lines))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
@@ -74,15 +74,15 @@ def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
     return ["", heading, "", fence, wire.without_workflow_commands(text), fence, "", "</details>"]
 
 
-# Markdown could take these characters for markup. An underscore between two letters is no markup.
+# Markdown reads these characters as markup. An underscore between two letters is no markup.
 _MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-# GitHub makes a mention, a reference or a link of such a text, unless a comment interrupts it.
+# GitHub turns these texts into a mention, a reference or a link, unless a comment interrupts them.
 _LINKED = re.compile(r"@(?=\w)|#(?=\d)|GH(?=-\d)|:(?=//)|www(?=\.)")
 _COMMENT = "<!-- -->"
 
 
 def _escape_markdown(text: str) -> str:
-    """Return a text as one line of Markdown, in which no character has an effect as markup."""
+    """Return a text as one line of Markdown in which no character acts as markup."""
     line = wire.escape_unprintable(" ".join(text.split()))
     line = _MARKUP.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
     return _LINKED.sub(rf"\g<0>{_COMMENT}", line)

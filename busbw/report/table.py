@@ -8,7 +8,7 @@ from typing import Any
 
 from busbw.model.words import payload_text
 
-# Of a longer list of payloads, only the first and the last are shown.
+# A longer list of payloads is shortened to the first and the last payload.
 _MOST_LISTED_PAYLOADS = 4
 
 
@@ -22,13 +22,19 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: how its raw values are found and written.
+    """A column of a table: which raw values of a row it shows, and in which format.
 
-    `id` is the key of the raw values in a row, and includes their unit, such as ``median_s``.
-    `text` converts a raw value to the text of a cell, and `unit` is the unit of that text. In plain
-    text a column is at least `width` characters wide, and `gap` spaces separate it from the column
-    before. A column that `is_fitted_to_cells` is as wide as its longest cell or heading; other
-    columns are not widened for a longer cell.
+    Attributes:
+        id: The key of the raw values in a row, which includes their unit, such as ``median_s``.
+        heading: The heading.
+        unit: The unit of the cells.
+        text: Converts a raw value to the text of a cell.
+        width: The least width in plain text, in characters.
+        is_fitted_to_cells: Whether the column is as wide as its longest cell or heading in plain
+            text. Other columns are not widened for a longer cell.
+        left_aligned: Whether cells are aligned left.
+        gap: The number of spaces before the column in plain text.
+
     """
 
     id: str
@@ -48,10 +54,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table: its raw values by the ids of columns, and `notes` to show below the row.
+    """A row of a table.
 
-    A value is None if the row has no value in that column. `markup` has the options of pytest's
-    terminal writer for the row, such as ``{"red": True}``.
+    Attributes:
+        values: The raw values by the ids of columns; None for an empty cell.
+        markup: The options of pytest's terminal writer for the row, such as ``{"red": True}``.
+        notes: Lines to show below the row.
+
     """
 
     values: Mapping[str, object]
@@ -62,43 +71,51 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """A table with columns, rows, and `notes` to show below it.
+    """A table of columns and rows.
 
-    `missing` is the text of a cell whose value is None. In plain text each line is indented by
-    `indent` spaces.
+    Attributes:
+        columns: The columns from left to right.
+        rows: The rows from top to bottom.
+        title: The line above the table; None for no title.
+        notes: Lines to show below the table.
+        missing_text: The text of a cell whose value is None.
+        indent: The number of spaces before each line in plain text.
+
     """
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     title: TextLine | None = None
     notes: tuple[str, ...] = ()
-    missing: str = ""
+    missing_text: str = ""
     indent: int = 0
 
     def cells(self, row: Row) -> list[str]:
         """Return the texts of the cells of a row. Raises KeyError if the row lacks a column."""
         return [
-            self.missing if row.values[column.id] is None else column.text(row.values[column.id])
+            self.missing_text
+            if row.values[column.id] is None
+            else column.text(row.values[column.id])
             for column in self.columns
         ]
 
 
 def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
-    """Return a row without notes for each mapping of raw values by the ids of columns."""
+    """Return a row for each mapping of raw values by the ids of columns."""
     return tuple(map(Row, values))
 
 
 def attribute_values(value: object | None, *names: str) -> dict[str, object]:
-    """Return the attributes `names` of `value` by name; each is None if `value` is None."""
+    """Return the attributes `names` of `value` by name; all are None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
 def payload_span_text(payloads: Sequence[int]) -> str:
-    """Return payloads as a text: ``1M, 4M`` or, for more than four payloads, ``1M to 64M``."""
+    """Return a text such as ``1M, 4M`` or, for more than four payloads, ``1M to 64M``."""
     texts = [payload_text(payload_bytes) for payload_bytes in sorted(payloads)]
     return ", ".join(texts) if len(texts) <= _MOST_LISTED_PAYLOADS else f"{texts[0]} to {texts[-1]}"
 
 
-def percent_text(share: float) -> str:
+def percent_text(fraction: float) -> str:
     """Return a fraction, such as 0.25, as whole per cent without the per-cent sign."""
-    return f"{100 * share:.0f}"
+    return f"{100 * fraction:.0f}"

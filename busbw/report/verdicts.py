@@ -21,7 +21,7 @@ _PAYLOAD_COLUMN = Column(
     "payload_bytes", "size", text=payload_text, width=5, is_fitted_to_cells=True
 )
 _OUTCOME_COLUMN = Column("outcome", "outcome", left_aligned=True, gap=2)
-# Tables and summaries show no reason for a case with such an outcome.
+# Tables and summaries show no reason for a case with one of these outcomes.
 QUIET_OUTCOMES = (Outcome.PASS, Outcome.NO_BASELINE)
 
 # Marks that follow an outcome. Lines below the tables explain them.
@@ -45,22 +45,22 @@ _MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
 
 
 def verdict_tables(
-    verdicts: Sequence[Verdict], *, verbose: bool = False, changed: str = ""
+    verdicts: Sequence[Verdict], *, verbose: bool = False, changed_options: str = ""
 ) -> list[Table]:
     """Return a table for each group of cases that differ only in payload.
 
-    The columns have the same order as in nccl-tests. Without `verbose` they fit 80 characters.
+    The columns have the order of nccl-tests. Without `verbose` they fit into 80 characters.
 
     Args:
         verdicts: The verdicts in the order of the rows.
-        verbose: Add the columns of the best launch and of the overhead of a call, and write the
-            whole reason below a failed case. Otherwise only the lines that end the terminal output
-            have the reason.
-        changed: A text with the options that changed the stack on purpose, for the titles.
+        verbose: Whether to add the columns of the best launch and of the overhead of a call, and
+            the whole reason below a failed case. Otherwise only the lines that end the terminal
+            output contain the reason.
+        changed_options: The options that changed the stack on purpose, as text for the titles.
 
     """
     return [
-        _group_table("; ".join(filter(None, (name, changed))), list(group), verbose)
+        _group_table("; ".join(filter(None, (name, changed_options))), list(group), verbose)
         for name, group in itertools.groupby(verdicts, key=_table_title)
     ]
 
@@ -137,7 +137,7 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
 
 
 def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
-    """Return a text with the payloads of verdicts or, for programs, with the programs' names."""
+    """Return a text with the payloads of verdicts, or with the names of programs for programs."""
     if not verdicts[0].spec.is_sized:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
     return payload_span_text([verdict.spec.payload_bytes for verdict in verdicts])

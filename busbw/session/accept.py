@@ -124,7 +124,7 @@ def accept_times(judged: Judged) -> Judged:
         remedy = '--accept-regression "why" accepts it'
         if reason:
             remedy = f"it is {refusal.cause}: -k with its name accepts it"
-        notes.append(f"{refusal.refusal}; {remedy}")
+        notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), changes=tables)
     judged = _add_accepted_losses(judged, saved)
@@ -135,7 +135,7 @@ def accept_times(judged: Judged) -> Judged:
 
 def _change_row(change: BaselineChange) -> ChangeRow:
     before, after = (baseline_text(change.case, side) for side in (change.before, change.after))
-    cause = f"{change.cause}, accepted again" if change.lost else change.cause
+    cause = f"{change.cause}, accepted again" if change.is_over_budget else change.cause
     return change.path, change.case, before, after, cause
 
 
@@ -146,7 +146,7 @@ def _add_accepted_losses(judged: Judged, changes: Sequence[BaselineChange]) -> J
     for change in changes:
         before_s = change.before.pinned_s if change.before else None
         after_s = change.after.level_s if change.after else None
-        if before_s is None or not (change.lost or change.case in slower):
+        if before_s is None or not (change.is_over_budget or change.case in slower):
             continue
         loss = "is out of memory"
         if after_s is not None:
@@ -222,10 +222,10 @@ def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) 
         key=job.key,
         measurement=measured.measurements[spec],
         record=record_of(measured, measured.measurements[spec]),
-        append=not replaces_stored,
+        is_appended=not replaces_stored,
         memory_limit_bytes=options.memory_limit,
         cause=cause,
-        takes_loss=bool(options.accept_regression)
+        accepts_loss=bool(options.accept_regression)
         and (outcome in _LOST_OUTCOMES or is_moved or options.is_filtered),
     )
 

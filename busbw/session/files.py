@@ -52,7 +52,7 @@ def checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
             folder,
             may_be_missing="baselines" not in values or updates,
             is_written=updates or prunes,
-            hint="; --update-baselines makes it",
+            missing_hint="; --update-baselines makes it",
         )
     return folder
 

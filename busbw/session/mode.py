@@ -161,7 +161,7 @@ def _make_tables(judged: Judged, verbose: bool) -> Tables:
         verdicts,
         measured.measurements.values(),
         verbose=verbose,
-        changed=measured.environment.changed,
+        changed_options=measured.environment.changed,
     )
     return tables, legend_lines(verdicts)
 

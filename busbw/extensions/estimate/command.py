@@ -265,7 +265,7 @@ def _report_lines(document: EstimateDocument, compute_s: float | None) -> Iterat
             Column("bottleneck", "bottleneck", left_aligned=True, gap=2),
         ),
         rows=rows_of(wire.to_json(document.estimates)),
-        missing="-",
+        missing_text="-",
     )
     yield from ("", *render("text", table), *(f"note: {note}" for note in document.notes))
 

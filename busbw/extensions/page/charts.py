@@ -83,7 +83,9 @@ class Chart:
             for key in keys
         )
         rows = rows_of({key: row.get(key) for key in keys} for row in self.rows)
-        return Table(columns=tuple(columns), rows=rows, title=TextLine(self.title), missing="-")
+        return Table(
+            columns=tuple(columns), rows=rows, title=TextLine(self.title), missing_text="-"
+        )
 
     @property
     def description(self) -> str:

@@ -239,7 +239,7 @@ def cases_table(machine: MachineHistory) -> Table:
         notes=(
             f"vs first: the newest time over the median of the first {_FIRST_SESSIONS} sessions",
         ),
-        missing="-",
+        missing_text="-",
     )
 
 

@@ -15,7 +15,7 @@ from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
     BaselineChange,
     merge_session,
-    pinned_at_level,
+    pin_level,
     prune,
 )
 from busbw.baselines.updates import save_accepted as baselines_save
@@ -59,7 +59,7 @@ def history(root: Path) -> list[dict[str, Any]]:
 
 def test_an_appended_session_is_pooled_with_the_stored_sessions(root: Path) -> None:
     save(root, 1e-3, 1.02e-3)
-    save(root, 1.04e-3, append=True)
+    save(root, 1.04e-3, is_appended=True)
     baseline = found(root)
     assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
     assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
@@ -80,7 +80,7 @@ def test_a_refused_case_does_not_keep_another_case_from_being_saved(root: Path) 
 
 def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     save(root, 1e-3)
-    save(root, 1.5e-3, takes_loss=True)
+    save(root, 1.5e-3, accepts_loss=True)
     for _ in range(MOST_UPDATES - 1):
         save(root, 1.5e-3)
     assert ["accepted_regression" in update for update in history(root)] == [True] + [False] * 49
@@ -146,7 +146,7 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
 
 def stored(*times_us: float) -> Baseline:
     """Return a baseline of one session whose accepted time is its level."""
-    return pinned_at_level(session(*times_us))
+    return pin_level(session(*times_us))
 
 
 def out_of_memory() -> Baseline:
@@ -161,53 +161,56 @@ def test_a_stored_session_keeps_the_moment_at_which_it_began() -> None:
 
 
 def test_a_session_that_is_not_appended_replaces_all_stored_sessions() -> None:
-    old = merge_session(stored(1000), session(1020), append=True, budget=BUDGET)[0]
-    found, _ = merge_session(old, session(1050), append=False, budget=BUDGET)
+    old = merge_session(stored(1000), session(1020), is_appended=True, budget=BUDGET)[0]
+    found, _ = merge_session(old, session(1050), is_appended=False, budget=BUDGET)
     assert [one.times_us for one in found.sessions] == [(1050,)]
     assert found.pinned_us == 1000
 
 
 def test_an_appended_session_counts_once_for_the_level_whatever_its_number_of_launches() -> None:
-    old = merge_session(stored(1000), session(1100, 1100, 1100, 1100), append=True, budget=BUDGET)[
-        0
-    ]
+    old = merge_session(
+        stored(1000), session(1100, 1100, 1100, 1100), is_appended=True, budget=BUDGET
+    )[0]
     assert old.level_us == 1050
 
 
 def test_a_baseline_drops_its_oldest_session_beyond_the_largest_number_of_sessions() -> None:
     entry = stored(1000)
     for turn in range(MOST_SESSIONS):
-        entry = merge_session(entry, session(1001 + turn), append=True, budget=BUDGET)[0]
+        entry = merge_session(entry, session(1001 + turn), is_appended=True, budget=BUDGET)[0]
     assert len(entry.sessions) == MOST_SESSIONS
     assert entry.sessions[0].times_us == (1001,)
 
 
 def test_a_session_at_the_budget_is_accepted_and_a_session_beyond_the_budget_is_a_loss() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
-        assert merge_session(stored(1000), session(time_us), append=False, budget=BUDGET)[1] is lost
+        assert (
+            merge_session(stored(1000), session(time_us), is_appended=False, budget=BUDGET)[1]
+            is lost
+        )
 
 
 def test_an_improvement_within_the_budget_does_not_change_the_pinned_time() -> None:
-    found, _ = merge_session(stored(1000), session(950), append=False, budget=BUDGET)
+    found, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
     assert found.pinned_us == 1000
 
 
 def test_an_improvement_beyond_the_budget_becomes_the_pinned_time() -> None:
     found, lost = merge_session(
-        stored(1000), session(500, date="2026-03-05"), append=False, budget=BUDGET
+        stored(1000), session(500, date="2026-03-05"), is_appended=False, budget=BUDGET
     )
     assert (lost, found.pinned_us) == (False, 500)
     assert found.pinned_date == "2026-03-05"
-    assert merge_session(found, session(900), append=False, budget=BUDGET)[1]
+    assert merge_session(found, session(900), is_appended=False, budget=BUDGET)[1]
 
 
 def test_a_session_of_another_protocol_replaces_the_stored_sessions_and_the_pinned_time() -> None:
     new = session(5000, protocol="device/chain9")
-    found, lost = merge_session(stored(1000), new, append=True, budget=BUDGET)
+    found, lost = merge_session(stored(1000), new, is_appended=True, budget=BUDGET)
     assert (lost, found.pinned_us) == (False, 5000)
     assert len(found.sessions) == 1
 
 
 def test_a_case_that_fits_in_memory_again_gets_its_level_as_the_pinned_time() -> None:
-    found, lost = merge_session(out_of_memory(), session(1000), append=False, budget=BUDGET)
+    found, lost = merge_session(out_of_memory(), session(1000), is_appended=False, budget=BUDGET)
     assert (lost, found.is_out_of_memory, found.pinned_us) == (False, False, 1000)

@@ -24,7 +24,7 @@ from tests.helpers.report_text import RED, TABLE
 
 def test_a_cell_of_a_table_is_the_text_of_its_column_or_the_mark_for_a_missing_value() -> None:
     columns = (Column("share", "share", text=percent_text), Column("name", "name"))
-    table = Table(columns=columns, rows=(), missing="-")
+    table = Table(columns=columns, rows=(), missing_text="-")
     assert table.cells(Row({"share": 0.256, "name": None})) == ["26", "-"]
 
 
