@@ -276,7 +276,6 @@ def _compare_with_level(
         ratio_error=limits.stddev,
         limit=math.exp(decision.max_log_ratio),
         provisional=expected.session_count < policy.provisional_below_sessions,
-        notes=_suspicion_notes(decision),
     )
     is_undecided = decision.direction is None
     needed = (
@@ -319,15 +318,6 @@ def _outcome_and_reason(
     # A wide limit that the user chose does not make a case NOISY.
     outcome = Outcome.NOISY if settings.fail_above is None else Outcome.PASS
     return outcome, f"{1 + useful:g} x the expected time cannot be ruled out"
-
-
-def _suspicion_notes(decision: LevelDecision) -> tuple[str, ...]:
-    """Return a note if the case seemed slower but additional launches did not confirm it."""
-    is_over = decision.is_suspected and decision.direction == 0 and not decision.is_noisy
-    if decision.confirming_log_ratio is None or not is_over:
-        return ()
-    ratio = f"{math.exp(decision.confirming_log_ratio):.3f} x"
-    return (f"seemed slower, but additional launches did not confirm it ({ratio})",)
 
 
 def plan_rerun(

@@ -19,8 +19,7 @@ class LevelDecision:
         log_ratio: The log of the median of all launches over the expected time.
         max_log_ratio: The limit of `log_ratio`.
         confirming_log_ratio: The log ratio of the confirming launches alone; None without them.
-        is_suspected: Whether the first launches alone seem slower.
-        is_confirmed: Whether the confirming launches seem slower, too.
+        is_confirmed: Whether the first and the confirming launches both seem slower.
 
     """
 
@@ -28,7 +27,6 @@ class LevelDecision:
     log_ratio: float
     max_log_ratio: float
     confirming_log_ratio: float | None
-    is_suspected: bool
     is_confirmed: bool
 
     @property
@@ -78,7 +76,6 @@ def decide_direction(
         log_ratio=log_ratio,
         max_log_ratio=max_log_ratio,
         confirming_log_ratio=confirmation,
-        is_suspected=is_suspected,
         is_confirmed=is_confirmed,
     )
 
