@@ -176,13 +176,13 @@ def _differences(
     product, frameworks = judged.assessment, list(judged.assessment.shared_parts)
     odd = [
         accepted_session_deviation(
-            history.case_series[case], product.latest_launches[case], history.rule
+            history.case_series[case], product.latest_sessions[case], history.rule
         )
         for case in cases
     ]
     shared_odd = [
         accepted_session_deviation(
-            history.framework_series[name], product.latest_launches[name], history.rule
+            history.framework_series[name], product.latest_sessions[name], history.rule
         )
         for name in frameworks
     ]

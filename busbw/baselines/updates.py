@@ -126,8 +126,8 @@ class BaselineChange:
     Attributes:
         path: The file of the baseline.
         case: The case.
-        before: The baseline before the change; None if there was none.
-        after: The baseline after the change; None if it was removed.
+        baseline_before: The baseline before the change; None if there was none.
+        baseline_after: The baseline after the change; None if it was removed.
         is_over_budget: Whether the baseline loses more than the budget.
         cause: A few words on why the baseline is written.
         refusal_text: By how much a refused change exceeds the budget; empty if the change was made.
@@ -136,8 +136,8 @@ class BaselineChange:
 
     path: Path
     case: Case
-    before: Baseline | None
-    after: Baseline | None
+    baseline_before: Baseline | None
+    baseline_after: Baseline | None
     is_over_budget: bool = False
     cause: str = ""
     refusal_text: str = ""
@@ -149,7 +149,7 @@ def save_accepted(
     *,
     session: Record,
     budget: float,
-    only_new: bool = False,
+    only_new_cases: bool = False,
     reason: str = "",
 ) -> tuple[tuple[BaselineChange, ...], tuple[BaselineChange, ...]]:
     """Put accepted baselines into `draft`, with an entry in the change log of each changed file.
@@ -159,7 +159,7 @@ def save_accepted(
         accepted: The accepted cases.
         session: The session that the entries name.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
-        only_new: Whether to skip cases that already have a baseline.
+        only_new_cases: Whether to skip cases that already have a baseline.
         reason: The user's reason for the entries; may be empty.
 
     Returns:
@@ -178,7 +178,7 @@ def save_accepted(
             BaselineFile, case, environment=candidate.key
         )
         before = file.find(case, new.memory_limit_bytes)
-        if only_new and before is not None:
+        if only_new_cases and before is not None:
             continue
         after, is_over_budget = merge_session(
             before, new, is_appended=candidate.is_appended, budget=budget
@@ -186,8 +186,8 @@ def save_accepted(
         change = BaselineChange(
             path=path,
             case=case,
-            before=before,
-            after=after,
+            baseline_before=before,
+            baseline_after=after,
             is_over_budget=is_over_budget,
             cause=candidate.cause,
         )
@@ -251,7 +251,9 @@ def prune(
     changes: list[BaselineChange] = []
     for path, (file, line_keys) in files.items():
         removed = [
-            BaselineChange(path=path, case=baseline.case, before=baseline, after=None)
+            BaselineChange(
+                path=path, case=baseline.case, baseline_before=baseline, baseline_after=None
+            )
             for baseline in sorted(file.baselines, key=lambda baseline: baseline.line_id)
             if baseline.case.line_key not in line_keys
         ]

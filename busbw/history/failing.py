@@ -12,7 +12,7 @@ from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 from .levels import MachineHistory
 from .lines import Line, Series, comparable_sessions
 
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 def measured_outcome(line: Line) -> Outcome | None:
@@ -45,7 +45,7 @@ def failing_since_texts(
         cases.setdefault(text, []).append(case.name)
     cases.pop("", None)
     for text, names in cases.items():
-        yield f"{', '.join(shorten_list(names, _MOST_NAMED, 'case'))}: {text}"
+        yield f"{', '.join(shorten_list(names, _MAX_NAMED, 'case'))}: {text}"
 
 
 def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:

@@ -23,13 +23,13 @@ from .files import AcknowledgedChange
 from .lines import Line, Series, comparable_sessions, wrong_values_text
 
 # With fewer cases, the median over cases does not show what they share.
-_LEAST_CASES = 6
+_MIN_CASES = 6
 
 # A change is shared if this fraction of the cases changed.
 _SHARED_FRACTION = 2 / 3
 
 # No time is known better than to 0.1 %, even if a few times are equal.
-_LEAST_VARIANCE = 1e-6
+_MIN_VARIANCE = 1e-6
 
 # The noise of a case is estimated from its own sessions and from the noise of other cases, which
 # counts as this many sessions.
@@ -221,7 +221,7 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
     medians = {}
     for position in range(len(sessions)):
         shifts = [v[position] - middle[case] for case, v in logs.items() if position in v]
-        if len(shifts) >= _LEAST_CASES:
+        if len(shifts) >= _MIN_CASES:
             medians[position] = statistics.median(shifts)
     changes = _find_changes(medians, _session_variance(medians))
     # The shared part without its changes, in the sessions with enough cases to show it.
@@ -260,7 +260,7 @@ def _session_variance(values: _Logs) -> Variance | None:
         return None
     variance = variance_from_differences(list(values.values()))
     return Variance(
-        value=max(variance.value, _LEAST_VARIANCE), degrees_of_freedom=variance.degrees_of_freedom
+        value=max(variance.value, _MIN_VARIANCE), degrees_of_freedom=variance.degrees_of_freedom
     )
 
 
@@ -305,7 +305,7 @@ def _find_case_levels(
     """
     variances = {case: _session_variance(values) for case, values in residuals.items()}
     of_all = [variance.value for variance in variances.values() if variance is not None]
-    usual = statistics.median(of_all) if len(of_all) >= _LEAST_CASES else None
+    usual = statistics.median(of_all) if len(of_all) >= _MIN_CASES else None
     levels = {}
     for case, values in residuals.items():
         variance = variances[case]
@@ -375,7 +375,7 @@ def _level_changes(
 
 
 # A list of more changes would be hard to read, so that the rest is only counted.
-_MOST_CHANGES = 24
+_MAX_CHANGES = 24
 
 
 def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
@@ -397,7 +397,7 @@ def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]
     levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
     points = [text for _, text in sorted(levels, reverse=True)]
     heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
-    yield heading, shorten_list(points, _MOST_CHANGES, "change")
+    yield heading, shorten_list(points, _MAX_CHANGES, "change")
     mismatches = [
         f"{case.case.name}: {text}"
         for case in machine.cases

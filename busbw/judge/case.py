@@ -36,7 +36,7 @@ class JudgingSettings:
         policy: The thresholds for the class of devices.
         case_count: The number of cases that share the error rates of two interleaved stacks.
         planned_launches: The number of launches of each case before a case is measured again.
-        least_launches: The session has no verdict if a case has fewer launches; None for
+        min_launches: The session has no verdict if a case has fewer launches; None for
             `planned_launches`.
         require_baselines: Whether a case without a baseline fails.
         accepts_slower_times: Whether an update stores today's times even if they are slower. A
@@ -51,7 +51,7 @@ class JudgingSettings:
     policy: Policy
     case_count: int = 1
     planned_launches: int = 3
-    least_launches: int | None = None
+    min_launches: int | None = None
     require_baselines: bool = False
     accepts_slower_times: bool = False
     accepts_new_cases: bool = False
@@ -247,7 +247,7 @@ def _compare_with_level(
     loss_state: LossState,
 ) -> Ruling:
     """Judge a case that has times today, and a baseline with times."""
-    policy, expected, max_log_ratio = settings.policy, limits.expected, limits.slower_above
+    policy, expected, max_log_ratio = settings.policy, limits.expected_time, limits.slower_above
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.

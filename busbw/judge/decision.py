@@ -55,7 +55,7 @@ def decide_direction(
 
     """
     suspicion = _partial_limit(limits, max_log_ratio, rule.suspicion_limit_share, rule)
-    level = limits.expected.log_level
+    level = limits.expected_time.log_level
     log_ratio = times.all_launches.log_median - level
     confirmation = (
         None if times.confirming_log_median is None else times.confirming_log_median - level
@@ -68,7 +68,7 @@ def decide_direction(
     elif is_confirmed and log_ratio > max_log_ratio:
         partial = _partial_limit(limits, max_log_ratio, rule.fastest_limit_share, rule)
         fastest = partial if limits.fastest_above is None else limits.fastest_above
-        direction = int(times.all_launches.log_fastest - limits.expected.log_fastest > fastest)
+        direction = int(times.all_launches.log_fastest - limits.expected_time.log_fastest > fastest)
     elif log_ratio < limits.faster_below:
         direction = -1
     return LevelDecision(

@@ -31,11 +31,11 @@ from .series import (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LatestLaunches:
-    """The launches of a series in the session that is judged, compared with the level.
+class LatestSession:
+    """The session that is judged, as the latest session of a series.
 
     Attributes:
-        launches: The summary of the launches.
+        launches: The summary of the launches of the case, or of the shared part.
         residual: The log ratio of the median of `launches` to the level.
         stddev: The standard deviation of `residual` while the code is unchanged.
         noise: How much the series varies between sessions, without its earlier sessions.
@@ -72,7 +72,7 @@ class Assessment(SessionLimits):
         history: The earlier sessions.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
             faster, 0 if neither. None if launches that would confirm it are missing.
-        latest_launches: The launches of each subject in this session.
+        latest_sessions: This session as the latest session of the series of each subject.
         loss_states: The losses of each subject after this session.
         slower_frameworks: The frameworks whose cases together are slower.
         recent_noisy_session_count: How many of the last ten sessions, this session included, were
@@ -82,7 +82,7 @@ class Assessment(SessionLimits):
 
     history: History
     directions: Mapping[Case, int | None]
-    latest_launches: Mapping[Case | str, LatestLaunches]
+    latest_sessions: Mapping[Case | str, LatestSession]
     loss_states: Mapping[Case | str, LossState]
     slower_frameworks: frozenset[str]
     recent_noisy_session_count: int
@@ -95,52 +95,29 @@ def assess_session(
 
     `session_limits` are the limits that `compute_limits` returned for `times_today`.
     """
-    rule, is_noisy, directions = history.rule, session_limits.is_noisy, dict[Case, int | None]()
-    latest_launches: dict[Case | str, LatestLaunches] = {}
-    for name, shared in session_limits.shared_parts.items():
-        median_now, is_slower = shared.log_level + shared.shift, shared.shift > shared.limit
-        latest_launches[name] = LatestLaunches(
-            launches=replace(NO_LAUNCHES, log_median=median_now, log_fastest=median_now),
-            residual=shared.shift,
-            stddev=shared.stddev,
-            noise=shared.noise,
-            loss_floor=math.log1p(rule.min_session_loss),
-            is_slower=is_slower,
-            begins_loss=is_slower,
-            is_shared_part=True,
-        )
-    for case, limit in session_limits.limits.items():
-        directions[case] = decide_direction(
-            times_today[case], limit, rule, limit.slower_above
-        ).direction
-        level, is_slower = (
-            session_limits.shared_parts[case.framework].log_level,
-            directions[case] == 1,
-        )
-        shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
-        latest_launches[case] = convert_to(
-            LatestLaunches,
-            limit,
-            launches=times_today[case].all_launches.without_shift(shift),
-            loss_floor=history.loss_floor(case),
-            is_slower=is_slower,
-            begins_loss=is_slower and limit.residual > limit.residual_limit,
-        )
+    rule, is_noisy = history.rule, session_limits.is_noisy
+    directions = {
+        case: decide_direction(times_today[case], limit, rule, limit.slower_above).direction
+        for case, limit in session_limits.limits.items()
+    }
+    latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)
     loss_states = {
-        subject: _next_loss_state(history.find_series(subject) or Series(), latest, rule, is_noisy)
-        for subject, latest in latest_launches.items()
+        subject: _next_loss_state(
+            history.find_series(subject) or Series(), latest_session, rule, is_noisy
+        )
+        for subject, latest_session in latest_sessions.items()
     }
     slower = {
         name
         for name in session_limits.shared_parts
-        if latest_launches[name].is_slower or loss_states[name].lost_session_count
+        if latest_sessions[name].is_slower or loss_states[name].lost_session_count
     }
     return convert_to(
         Assessment,
         session_limits,
         history=history,
         directions=directions,
-        latest_launches=latest_launches,
+        latest_sessions=latest_sessions,
         loss_states=loss_states,
         slower_frameworks=frozenset(slower),
         recent_noisy_session_count=sum(
@@ -149,8 +126,47 @@ def assess_session(
     )
 
 
+def _make_latest_sessions(
+    history: History,
+    session_limits: SessionLimits,
+    times_today: Mapping[Case, CaseTimes],
+    directions: Mapping[Case, int | None],
+) -> dict[Case | str, LatestSession]:
+    """Return the session that is judged as the latest session of each case and of each shared part.
+
+    The arguments are those of `assess_session`, and the direction of each case.
+    """
+    latest_sessions: dict[Case | str, LatestSession] = {}
+    for name, shared_part in session_limits.shared_parts.items():
+        log_median = shared_part.log_level + shared_part.shift
+        is_slower = shared_part.shift > shared_part.limit
+        latest_sessions[name] = LatestSession(
+            launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
+            residual=shared_part.shift,
+            stddev=shared_part.stddev,
+            noise=shared_part.noise,
+            loss_floor=math.log1p(history.rule.min_session_loss),
+            is_slower=is_slower,
+            begins_loss=is_slower,
+            is_shared_part=True,
+        )
+    for case, limit in session_limits.limits.items():
+        is_slower = directions[case] == 1
+        level = session_limits.shared_parts[case.framework].log_level
+        shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
+        latest_sessions[case] = convert_to(
+            LatestSession,
+            limit,
+            launches=times_today[case].all_launches.without_shift(shift),
+            loss_floor=history.loss_floor(case),
+            is_slower=is_slower,
+            begins_loss=is_slower and limit.residual > limit.residual_limit,
+        )
+    return latest_sessions
+
+
 def _next_loss_state(
-    series: Series, latest: LatestLaunches, rule: Rule, is_noisy: bool
+    series: Series, latest_session: LatestSession, rule: Rule, is_noisy: bool
 ) -> LossState:
     """Return the losses of a series after the session that is judged.
 
@@ -160,18 +176,18 @@ def _next_loss_state(
     count, before = len(series.launches), series.loss_state
     loss, began, gradual = before.loss, before.start_position, before.is_gradual
     start, repaired = before.min_window_start, 0
-    if loss and not latest.is_slower and _is_loss_over(series, latest, rule):
+    if loss and not latest_session.is_slower and _is_loss_over(series, latest_session, rule):
         repaired, loss, start = count - began, 0.0, count
     # A noisy session shows no loss over several sessions, and later windows begin after it.
-    window = None if is_noisy else _find_window(series, latest, start, rule)
+    window = None if is_noisy else _find_window(series, latest_session, start, rule)
     if window is not None:
         began = began if loss and began < window.start_position else window.start_position
-        loss, gradual = window.loss, not latest.is_slower and (not loss or gradual)
-    elif not loss and latest.begins_loss:
-        loss, began, gradual = latest.residual, count, False
+        loss, gradual = window.loss, not latest_session.is_slower and (not loss or gradual)
+    elif not loss and latest_session.begins_loss:
+        loss, began, gradual = latest_session.residual, count, False
     is_lasting = loss > 0 and began < count
-    values = [*series.log_medians[began:], latest.launches.log_median]
-    mean = fmean(values) - latest.log_level if is_lasting else 0.0
+    values = [*series.log_medians[began:], latest_session.launches.log_median]
+    mean = fmean(values) - latest_session.log_level if is_lasting else 0.0
     return LossState(
         loss=loss,
         start_position=began,
@@ -185,7 +201,7 @@ def _next_loss_state(
     )
 
 
-def _is_loss_over(series: Series, latest: LatestLaunches, rule: Rule) -> bool:
+def _is_loss_over(series: Series, latest_session: LatestSession, rule: Rule) -> bool:
     """Return whether the loss of a series is over.
 
     It is over if the session that is judged is more than `rule.recovery_sigmas` standard deviations
@@ -193,14 +209,18 @@ def _is_loss_over(series: Series, latest: LatestLaunches, rule: Rule) -> bool:
     """
     half = series.loss_state.loss / 2
     last = (
-        median([*series.log_medians[1 - SESSIONS_OF_LAST_MEDIAN :], latest.launches.log_median])
-        - latest.log_level
+        median(
+            [*series.log_medians[1 - SESSIONS_OF_LAST_MEDIAN :], latest_session.launches.log_median]
+        )
+        - latest_session.log_level
     )
-    return latest.residual + rule.recovery_sigmas * latest.stddev < half or last < half
+    return (
+        latest_session.residual + rule.recovery_sigmas * latest_session.stddev < half or last < half
+    )
 
 
 def _find_window(
-    series: Series, latest: LatestLaunches, min_start: int, rule: Rule
+    series: Series, latest_session: LatestSession, min_start: int, rule: Rule
 ) -> Window | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
@@ -212,7 +232,7 @@ def _find_window(
         longest. None if no window shows a loss.
 
     """
-    launches = [*series.launches, latest.launches]
+    launches = [*series.launches, latest_session.launches]
     values, fastest = [x.log_median for x in launches], [x.log_fastest for x in launches]
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
     for sessions in rule.window_lengths:
@@ -224,10 +244,10 @@ def _find_window(
         mean = min(mean, fmean(fastest[begin:]) - expected.log_fastest)
         share = max(1 / sessions, rule.min_window_to_session_variance) + 1 / expected.session_count
         sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.session_count
-        sigmas = rule.shared_window_sigmas if latest.is_shared_part else sigmas
-        limit = sigmas * math.sqrt(share) * latest.noise.stddev_with_sessions(expected)
+        sigmas = rule.shared_window_sigmas if latest_session.is_shared_part else sigmas
+        limit = sigmas * math.sqrt(share) * latest_session.noise.stddev_with_sessions(expected)
         middle = min(median(values[begin:]), median(values[-SESSIONS_OF_LAST_MEDIAN:]), values[-1])
-        if mean > max(latest.loss_floor, limit) and middle - expected.log_level > mean / 2:
+        if mean > max(latest_session.loss_floor, limit) and middle - expected.log_level > mean / 2:
             loss, widest, threshold = loss or mean, begin, expected.log_level
     if not widest:
         return None
@@ -243,7 +263,7 @@ def _find_window(
     )
 
 
-def accepted_session_deviation(series: Series, latest: LatestLaunches, rule: Rule) -> float:
+def accepted_session_deviation(series: Series, latest_session: LatestSession, rule: Rule) -> float:
     """Return the log ratio of the accepted session to later sessions if the difference is clear.
 
     The accepted session is the first session of the series. The log ratio is positive if that
@@ -253,14 +273,14 @@ def accepted_session_deviation(series: Series, latest: LatestLaunches, rule: Rul
     """
     if not series.counted_positions or len(series.launches) < 2:
         return 0.0
-    accepted, *since = [*series.log_medians, latest.launches.log_median]
+    accepted, *since = [*series.log_medians, latest_session.launches.log_median]
     odd = accepted - median(since)
-    stddev = latest.noise.stddev(sum_of_squares_about_mean(since), len(since) - 1)
-    sigmas = rule.shared_sigmas if latest.is_shared_part else rule.odd_accepted_sigmas
+    stddev = latest_session.noise.stddev(sum_of_squares_about_mean(since), len(since) - 1)
+    sigmas = rule.shared_sigmas if latest_session.is_shared_part else rule.odd_accepted_sigmas
     limit = sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE_RATIO / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
-    return odd if abs(odd) > max(latest.loss_floor, limit) and begins else 0.0
+    return odd if abs(odd) > max(latest_session.loss_floor, limit) and begins else 0.0
 
 
 def replay_sessions(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
@@ -297,23 +317,25 @@ def append_session(
     ) or assessment.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not assessment.slower_frameworks
     shifts = {
-        name: assessment.latest_launches[name].launches.log_median
+        name: assessment.latest_sessions[name].launches.log_median
         for name in assessment.shared_parts
     }
     for case, times in times_today.items():
-        series, latest = (
+        series, latest_session = (
             history.case_series.setdefault(case, Series()),
-            assessment.latest_launches.get(case),
+            assessment.latest_sessions.get(case),
         )
-        if latest is not None:
+        if latest_session is not None:
             is_bad = is_wide or case.framework in assessment.slower_frameworks
             is_counted = directions[case] == 0 and not is_bad and not loss_states[case].loss
-            expected = assessment.limits[case].expected
-            prior_stddev = latest.noise.stddev() * expected.prediction_factor(times.all_launches)
-            extreme = abs(latest.residual) / prior_stddev if is_calm else 0.0
+            expected = assessment.limits[case].expected_time
+            prior_stddev = latest_session.noise.stddev() * expected.prediction_factor(
+                times.all_launches
+            )
+            extreme = abs(latest_session.residual) / prior_stddev if is_calm else 0.0
             series.append_session(
                 number,
-                latest.launches,
+                latest_session.launches,
                 loss_states[case],
                 is_counted=is_counted,
                 deviation_sigmas=extreme,
@@ -325,14 +347,22 @@ def append_session(
                 number, times.all_launches.without_shift(shift), series.loss_state, is_counted=True
             )
     for name in dict.fromkeys(case.framework for case in times_today):
-        series, latest = (
-            history.framework_series.setdefault(name, Series()),
-            assessment.latest_launches.get(name),
-        )
-        is_bad = latest is not None and (is_wide or name in assessment.slower_frameworks)
-        is_counted = name in history.pooled_frameworks and not is_bad
-        launches = NO_LAUNCHES if latest is None else latest.launches
-        series.append_session(
-            number, launches, loss_states.get(name, NO_LOSS), is_counted=is_counted
-        )
+        _append_shared_part(history, name, assessment, is_wide)
     history.noisy_flags.append(assessment.is_noisy)
+
+
+def _append_shared_part(
+    history: History, framework: str, assessment: Assessment, is_wide: bool
+) -> None:
+    """Append the shared part of a framework in a judged session to the series of the framework.
+
+    `is_wide` says whether the session is too noisy to be used for levels.
+    """
+    series = history.framework_series.setdefault(framework, Series())
+    is_counted, launches = framework in history.pooled_frameworks, NO_LAUNCHES
+    latest_session = assessment.latest_sessions.get(framework)
+    if latest_session is not None:
+        is_counted &= not (is_wide or framework in assessment.slower_frameworks)
+        launches = latest_session.launches
+    loss_state = assessment.loss_states.get(framework, NO_LOSS)
+    series.append_session(history.session_count, launches, loss_state, is_counted=is_counted)

@@ -324,7 +324,7 @@ def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
     """
     deviations = {
         name: accepted_session_deviation(series, value, assessment.history.rule)
-        for name, value in assessment.latest_launches.items()
+        for name, value in assessment.latest_sessions.items()
         if (series := assessment.history.find_series(name)) is not None
     }
     return {name: odd for name, odd in deviations.items() if odd}

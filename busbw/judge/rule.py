@@ -56,7 +56,7 @@ class CaseLimits:
     """The limits of one case in this session, as log ratios to its expected time.
 
     Attributes:
-        expected: The expected time, including the level of the framework's shared part.
+        expected_time: The expected time, including the level of the framework's shared part.
         slower_above: The log ratio above which the case is slower.
         faster_below: The log ratio below which the case is faster.
         stddev: The standard deviation of the residual while the code is unchanged.
@@ -70,7 +70,7 @@ class CaseLimits:
 
     """
 
-    expected: ExpectedTime
+    expected_time: ExpectedTime
     slower_above: float
     faster_below: float
     stddev: float
@@ -296,9 +296,9 @@ class _Comparison:
         """
         rule, residuals = self.rule, list[float]()
         for framework in self.frameworks:
-            shared = self.compute_shared_part(framework)
-            ratios = self._log_ratios(framework, shared.log_level)
-            for case, shift in self._common_shifts(framework, shared.shift, ratios).items():
+            shared_part = self.compute_shared_part(framework)
+            ratios = self._log_ratios(framework, shared_part.log_level)
+            for case, shift in self._common_shifts(framework, shared_part.shift, ratios).items():
                 residual, limit = abs(ratios[case] - shift), self._limit(case, self.limit_sigmas)
                 if residual <= limit:
                     residuals.append(residual * self.limit_sigmas / limit)
@@ -330,26 +330,26 @@ class _Comparison:
         return math.sqrt(typical_launch_variance(fresh, self.rule) / before)
 
     def compute_case_limits(
-        self, shared: SharedPart, framework: str, widening: float
+        self, shared_part: SharedPart, framework: str, widening: float
     ) -> dict[Case, CaseLimits]:
         """Compute the limits of each case of a framework, wider by the factor `widening`.
 
-        `shared` is the shared part of the framework.
+        `shared_part` is the shared part of the framework.
         """
-        ratios = self._log_ratios(framework, shared.log_level)
+        ratios = self._log_ratios(framework, shared_part.log_level)
         fastest_ratios = {
             case: self.launches[case].log_fastest
             - self.expected_times[case].log_fastest
-            - shared.log_level
+            - shared_part.log_level
             for case in ratios
             if self.rule.compares_neighbours and framework in self.history.pooled_frameworks
         }
-        fastest = self._common_shifts(framework, shared.shift, fastest_ratios)
+        fastest = self._common_shifts(framework, shared_part.shift, fastest_ratios)
         return {
             case: self._limits_of_case(
-                case, ratios[case], shift, shared, widening, fastest.get(case)
+                case, ratios[case], shift, shared_part, widening, fastest.get(case)
             )
-            for case, shift in self._common_shifts(framework, shared.shift, ratios).items()
+            for case, shift in self._common_shifts(framework, shared_part.shift, ratios).items()
         }
 
     def _limits_of_case(
@@ -357,14 +357,14 @@ class _Comparison:
         case: Case,
         log_ratio: float,
         common_shift: float,
-        shared: SharedPart,
+        shared_part: SharedPart,
         widening: float,
         fastest_shift: float | None,
     ) -> CaseLimits:
         """Return the limits of one case, wider by the factor `widening`.
 
         `common_shift` is the part of `log_ratio` that the case shares with other cases, and
-        `shared` the shared part of the framework. `fastest_shift` is the part of the fastest
+        `shared_part` the shared part of the framework. `fastest_shift` is the part of the fastest
         launch's log ratio that the case shares with its two neighbours. It is None if the fastest
         launch has no limit of its own.
         """
@@ -372,7 +372,7 @@ class _Comparison:
         max_limit = math.inf
         if case.framework in self.history.pooled_frameworks:
             max_limit = self._limit(
-                case, self.limit_sigmas, shared_stddev=shared.stddev, widening=widening
+                case, self.limit_sigmas, shared_stddev=shared_part.stddev, widening=widening
             )
 
         def limit_above(shift: float) -> float:
@@ -384,10 +384,10 @@ class _Comparison:
 
         expected = self.expected_times[case]
         return CaseLimits(
-            expected=replace(
+            expected_time=replace(
                 expected,
-                log_level=expected.log_level + shared.log_level,
-                log_fastest=expected.log_fastest + shared.log_level,
+                log_level=expected.log_level + shared_part.log_level,
+                log_fastest=expected.log_fastest + shared_part.log_level,
             ),
             slower_above=limit_above(common_shift),
             faster_below=-limit_above(-common_shift),

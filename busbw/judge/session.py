@@ -24,16 +24,17 @@ from .rule import SharedPart
 _MAX_NAMED_CASES = 8
 
 
-def slower_framework_text(framework: str, case_count: int, shared: SharedPart) -> str:
+def slower_framework_text(framework: str, case_count: int, shared_part: SharedPart) -> str:
     """Say how much slower all cases of a framework are together; return "" if within the limit.
 
-    `case_count` is the number of cases of the framework, and `shared` is its shared part.
+    `case_count` is the number of cases of the framework, and `shared_part` is its shared part.
     """
-    if shared.shift <= shared.limit:
+    if shared_part.shift <= shared_part.limit:
         return ""
+    ratio, limit = math.exp(shared_part.shift), math.exp(shared_part.limit)
     return (
-        f"{framework}: all {plural(case_count, 'case')} together take "
-        f"{math.exp(shared.shift):.3f} x the expected time (limit {math.exp(shared.limit):.3f} x)"
+        f"{framework}: all {plural(case_count, 'case')} together take {ratio:.3f} x the expected "
+        f"time (limit {limit:.3f} x)"
     )
 
 
@@ -186,7 +187,7 @@ def _no_verdict_reasons(
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole, planned = (
         [m for m in measurements if m.case not in failed],
-        context.settings.least_launches or context.settings.planned_launches,
+        context.settings.min_launches or context.settings.planned_launches,
     )
     short = [m.case.name for m in whole if 0 < m.launches < planned]
     if short:

@@ -35,24 +35,26 @@ _WORST_FIRST = (
     Outcome.INCOMPARABLE,
     Outcome.NO_BASELINE,
 )
-_MOST_CASES = 4
-_MOST_LINES = 8
+_MAX_CASES = 4
+_MAX_LINES = 8
 # A longer reason is cut, because tables with -v and results contain the whole reason.
-_MOST_REASON_CHARACTERS = 300
+_MAX_REASON_CHARACTERS = 300
 
 
 def conclusion_lines(
-    verdicts: Sequence[Verdict], session_verdict: SessionVerdict, failing_since: Sequence[str] = ()
+    verdicts: Sequence[Verdict],
+    session_verdict: SessionVerdict,
+    failing_since_texts: Sequence[str] = (),
 ) -> list[TextLine]:
     """Return the lines that end the terminal output; the verdict on the session is the last line.
 
-    The lines of failed cases come first. They are followed by `failing_since`, lines that say since
-    when cases fail.
+    The lines of failed cases come first. They are followed by `failing_since_texts`, which say
+    since when cases fail.
     """
     passed = "green" if session_verdict.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session_verdict.headline(), {"red" if session_verdict.failed else passed: True})
     failed = [TextLine(line, RED) for line in failed_case_lines(verdicts)]
-    return [*failed, *map(TextLine, failing_since), last]
+    return [*failed, *map(TextLine, failing_since_texts), last]
 
 
 def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
@@ -69,8 +71,8 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
         failed, key=lambda verdict: (_severity(verdict), labels[verdict.spec])
     )
     groups = [list(group) for _, group in kinds]
-    lines = [_failure_line(group, labels[group[0].spec]) for group in groups[:_MOST_LINES]]
-    left_out = sum(map(len, groups[_MOST_LINES:]))
+    lines = [_failure_line(group, labels[group[0].spec]) for group in groups[:_MAX_LINES]]
+    left_out = sum(map(len, groups[_MAX_LINES:]))
     return lines + ([f"and {plural(left_out, 'case')} more: see the tables"] if left_out else [])
 
 
@@ -136,20 +138,18 @@ def _failure_line(group: Sequence[Verdict], label: str) -> str:
     """Return the line for failed cases that have the same outcome and the same `label`."""
     head = f"{len(group)} {group[0].outcome.value}: {label}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
-        return f"{head} {', '.join(shorten_list([*map(_ratio_text, group)], _MOST_CASES, 'case'))}"
+        return f"{head} {', '.join(shorten_list([*map(_ratio_text, group)], _MAX_CASES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
     texts = [
         f"{payloads_or_programs_text(list(alike))}: {_cut_reason(reason)}"
         for reason, alike in reasons
     ]
-    return f"{head} {'; '.join(shorten_list(texts, _MOST_CASES, 'reason'))}"
+    return f"{head} {'; '.join(shorten_list(texts, _MAX_CASES, 'reason'))}"
 
 
 def _cut_reason(reason: str) -> str:
     return (
-        reason
-        if len(reason) <= _MOST_REASON_CHARACTERS
-        else f"{reason[:_MOST_REASON_CHARACTERS]}..."
+        reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}..."
     )
 
 

@@ -96,8 +96,8 @@ class SessionRecord(ABC):
     def describe_specifics(self) -> SessionDescription:
         """Describe the title, the facts, the tables and the changes of this kind of session."""
 
-    def describe(self, failing_since: Sequence[str] = ()) -> SessionDescription:
-        """Describe the session; `failing_since` are sentences that say since when cases fail."""
+    def describe(self, failing_since_texts: Sequence[str] = ()) -> SessionDescription:
+        """Describe the session; `failing_since_texts` say since when cases fail."""
         specifics, failed = (
             self.describe_specifics(),
             sum(verdict.failed for verdict in self.verdicts),
@@ -106,8 +106,8 @@ class SessionRecord(ABC):
         if failed:
             heading = f"{failed} of {plural(len(self.verdicts), 'case')} failed:"
             changes.append((heading, failed_case_lines(self.verdicts)))
-        if failing_since:
-            changes.append(("Since when:", failing_since))
+        if failing_since_texts:
+            changes.append(("Since when:", failing_since_texts))
         others = Counter(
             verdict.outcome.value
             for verdict in self.verdicts

@@ -20,18 +20,18 @@ from .renderers import render
 
 def markdown_summary(
     session: SessionRecord,
-    failing_since: Sequence[str] = (),
+    failing_since_texts: Sequence[str] = (),
     history_sections: Mapping[str, Iterable[Paragraph]] = {},
 ) -> str:
     """Return a session as Markdown: its verdict, failures, tables, facts, and its command.
 
     Args:
         session: The session, read from results.
-        failing_since: Sentences that say since when cases fail.
+        failing_since_texts: Sentences that say since when cases fail.
         history_sections: The paragraphs on the history of each machine, by heading.
 
     """
-    description = session.describe(failing_since)
+    description = session.describe(failing_since_texts)
     lines = [f"## {_escape_markdown(description.title)}"]
     if description.verdict is not None:
         outcomes = ", ".join(description.verdict.outcomes)

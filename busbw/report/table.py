@@ -9,7 +9,7 @@ from typing import Any
 from busbw.model.words import payload_text
 
 # A longer list of payloads is shortened to the first and the last payload.
-_MOST_LISTED_PAYLOADS = 4
+_MAX_LISTED_PAYLOADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def attribute_values(value: object | None, *names: str) -> dict[str, object]:
 def payload_span_text(payloads: Sequence[int]) -> str:
     """Return a text such as ``1M, 4M`` or, for more than four payloads, ``1M to 64M``."""
     texts = [payload_text(payload_bytes) for payload_bytes in sorted(payloads)]
-    return ", ".join(texts) if len(texts) <= _MOST_LISTED_PAYLOADS else f"{texts[0]} to {texts[-1]}"
+    return ", ".join(texts) if len(texts) <= _MAX_LISTED_PAYLOADS else f"{texts[0]} to {texts[-1]}"
 
 
 def percent_text(fraction: float) -> str:

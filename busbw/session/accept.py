@@ -114,7 +114,7 @@ def accept_times(judged: Judged) -> Judged:
             accepted,
             session=session,
             budget=measured.policy.budget,
-            only_new=options.update_baselines == "new",
+            only_new_cases=options.update_baselines == "new",
             reason=reason,
         )
         pruned: Sequence[BaselineChange] = ()
@@ -134,7 +134,9 @@ def accept_times(judged: Judged) -> Judged:
 
 
 def _change_row(change: BaselineChange) -> ChangeRow:
-    before, after = (baseline_text(change.case, side) for side in (change.before, change.after))
+    before, after = (
+        baseline_text(change.case, side) for side in (change.baseline_before, change.baseline_after)
+    )
     cause = f"{change.cause}, accepted again" if change.is_over_budget else change.cause
     return change.path, change.case, before, after, cause
 
@@ -144,8 +146,8 @@ def _add_accepted_losses(judged: Judged, changes: Sequence[BaselineChange]) -> J
     slower = {v.case for v in judged.verdicts.values() if v.outcome in _LOST_OUTCOMES}
     texts = []
     for change in changes:
-        before_s = change.before.pinned_s if change.before else None
-        after_s = change.after.level_s if change.after else None
+        before_s = change.baseline_before.pinned_s if change.baseline_before else None
+        after_s = change.baseline_after.level_s if change.baseline_after else None
         if before_s is None or not (change.is_over_budget or change.case in slower):
             continue
         loss = "is out of memory"

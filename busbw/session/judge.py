@@ -123,7 +123,7 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
         policy=measured.policy,
         case_count=len(measured.jobs),
         planned_launches=measured.plan.launches,
-        least_launches=1 if options.launches == 0 else None,
+        min_launches=1 if options.launches == 0 else None,
         require_baselines=options.require_baselines,
         accepts_new_cases=options.update_baselines == "new",
         memory_limit_bytes=options.memory_limit,

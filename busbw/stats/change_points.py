@@ -14,7 +14,7 @@ from .variance import Variance, t_quantile
 _FALSE_CHANGE_PROBABILITY = 3e-7
 
 # A level has at least this many values: fewer values may be outliers.
-_LEAST_LEVEL_VALUES = 3
+_MIN_LEVEL_VALUES = 3
 
 # A value that is more standard deviations than this from both neighbours is a spike.
 _SPIKE_SIGMAS = 3.0
@@ -97,7 +97,7 @@ def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float
     nearer to the mean after the split than to the mean before the split.
     """
     best, most = 0, 0.0
-    for split in range(begin + _LEAST_LEVEL_VALUES, end - _LEAST_LEVEL_VALUES + 1):
+    for split in range(begin + _MIN_LEVEL_VALUES, end - _MIN_LEVEL_VALUES + 1):
         first, second = split - begin, end - split
         before = (sums[split] - sums[begin]) / first
         after = (sums[end] - sums[split]) / second

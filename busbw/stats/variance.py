@@ -39,7 +39,7 @@ def sample_variance(values: Sequence[float]) -> Variance:
 
 
 # With fewer differences, leaving out the largest would lose too much of the information.
-_LEAST_TRIMMED = 4
+_MIN_TRIMMED = 4
 
 
 def variance_from_differences(values: Sequence[float]) -> Variance:
@@ -53,7 +53,7 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
     count = float(len(squares))
-    if count >= _LEAST_TRIMMED:
+    if count >= _MIN_TRIMMED:
         squares.remove(max(squares))
         count -= _expected_largest_square(len(squares) + 1)
     return Variance(value=math.fsum(squares) / (2 * count), degrees_of_freedom=2 * len(squares) / 3)

@@ -54,7 +54,7 @@ def _save(
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [build.accepted(measured, TODAY, key=key or build.key(), accepts_loss=True)]
     changes, _ = written(
-        save_accepted, root, accepted, session=TODAY, budget=BUDGET, only_new=only_new
+        save_accepted, root, accepted, session=TODAY, budget=BUDGET, only_new_cases=only_new
     )
     return changes
 
@@ -66,14 +66,14 @@ def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
 def test_a_saved_baseline_is_found_unchanged(root: Path) -> None:
     (change,) = _save(root, 1e-3, 1.25e-3)
     baseline = _found(root)
-    assert baseline == change.after
+    assert baseline == change.baseline_after
     assert baseline == Baseline(
         case=build.case(),
         records=(build.session(1e-3, 1.25e-3, date=TODAY.date, commit=TODAY.commit),),
         pinned_us=1125.0,
         pinned_date=TODAY.date,
     )
-    assert (root / FILE, None) == (change.path, change.before)
+    assert (root / FILE, None) == (change.path, change.baseline_before)
 
 
 def test_a_saved_out_of_memory_keeps_its_needed_and_available_bytes(root: Path) -> None:
@@ -108,8 +108,8 @@ def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: P
     _save(root, 1e-3)
     _save(root, 2e-3, payload_bytes=8192)
     (change,) = _save(root, 3e-3)
-    assert change.before is not None and change.after is not None
-    assert (change.before.times_s, change.after.times_s) == ((1e-3,), (3e-3,))
+    assert change.baseline_before is not None and change.baseline_after is not None
+    assert (change.baseline_before.times_s, change.baseline_after.times_s) == ((1e-3,), (3e-3,))
     kept = _found(root, 8192)
     assert kept is not None
     assert kept.times_s == (2e-3,)

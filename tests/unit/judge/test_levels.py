@@ -55,7 +55,7 @@ def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Leve
 
 def _expected(earlier: Levels, case: Case = CASE) -> ExpectedTime:
     """Return the expected time of a case that takes a millisecond today."""
-    return earlier.assess_session({case: (1e-3,)}, POLICY).limits[case].expected
+    return earlier.assess_session({case: (1e-3,)}, POLICY).limits[case].expected_time
 
 
 def _level_s(earlier: Levels, case: Case = CASE) -> float:
