@@ -64,49 +64,57 @@ class Noise:
 Loss = Callable[[int, "Devices"], Any]
 
 
-def loss_in_all_cases(size: float, first: int, last: int = 999) -> Loss:
-    """Return a loss of all cases in the sessions `first` to `last`.
+def loss_in_all_cases(increase: float, first_session: int, last_session: int = 999) -> Loss:
+    """Return a loss of all cases in the sessions `first_session` to `last_session`.
 
-    `size` is the fraction by which times increase.
-    """
-    return lambda session, devices: np.log1p(size) if first <= session <= last else 0.0
-
-
-def loss_in_one_case(size: float, first: int, last: int = 999, period: int = 1) -> Loss:
-    """Return a loss of the `chosen` case of each device.
-
-    The loss is in every `period`-th session from `first` to `last`. `size` is the fraction by which
-    times increase.
+    `increase` is the fraction by which times increase.
     """
     return lambda session, devices: (
-        np.log1p(size) * devices.chosen
-        if first <= session <= last and session % period == 0
+        np.log1p(increase) if first_session <= session <= last_session else 0.0
+    )
+
+
+def loss_in_one_case(
+    increase: float, first_session: int, last_session: int = 999, period: int = 1
+) -> Loss:
+    """Return a loss of one case of each device, which `Devices.loss_cases` selects.
+
+    The loss is in every `period`-th session from `first_session` to `last_session`. `increase` is
+    the fraction by which times increase.
+    """
+    return lambda session, devices: (
+        np.log1p(increase) * devices.loss_cases
+        if first_session <= session <= last_session and session % period == 0
         else 0.0
     )
 
 
-def loss_in_large_payloads(size: float, first: int) -> Loss:
-    """Return a loss of the ten largest payloads, from session `first` on.
+def loss_in_large_payloads(increase: float, first_session: int) -> Loss:
+    """Return a loss of the ten largest payloads, from session `first_session` on.
 
-    `size` is the fraction by which times increase.
+    `increase` is the fraction by which times increase.
     """
-    return lambda session, devices: np.log1p(size) * (session >= first) * LARGE[None]
+    return lambda session, devices: np.log1p(increase) * (session >= first_session) * LARGE[None]
 
 
 class Devices:
     """Simulated devices, each with the same cases.
 
     Cases are sorted by framework, then by family, then by payload. The time of a case is 12 us plus
-    payload / 45 GB/s, times a random factor between 0.9 and 1.1. `chosen` selects the case of each
-    device that gets losses, and `odd` is the index of the case with a slow mode.
+    payload / 45 GB/s, times a random factor between 0.9 and 1.1. `loss_cases` selects the case of
+    each device that gets losses. `slow_mode_cases` is the index of each device's case with a slow
+    mode.
     """
 
     def __init__(self, noise: Noise, count: int, seed: tuple[int, ...]) -> None:
         self.noise, self.count = noise, count
         self.random = random = np.random.default_rng(seed)
-        per = noise.family_count * noise.payload_count
-        self.cases = cases = noise.framework_count * per
-        self.frameworks = [slice(i * per, (i + 1) * per) for i in range(noise.framework_count)]
+        cases_per_framework = noise.family_count * noise.payload_count
+        self.cases = cases = noise.framework_count * cases_per_framework
+        self.frameworks = [
+            slice(i * cases_per_framework, (i + 1) * cases_per_framework)
+            for i in range(noise.framework_count)
+        ]
         sizes = 1024.0 * 2.0 ** np.arange(noise.payload_count)
         self.payloads = np.tile(sizes, noise.framework_count * noise.family_count)
         times_s = (12e-6 + self.payloads / 45e9) * random.uniform(0.9, 1.1, (count, cases))
@@ -122,8 +130,10 @@ class Devices:
             self.scale = self.scale * (deviation / 0.005)[None]
             self.launch_scale = self.launch_scale * (deviation / 0.005)[None]
         # On each device, one case has the slow mode and another case gets the losses.
-        self.odd = random.integers(0, cases, count)
-        self.chosen: Array = np.arange(cases)[None] == ((self.odd + 5) % cases)[:, None]
+        self.slow_mode_cases = random.integers(0, cases, count)
+        self.loss_cases: Array = (
+            np.arange(cases)[None] == ((self.slow_mode_cases + 5) % cases)[:, None]
+        )
         self._case_noise = self._draw_standardized((count, cases))
         self._shared = random.standard_normal(count)
 
@@ -169,7 +179,9 @@ class Devices:
         drawn: Array = middle[..., None] + self.launch_scale[..., None] * launch_noise
         if noise.slow_mode_factor != 1:
             slow = random.random((self.count, launches)) < _SLOW_MODE_SHARE
-            drawn[np.arange(self.count), self.odd] += np.log(noise.slow_mode_factor) * slow
+            drawn[np.arange(self.count), self.slow_mode_cases] += (
+                np.log(noise.slow_mode_factor) * slow
+            )
         if noise.tick_s:
             small = self.payloads <= _SMALL
             ticks = np.maximum(np.round(np.exp(drawn[:, small]) / noise.tick_s), 1)

@@ -43,7 +43,7 @@ class Run:
     sessions: list[Outcomes]
 
     @property
-    def every_failed(self) -> Array:
+    def failures_by_session(self) -> Array:
         """Whether the exit code is 1, by session and device."""
         return np.stack([outcomes.failed for outcomes in self.sessions])
 
@@ -59,7 +59,7 @@ class Run:
 
         `session` counts from 1.
         """
-        return self.sessions[session - 1].red[self.devices.chosen]
+        return self.sessions[session - 1].red[self.devices.loss_cases]
 
 
 # Returns the answers that a row counts, by the name of the share.
@@ -107,14 +107,14 @@ class Regime:
 # Losses, by session.
 
 
-def _scattered_loss(size: float, count: int) -> Loss:
-    """Return a loss of `count` random payloads of both frameworks, from session 6 on."""
+def _scattered_loss(increase: float, payload_count: int) -> Loss:
+    """Return a loss of `payload_count` random payloads of both frameworks, from session 6 on."""
 
     def loss(session: int, devices: Devices) -> Any:
         if session == 0:
             ranks = np.argsort(devices.random.random((devices.count, 21)), 1)
-            devices.chosen = np.tile(ranks < count, 2)
-        return np.log1p(size) * devices.chosen * (session >= 6)
+            devices.loss_cases = np.tile(ranks < payload_count, 2)
+        return np.log1p(increase) * devices.loss_cases * (session >= 6)
 
     return loss
 
@@ -124,25 +124,33 @@ def _scattered_loss(size: float, count: int) -> Loss:
 
 def _count_unchanged(run: Run) -> dict[str, Any]:
     """Count red sessions among all sessions, in the first, the second and the worst session."""
-    every = run.every_failed
-    return {"mean": every, "1st": every[0], "2nd": every[1], "worst": every[every.mean(1).argmax()]}
+    failures = run.failures_by_session
+    return {
+        "mean": failures,
+        "1st": failures[0],
+        "2nd": failures[1],
+        "worst": failures[failures.mean(1).argmax()],
+    }
 
 
-def _count_failed(first: int, *numbers: int) -> Count:
+def _count_failed(first_session: int, *session_numbers: int) -> Count:
     """Return a function that counts red devices in some sessions of a loss.
 
-    The loss begins in session `first`; `numbers` count its sessions from 1.
+    The loss begins in session `first_session`. `session_numbers` count the sessions with the loss
+    from 1.
     """
-    return lambda run: {f"{n}.": run.failed(first + n - 1) for n in numbers}
+    return lambda run: {f"{n}.": run.failed(first_session + n - 1) for n in session_numbers}
 
 
-def _count_named(first: int, *numbers: int, period: int = 1) -> Count:
+def _count_named(first_session: int, *session_numbers: int, period: int = 1) -> Count:
     """Return a function that counts devices on which the case with the loss is REGRESSED.
 
-    The loss begins in session `first` and is in every `period`-th session. `numbers` count these
-    sessions from 1.
+    The loss begins in session `first_session` and is in every `period`-th session.
+    `session_numbers` count the sessions with the loss from 1.
     """
-    return lambda run: {f"{n}.": run.is_named(first + period * (n - 1)) for n in numbers}
+    return lambda run: {
+        f"{n}.": run.is_named(first_session + period * (n - 1)) for n in session_numbers
+    }
 
 
 def _count_comes_and_goes(run: Run) -> dict[str, Any]:
@@ -164,18 +172,18 @@ def _count_creep(last_session: int) -> Count:
     """
 
     def count(run: Run) -> dict[str, Any]:
-        every = run.every_failed
-        since = [device[device.argmax() :] for device in every.T if device.any()]
-        is_red = every[:last_session].any(0)
-        return {f"red by {last_session}": is_red, "stays": np.concatenate(since)}
+        failures = run.failures_by_session
+        later_failures = [device[device.argmax() :] for device in failures.T if device.any()]
+        is_red = failures[:last_session].any(0)
+        return {f"red by {last_session}": is_red, "stays": np.concatenate(later_failures)}
 
     return count
 
 
 def _count_wanders(run: Run) -> dict[str, Any]:
     """Count devices with at most two changes between red and green, and noisy last sessions."""
-    every = np.pad(run.every_failed, ((1, 0), (0, 0)))
-    changes = (every[1:] != every[:-1]).sum(0)
+    failures = np.pad(run.failures_by_session, ((1, 0), (0, 0)))
+    changes = (failures[1:] != failures[:-1]).sum(0)
     return {"at most 2 changes": changes <= 2, "NO_VERDICT at the end": run.sessions[-1].noisy}
 
 
@@ -185,7 +193,7 @@ def _count_odd(run: Run) -> dict[str, Any]:
     The accepted session is compared with the first three sessions after it.
     """
     last = run.sessions[2]
-    shared, alone = (last.shared_odd != 0).all(1), (last.odd != 0)[run.devices.chosen]
+    shared, alone = (last.shared_odd != 0).all(1), (last.odd != 0)[run.devices.loss_cases]
     return {"shared, by 3": shared, "one, by 3": alone}
 
 
@@ -197,15 +205,15 @@ def _count_any_odd(run: Run) -> dict[str, Any]:
 
 def _count_after_alarm(run: Run) -> dict[str, Any]:
     """Count devices that are green again in the second session after a false alarm."""
-    every = run.every_failed
-    alarm = every[2:-2] & ~every[1:-3] & ~every[:-4]
-    return {"2. green": ~every[4:][alarm]}
+    failures = run.failures_by_session
+    false_alarms = failures[2:-2] & ~failures[1:-3] & ~failures[:-4]
+    return {"2. green": ~failures[4:][false_alarms]}
 
 
 def _count_noisy_sessions(run: Run) -> dict[str, Any]:
     """Count devices with two noisy sessions by session 20, and with a noisy session 10."""
-    every = np.stack([outcomes.noisy for outcomes in run.sessions[9:20]])
-    return {"2 of the last 10 by 20": (every[1:].sum(0) >= 2), "1st": every[0]}
+    noisy_sessions = np.stack([outcomes.noisy for outcomes in run.sessions[9:20]])
+    return {"2 of the last 10 by 20": (noisy_sessions[1:].sum(0) >= 2), "1st": noisy_sessions[0]}
 
 
 def _count_case_red(run: Run) -> dict[str, Any]:
@@ -216,13 +224,13 @@ def _count_case_red(run: Run) -> dict[str, Any]:
 def _count_scattered(run: Run) -> dict[str, Any]:
     """Count REGRESSED cases among the cases with a loss, and noisy sessions."""
     last = run.sessions[5]
-    return {"named": last.red[run.devices.chosen], "NO_VERDICT": last.noisy}
+    return {"named": last.red[run.devices.loss_cases], "NO_VERDICT": last.noisy}
 
 
 def _count_faster(run: Run) -> dict[str, Any]:
     """Count red sessions, and IMPROVED cases among the cases that became faster."""
     named = np.stack([outcomes.improved[:, LARGE] for outcomes in run.sessions[5:]])
-    return {"red": run.every_failed[5:], "named": named}
+    return {"red": run.failures_by_session[5:], "named": named}
 
 
 # The rows, in the order of the table.
@@ -363,7 +371,7 @@ def _slow_change_regimes() -> Iterator[Regime]:
     """Yield the rows of levels that change slowly, and of odd accepted sessions."""
     week = 0.01 / 7
     for where, by, crept in (
-        ("one", 33, lambda session, devices: week * session * devices.chosen),
+        ("one", 33, lambda session, devices: week * session * devices.loss_cases),
         ("all", 27, lambda session, devices: week * session * 1.0),
     ):
         name = f"creep of 1 % a week in {where}"
