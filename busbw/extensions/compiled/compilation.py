@@ -62,7 +62,7 @@ class Compilation(Observed):
     maps each compiled case to its program, or to the failure of the compiler.
     """
 
-    compiling: CompileSettings
+    settings: CompileSettings
     specs: tuple[CompileSpec, ...]
     jobs: Mapping[CompileSpec, Job]
     compilers: Mapping[tuple[str, str], Compiler]
@@ -70,7 +70,7 @@ class Compilation(Observed):
 
 
 def make_parallel_compiler(
-    options: Options, compiling: CompileSettings, executor: Executor, display: Display
+    options: Options, settings: CompileSettings, executor: Executor, display: Display
 ) -> ParallelCompiler:
     """Return a ParallelCompiler that uses all processors.
 
@@ -78,17 +78,17 @@ def make_parallel_compiler(
     """
     return ParallelCompiler(
         executor=executor,
-        starters=_compiler_starters(options, compiling),
+        starters=_compiler_starters(options, settings),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
-        cache=compiling.cache,
+        cache=settings.cache,
         report_progress=display.show_status,
     )
 
 
 def find_compilers_and_jobs(
     collected: Collected,
-    compiling: CompileSettings,
+    settings: CompileSettings,
     specs: tuple[CompileSpec, ...],
     parallel: ParallelCompiler,
 ) -> Compilation:
@@ -97,9 +97,9 @@ def find_compilers_and_jobs(
     Raises UsageError if a topology has no compiler or cannot run a case, if a baseline cannot be
     read, or if accepted programs could not be written.
     """
-    compilers = _find_compilers(parallel, specs, compiling)
+    compilers = _find_compilers(parallel, specs, settings)
     jobs = {}
-    topologies = {topology.name: topology for topology in compiling.topologies}
+    topologies = {topology.name: topology for topology in settings.topologies}
     for spec in specs:
         compiler = compilers[spec.compiler, spec.topology]
         if compiler.devices is None:
@@ -112,12 +112,12 @@ def find_compilers_and_jobs(
     # Compiling may take long: files are checked first, so that a damaged file is found early.
     with usage_error(document.BaselineError, OutputError, OSError):
         if collected.options.writes_baselines:
-            keyed = [(job.key, job.case) for job in jobs.values()]
-            files.check_writable(collected.options.baselines / baselines.FOLDER, keyed)
+            keys_and_cases = [(job.key, job.case) for job in jobs.values()]
+            files.check_writable(collected.options.baselines / baselines.FOLDER, keys_and_cases)
         jobs = {spec: _with_baseline(collected.options, job) for spec, job in jobs.items()}
     return Compilation(
         collected=collected,
-        compiling=compiling,
+        settings=settings,
         specs=specs,
         compilers=compilers,
         jobs=jobs,
@@ -141,12 +141,14 @@ def _with_baseline(options: Options, job: Job) -> Job:
     return replace(job, baseline=next(filter(None, stored), None))
 
 
-def compile_jobs(planned: Compilation, parallel: ParallelCompiler, display: Display) -> Compilation:
-    """Compile all jobs of `planned`, and return a Compilation with the results."""
+def compile_jobs(
+    compilation: Compilation, parallel: ParallelCompiler, display: Display
+) -> Compilation:
+    """Compile all jobs of `compilation`, and return a Compilation with the results."""
     start_s = time.monotonic()
-    results = parallel.compile_jobs(list(planned.jobs.values()))
+    results = parallel.compile_jobs(list(compilation.jobs.values()))
     display.write_duration("compiled in", time.monotonic() - start_s)
-    return replace(planned, results=dict(zip(planned.jobs, results)))
+    return replace(compilation, results=dict(zip(compilation.jobs, results)))
 
 
 def judge_programs(compilation: Compilation) -> Judged:
@@ -158,8 +160,8 @@ def judge_programs(compilation: Compilation) -> Judged:
     """
     verdicts: dict[Spec, CompiledVerdict] = {}
     options = compilation.options
-    settings = CompileJudgingSettings(
-        accepts_changes=compilation.compiling.accepts_changes,
+    judging_settings = CompileJudgingSettings(
+        accepts_changes=compilation.settings.accepts_changes,
         accepts_all=options.update_baselines == "all",
         accepts_new=options.update_baselines in ("all", "new"),
     )
@@ -179,13 +181,13 @@ def judge_programs(compilation: Compilation) -> Judged:
         other_release = "" if is_first or baseline is None else baseline.release
         # Baselines are required only for the first compiler, because only its programs are compared
         # with baselines.
-        case_settings = replace(
-            settings,
+        case_judging_settings = replace(
+            judging_settings,
             requires_baselines=options.require_baselines and is_first,
             reference_name=other_release or "the baseline",
         )
         verdicts[spec] = judge_compiled_case(
-            spec, job.case, result, baseline, case_settings, release=compiler.release
+            spec, job.case, result, baseline, case_judging_settings, release=compiler.release
         )
         previous[case_key] = baseline_from(
             job.case, result, compiler.release, compilation.collected.date
@@ -198,7 +200,7 @@ def judge_programs(compilation: Compilation) -> Judged:
     )
 
 
-def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str, Starter]:
+def _compiler_starters(options: Options, settings: CompileSettings) -> dict[str, Starter]:
     """Return the starter of workers for each compiler, by the label of the compiler."""
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
@@ -208,20 +210,20 @@ def _compiler_starters(options: Options, compiling: CompileSettings) -> dict[str
         service="compile",
         defaults=COMPILER_ENVIRONMENT.get(framework, {}),
     )
-    if not compiling.libtpu_versions:
-        return dict.fromkeys(compiling.compiler_labels, starter)
+    if not settings.libtpu_versions:
+        return dict.fromkeys(settings.compiler_labels, starter)
     starters = {}
-    for label, version in zip(compiling.compiler_labels, compiling.libtpu_versions, strict=True):
+    for label, version in zip(settings.compiler_labels, settings.libtpu_versions, strict=True):
         environment = {RELEASE_VARIABLE: f"libtpu {version}"}
         if not FRAMEWORKS[framework].is_scripted:
-            library = download_libtpu(version, compiling.cache)
+            library = download_libtpu(version, settings.cache)
             environment["TPU_LIBRARY_PATH"] = str(library)
         starters[label] = replace(starter, environment=environment)
     return starters
 
 
 def _find_compilers(
-    parallel: ParallelCompiler, specs: Sequence[CompileSpec], compiling: CompileSettings
+    parallel: ParallelCompiler, specs: Sequence[CompileSpec], settings: CompileSettings
 ) -> dict[tuple[str, str], Compiler]:
     """Return each compiler for each selected topology, by its label and the name of the topology.
 
@@ -229,7 +231,7 @@ def _find_compilers(
     """
     topologies = [
         topology
-        for topology in compiling.topologies
+        for topology in settings.topologies
         if topology.name in {spec.topology for spec in specs}
     ]
     compilers = {

@@ -30,8 +30,8 @@ def mode_of(options: Options) -> Mode | None:
 
     Raises UsageError if an option is wrong or does not go with --topology.
     """
-    compiling = compile_settings(options)
-    if compiling is None:
+    settings = compile_settings(options)
+    if settings is None:
         return None
     frameworks = options.frameworks
     if not options.names_frameworks:
@@ -40,9 +40,9 @@ def mode_of(options: Options) -> Mode | None:
     return Mode(
         fixture="busbw_compiled",
         collected=Collected(options=options),
-        add_specs=partial(_add_specs, compiling),
-        header=partial(_header_text, compiling),
-        run_cases=partial(run_session, run_cases=partial(_compile_and_judge, compiling)),
+        add_specs=partial(_add_specs, settings),
+        header=partial(_header_text, settings),
+        run_cases=partial(run_session, run_cases=partial(_compile_and_judge, settings)),
         write=lambda judged: write_outputs(
             accept_baselines(judged, compilation.accept_programs), results_json
         ),
@@ -52,14 +52,14 @@ def mode_of(options: Options) -> Mode | None:
 
 
 def _add_specs(
-    compiling: CompileSettings, collected: Collected
+    settings: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    request, sources = grid_options_of(collected.options), compiling.programs
+    request, sources = grid_options_of(collected.options), settings.programs
     specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
     compiled = tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
-        for topology in compiling.topologies
-        for label in compiling.compiler_labels
+        for topology in settings.topologies
+        for label in settings.compiler_labels
         for spec in specs or grid.select_specs(request)
     )
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
@@ -80,21 +80,21 @@ def program_spec(framework: str, source: str) -> Spec:
     )
 
 
-def _header_text(compiling: CompileSettings, options: Options) -> str:
-    programs = ", ".join(compiling.programs) or plural(len(options.payloads), "payload")
-    names = ", ".join(topology.name for topology in compiling.topologies)
+def _header_text(settings: CompileSettings, options: Options) -> str:
+    programs = ", ".join(settings.programs) or plural(len(options.payloads), "payload")
+    names = ", ".join(topology.name for topology in settings.topologies)
     return f"busbw: compiling for {names}, {programs}"
 
 
 def _compile_and_judge(
-    compiling: CompileSettings, collected: Collected, session: RunningSession
+    settings: CompileSettings, collected: Collected, session: RunningSession
 ) -> Judged:
     display = session.display
     specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
     parallel = compilation.make_parallel_compiler(
-        collected.options, compiling, session.executor, display
+        collected.options, settings, session.executor, display
     )
-    resolved = compilation.find_compilers_and_jobs(collected, compiling, specs, parallel)
+    resolved = compilation.find_compilers_and_jobs(collected, settings, specs, parallel)
     for text in report.compiler_lines(tuple(resolved.compilers.values())):
         display.write_line(text)
     return compilation.judge_programs(compilation.compile_jobs(resolved, parallel, display))

@@ -106,11 +106,11 @@ class ParallelCompiler:
         If the worker has ended, a new worker is started. `activity` describes the request in
         messages.
         """
-        place = threading.get_ident(), compiler
-        if place not in self._groups or self._groups[place].is_over:
+        thread_and_compiler = threading.get_ident(), compiler
+        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].is_over:
             launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
             group = self.executor.open_group(self.starters[compiler], launch)
             if isinstance(group, Failure):
                 return group
-            self._groups[place] = group
-        return self._groups[place].ask(request, self.timeout_s, activity)
+            self._groups[thread_and_compiler] = group
+        return self._groups[thread_and_compiler].ask(request, self.timeout_s, activity)

@@ -170,16 +170,16 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     # A worker on another host runs in another folder.
     path = str(Path(place).absolute()) if place.endswith(".py") else place
     request = Request("program", ProgramCollectives, {"source": f"{path}:{function}"})
-    with contextlib.ExitStack() as held:
-        held.enter_context(usage_error(HostError))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(usage_error(HostError))
         bundle = Bundle()
-        held.callback(bundle.remove)
-        transport = held.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
+        stack.callback(bundle.remove)
+        transport = stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
         # A device is used by a single session at a time.
-        held.enter_context(lock_this_machine(options.device_wait))
+        stack.enter_context(lock_this_machine(options.device_wait))
         transport.join(options.device_wait)
         transport.lock(options.device_wait)
-        group = held.enter_context(Executor(transport)).open_group(
+        group = stack.enter_context(Executor(transport)).open_group(
             starter, LaunchId(name="program")
         )
         answer = (

@@ -37,7 +37,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         (labels[place // for_each_label], compiler.topology): compiler
         for place, compiler in enumerate(compilers)
     }
-    compiling: Any = SimpleNamespace(
+    settings: Any = SimpleNamespace(
         accepts_changes=inputs["settings"]["accept_changes"], topologies=topologies
     )
     jobs: dict[CompileSpec, Job] = {}
@@ -58,7 +58,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = compilation.Compilation(
         collected=Collected(options=replayed.options_of(inputs, baselines=root), began=COMPILED),
-        compiling=compiling,
+        settings=settings,
         specs=specs,
         compilers=described,
         jobs=jobs,
