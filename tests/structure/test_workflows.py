@@ -300,12 +300,12 @@ def test_a_failed_nightly_session_opens_an_issue_or_edits_the_open_issue(
     (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
     (tmp_path / "gh").write_text(_GH)
     (tmp_path / "gh").chmod(0o755)
-    script = script_of(path, "Open the issue, or write into the one that is open")
+    script = script_of(path, "Open the issue, or update the open issue")
     variables = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "RUNNER_TEMP": str(tmp_path),
         "RUN": "https://host/o/r/actions/runs/1",
-        "TITLE": "busbw: the night is red",
+        "TITLE": "busbw: a nightly session failed",
         "OPEN": number,
     }
     subprocess.run(
@@ -313,7 +313,7 @@ def test_a_failed_nightly_session_opens_an_issue_or_edits_the_open_issue(
     )
     listed, done = (tmp_path / "asked").read_text().splitlines()
     assert listed.startswith("issue list --state open ")
-    created = "issue create --title busbw: the night is red --body-file body.md"
+    created = "issue create --title busbw: a nightly session failed --body-file body.md"
     assert done == (f"issue edit {number} --body-file body.md" if number else created)
     body = (tmp_path / "body.md").read_text()
     assert len(body) < 65_536 and body.endswith("\n\nhttps://host/o/r/actions/runs/1\n")
@@ -324,7 +324,7 @@ def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_rep
     path: Path,
 ) -> None:
     text = path.read_text(encoding="utf-8")
-    before, _, job = text.partition("\n  tell:\n")
+    before, _, job = text.partition("\n  report:\n")
     job, _, after = job.partition("\n  publish:\n")
     assert "issues:" not in before + after and job.count("issues: write") == 1
     (condition,) = re.findall(r"^    if: (.*)$", job, re.MULTILINE)

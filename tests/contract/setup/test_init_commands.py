@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.session_folder import ROOT, TIMEOUT_S, Folder
+from tests.helpers.session_folder import ROOT, SLOW, TIMEOUT_S, Folder
+from tests.structure.test_workflows import OF_INIT, script_of
 
 
 def by_shell(folder: Folder, command: str) -> dict[str, Any]:
@@ -47,3 +48,37 @@ def test_the_commands_that_busbw_init_writes_measure_the_framework_of_its_option
         # The fake framework, and little of it.
         small = command.replace("tensorflow", "fake").replace(" run ", " run --payloads=1M ")
         assert by_shell(folder, small)["cases"][0]["id"].startswith("fake-")
+
+
+def _record(folder: Folder, reason: str = "") -> int:
+    """Run the step of the workflow that records baselines, and return its exit code."""
+    runner = folder.path / "runner"
+    for name in ("venv/bin", "busbw"):
+        (runner / name).mkdir(parents=True, exist_ok=True)
+    command = runner / "venv/bin/busbw"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m busbw "$@" --payloads=1M,2M\n')
+    command.chmod(0o755)
+    script = script_of(OF_INIT, "Measure and record")
+    script = script.replace("@DEVICE@", "cpu").replace("@FRAMEWORK@", "fake")
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script],
+        cwd=folder.path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RUNNER_TEMP": str(runner), "REASON": reason},
+        check=False,
+        timeout=TIMEOUT_S,
+    ).returncode
+
+
+def test_the_workflow_accepts_a_loss_beyond_the_budget_if_it_is_started_with_a_reason(
+    folder: Folder,
+) -> None:
+    folder.script(**SLOW)
+    assert _record(folder) == 0
+    (artifact,) = (folder.path / "runner/busbw/baselines").rglob("*.json")
+    artifact.unlink()
+    folder.script(**SLOW, cases=[{"slower": 3, "payload_bytes": 1 << 20}])
+    assert _record(folder) == 1
+    # The artifact has the baselines also after a session that failed.
+    assert "reason" not in artifact.read_text()
+    assert _record(folder, "the new switch is slower") == 0
+    assert "the new switch is slower" in artifact.read_text()

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.history_lines import documents, write
 from tests.structure.test_workflows import NIGHTLY, OF_INIT, script_of
 
-FETCH, APPEND = "Fetch the history", "Append what is new"
+FETCH, APPEND = "Fetch the history", "Append the new lines"
 BRANCH = "busbw-history"
 MACHINE = "tpu-v5-lite/4r"
 
