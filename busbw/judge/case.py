@@ -111,32 +111,35 @@ def judge_case(
     *,
     loss_state: LossState | None = None,
     incomparable_reason: str = "",
-    published: Reference | None = None,
+    published_bandwidth: Reference | None = None,
 ) -> Ruling:
     """Judge one case against its baseline.
 
     Args:
         spec: The requested case.
         measurement: Today's runs and failures of the case.
-        baseline: The stored baseline of the case, None if there is none.
-        limits: Today's limits of the case. None if the baseline has no times, or if no launch of
-            today measured a time.
+        baseline: The stored baseline of the case; None without one.
+        limits: Today's limits of the case; None if the baseline or today's measurement has no
+            times.
         settings: The policy and the options of the session.
-        loss_state: The losses of the case that several sessions show, None if it has none.
-        incomparable_reason: The reason why the baseline of this machine cannot be used; empty if
-            there is no such reason.
-        published: A figure that others published, to show with the verdict.
+        loss_state: The losses of the case over several sessions; None without a level.
+        incomparable_reason: Why a similar baseline cannot be used; empty without such a baseline.
+        published_bandwidth: A bandwidth that others published, to show with the verdict.
 
     """
-    if baseline is not None and measurement.failures and baseline.is_out_of_memory:
+    if (
+        baseline is not None
+        and measurement.failures
+        and baseline.is_out_of_memory
+        and baseline.memory_limit_bytes != settings.memory_limit_bytes
+    ):
         # Running out of memory under one artificial limit says nothing about another limit.
-        same = baseline.memory_limit_bytes == settings.memory_limit_bytes
-        baseline = baseline if same else None
+        baseline = None
     loss_state = loss_state or NO_LOSS
     judged = _judge_outcome(
         spec, measurement, baseline, limits, settings, loss_state, incomparable_reason
     )
-    return complete_verdict(judged, measurement, published=published)
+    return complete_verdict(judged, measurement, published=published_bandwidth)
 
 
 def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:

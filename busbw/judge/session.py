@@ -72,10 +72,14 @@ def judge_session(
     """Return the verdict on a session: all failures that apply, or else NOTHING_COMPARED or PASS.
 
     A session with a failed case is FAILED. A session has NO_VERDICT, and is red even if its cases
-    are fine, for each of these reasons: no case has a time; a case lacks a launch; the session is
-    noisier than usual; more than a tenth of the cases are NOISY and count; `context` contains
-    another reason. A session without any time passes only if every case ran out of memory, and if
-    baselines expect this or an update stores it.
+    are fine, for each of these reasons:
+
+    - no case has a time, unless every case ran out of memory, and baselines expect this or an
+      update stores it
+    - a case has fewer launches than planned
+    - the session is noisier than usual
+    - more than a tenth of the cases are NOISY and count
+    - `context` contains another reason
     """
     slower = "; ".join(context.slower_framework_texts)
     slower += "; stack or machine: unknown" if slower else ""

@@ -97,7 +97,7 @@ def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
             replace(settings, accepts_slower_times=accepts_slower),
             loss_state=assessment.loss_states.get(job.case) if assessment else None,
             incomparable_reason=job.stored.incomparable_reason,
-            published=job.published,
+            published_bandwidth=job.published,
         )
     return rulings
 

@@ -237,7 +237,9 @@ def test_a_published_figure_is_in_the_verdict_and_does_not_change_the_outcome() 
     terms = JudgingSettings(policy=POLICY)
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
-    ruling = judge_case(build.spec(), measurement, STEADY, limit, terms, published=reference)
+    ruling = judge_case(
+        build.spec(), measurement, STEADY, limit, terms, published_bandwidth=reference
+    )
     assert (Outcome.PASS, reference) == (ruling.verdict.outcome, ruling.verdict.published)
 
 
