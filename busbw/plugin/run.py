@@ -81,8 +81,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     judged = replace(judged, session_verdict=verdict)
     written = config.stash[MODE].write(judged) or judged
     config.stash[SESSION] = written
-    code = _FAILED if verdict.failed or written.errors else exitstatus
-    session.exitstatus = config.stash[_EXIT_CODE] = written.exit_code or code
+    code = _FAILED if written.session_verdict.failed else exitstatus
+    session.exitstatus = config.stash[_EXIT_CODE] = code
 
 
 def check_exit_code(session: pytest.Session) -> None:

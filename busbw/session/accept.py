@@ -27,17 +27,13 @@ from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome, ratio_text
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
 from .levels import record_of
 from .options import Options
 from .state import Judged, Measured, TimedJob
-
-# pytest's exit codes: a session whose times were not accepted has failed, and a damaged file of
-# baselines is a usage error.
-_FAILED, _USAGE = 1, 4
 
 # Sessions with only these outcomes may write baselines. Their cases that are FAILED or SKIPPED are
 # left out.
@@ -75,25 +71,20 @@ def accepts_slower_times(
 def accept_baselines(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
     """Call `write`, which stores or removes baselines, if an option requests it.
 
-    Nothing is written if anything except failed cases is wrong with the session. If some times were
-    not stored, the returned session has no verdict, unless it failed anyway.
+    Nothing is written if anything except failed cases is wrong with the session.
     """
     if not judged.options.writes_baselines:
         return judged
     if not _WRITABLE_OUTCOMES.issuperset(judged.session_verdict.outcomes):
         return judged.with_notes(f"no baseline was written: {judged.session_verdict.headline()}")
     try:
-        accepted = write(judged)
-    except BaselineError as error:
-        accepted = replace(judged.with_notes(f"no baseline was written: {error}"), exit_code=_USAGE)
-    except OSError as error:
-        text = storage.os_error_text(error)
-        accepted = judged.with_error(f"not all baselines were written: {text}")
-    if accepted.session_verdict.failed or not (accepted.exit_code or accepted.errors):
-        return accepted
-    text = "; ".join(accepted.errors) or "not all times were accepted: see the notes"
-    verdict = accepted.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
-    return replace(accepted, session_verdict=verdict)
+        return write(judged)
+    except (BaselineError, OSError) as error:
+        return judged.with_error(f"not all baselines were written: {_error_text(error)}")
+
+
+def _error_text(error: Exception) -> str:
+    return storage.os_error_text(error) if isinstance(error, OSError) else str(error)
 
 
 def accept_times(judged: Judged) -> Judged:
@@ -127,9 +118,8 @@ def accept_times(judged: Judged) -> Judged:
         notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), changes=tables)
-    judged = _add_accepted_losses(judged, saved)
     if refusals and not reason:
-        return replace(judged, exit_code=_FAILED)
+        return judged.with_error("not all times were accepted: see the notes")
     return _lock_stacks(judged, measured, accepted)
 
 
@@ -139,25 +129,6 @@ def _change_row(change: BaselineChange) -> ChangeRow:
     )
     cause = f"{change.cause}, accepted again" if change.is_over_budget else change.cause
     return change.path, change.case, before, after, cause
-
-
-def _add_accepted_losses(judged: Judged, changes: Sequence[BaselineChange]) -> Judged:
-    """Add the losses that `changes` accepted, with their ratios, to the session's verdict."""
-    slower = {v.case for v in judged.verdicts.values() if v.outcome in _LOST_OUTCOMES}
-    texts = []
-    for change in changes:
-        before_s = change.baseline_before.pinned_s if change.baseline_before else None
-        after_s = change.baseline_after.level_s if change.baseline_after else None
-        if before_s is None or not (change.is_over_budget or change.case in slower):
-            continue
-        loss = "is out of memory"
-        if after_s is not None:
-            loss = f"{ratio_text(after_s / before_s)} x its pinned time"
-        texts.append(f"{change.case.name} {loss}")
-    if not texts:
-        return judged
-    text = f"{judged.session_verdict.text}; accepted as a loss: {'; '.join(texts)}"
-    return replace(judged, session_verdict=replace(judged.session_verdict, text=text))
 
 
 def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[AcceptedCase]) -> Judged:
@@ -171,8 +142,8 @@ def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[Accepted
             for lock in extensions.load_functions("lock_references"):
                 judged = judged.with_notes(*lock(measured, frameworks))
     except (BaselineError, OSError) as error:
-        text = storage.os_error_text(error) if isinstance(error, OSError) else str(error)
-        return judged.with_error(f"baselines were written, but no reference stack: {text}")
+        text = f"baselines were written, but no reference stack: {_error_text(error)}"
+        return judged.with_error(text)
     return judged
 
 

@@ -21,7 +21,7 @@ from busbw.model import variables
 from busbw.model.case import Spec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.words import Outcome, plural
 from busbw.report.figures import figures_table
 from busbw.report.renderers import render
 from busbw.report.results import Results, abbreviate_homes, case_result
@@ -36,34 +36,24 @@ def write_outputs(judged: Judged, results: Callable[[Judged], str]) -> Judged:
     """Append the session to the history, then write the requested files.
 
     The history comes first because the page shows it. `results` returns the text of the file of
-    --results. A session with a file that could not be written gets no verdict, unless it failed
-    anyway.
+    --results.
     """
-    written = _fail_for_new_errors(judged, _write_views(append_to_history(judged)))
+    written = _write_views(append_to_history(judged))
     path = judged.options.outputs.get("results")
     if path is not None:
-        written = _fail_for_new_errors(written, _write_file(written, "results", path, results))
+        written = _write_file(written, "results", path, results)
+    if written.session_verdict != judged.session_verdict:
+        # Views that were written before an error show the verdict without this error.
+        _write_views(written)
     return written
 
 
 def _write_views(judged: Judged) -> Judged:
-    """Write the files of all views, such as the page; an earlier call may have written them."""
+    """Write the files of all views, such as the page."""
     for name, path in judged.options.outputs.items():
         if name != "results":
             judged = _write_file(judged, name, path, load_view(name).text)
     return judged
-
-
-def _fail_for_new_errors(before: Judged, after: Judged) -> Judged:
-    """Return `after` with NO_VERDICT if it has more errors than `before`, and rewrite the views.
-
-    A session that failed anyway is returned unchanged.
-    """
-    errors = after.errors[len(before.errors) :]
-    if not errors or after.session_verdict.failed:
-        return after
-    verdict = before.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, "; ".join(errors))
-    return replace(_write_views(replace(after, session_verdict=verdict)), errors=after.errors)
 
 
 def _write_file(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], str]) -> Judged:

@@ -19,6 +19,7 @@ from busbw.model.case import Case, Spec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.verdict import Reference, SessionVerdict, Verdict
+from busbw.model.words import SessionOutcome
 from busbw.report.table import Table
 
 from .options import Options
@@ -144,8 +145,7 @@ class Judged:
         replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
         notes: Lines for the end of the session.
         changes: Tables of the baselines that were written or removed.
-        errors: A line for each file that could not be written.
-        exit_code: The exit code of the session, None if it follows from the verdicts.
+        errors: Lines on files that could not be written, and on times that could not be accepted.
         failing_since: Lines that say since which session of the history the failed cases fail, and
             what changed in the stack at that time.
 
@@ -159,7 +159,6 @@ class Judged:
     notes: tuple[str, ...] = ()
     changes: tuple[Table, ...] = ()
     errors: tuple[str, ...] = ()
-    exit_code: int | None = None
     failing_since: tuple[str, ...] = ()
 
     @property
@@ -170,4 +169,8 @@ class Judged:
         return replace(self, notes=(*self.notes, *notes))
 
     def with_error(self, error: str) -> Judged:
-        return replace(self, errors=(*self.errors, error))
+        """Return the Judged with one more error; a session that did not fail gets NO_VERDICT."""
+        verdict = self.session_verdict
+        if not verdict.failed:
+            verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, error)
+        return replace(self, errors=(*self.errors, error), session_verdict=verdict)

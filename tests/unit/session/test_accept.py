@@ -66,9 +66,9 @@ def judged(
 
 
 def write(found: Judged) -> Judged:
-    """Accept the times of a session; the exit code must not change."""
+    """Accept the times of a session, without an error."""
     written = accept_baselines(found, accept_times)
-    assert written.exit_code is None
+    assert not written.errors
     return written
 
 
@@ -110,7 +110,8 @@ def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_an
     )
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
-    assert written.exit_code == (pytest.ExitCode.TESTS_FAILED if becomes == "refused" else None)
+    assert bool(written.errors) == (becomes == "refused")
+    assert (written.session_verdict.outcome is SessionOutcome.NO_VERDICT) == bool(written.errors)
     assert all(row.values["reason"] for table in written.changes for row in table.rows)
 
 
@@ -124,7 +125,7 @@ def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_an
         (Outcome.NO_BASELINE, False, {}, "NO_BASELINE", False),
     ],
 )
-def test_a_changed_baseline_has_the_reason_of_the_change_and_names_an_accepted_loss(
+def test_a_changed_baseline_has_the_reason_of_the_change(
     tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], why: str, lost: bool
 ) -> None:
     if lost:
@@ -136,9 +137,6 @@ def test_a_changed_baseline_has_the_reason_of_the_change_and_names_an_accepted_l
     assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
     stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
-    said = "; accepted as a loss: jax.all_reduce.psum.float32.4K 2.00 x its pinned time"
-    assert written.session_verdict.text.endswith(said) == lost
-    assert ("accepted as a loss" in written.session_verdict.text) == lost
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
