@@ -53,9 +53,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     collected, cases = begin_session(session.config), case_items(session)
     if isinstance(collected, UsageError):
         raise pytest.UsageError(f"busbw: {collected}")
-    problem = session.config.stash[MODE].problem(collected.options, list(cases.values()))
-    if problem:
-        raise pytest.UsageError(f"busbw: {problem}")
     if cases:
         module = list(cases)[-1].getparent(pytest.Module)
         assert module is not None

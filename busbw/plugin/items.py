@@ -15,6 +15,7 @@ import pytest
 from busbw.model.case import Spec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.session.mode import find_measurement
 
 from . import benchmark
 from .config import CASES, ERRORS, MODE, VERDICT, judged_of, spec_of
@@ -43,7 +44,7 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     request.node.user_properties.extend(
         (name, figure) for name, figure in properties.items() if figure is not None
     )
-    measurement = mode.measurement(spec, judged)
+    measurement = find_measurement(spec, judged)
     if measurement is not None:
         benchmark.replay_samples(request, measurement, properties)
     return verdict

@@ -15,7 +15,6 @@ import pytest
 
 from busbw.model.words import plural
 from busbw.session.errors import UsageError
-from busbw.session.progress import Display
 from busbw.session.state import Collected
 
 from . import SHIPPED_TESTS
@@ -44,9 +43,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     if specs and not config.option.collectonly and not is_broken:
         collected = config.stash[SESSION]
         assert isinstance(collected, Collected)
-        display = Display(Terminal(config), verbose=config.get_verbosity() > 0)
         try:
-            config.stash[SESSION] = config.stash[MODE].run_cases(collected, specs, display)
+            config.stash[SESSION] = config.stash[MODE].run_cases(collected, specs, Terminal(config))
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
     return (yield)

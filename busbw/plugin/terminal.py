@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import textwrap
 from collections.abc import Generator, Iterator, Sequence
 
 import pytest
@@ -17,7 +16,7 @@ from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
-from busbw.session.progress import Screen
+from busbw.session.progress import Display
 from busbw.session.state import Collected, Judged
 
 from .config import MODE, SESSION, command_words, judged_of, spec_of
@@ -36,7 +35,7 @@ def pytest_report_collectionfinish(
     return [config.stash[MODE].header(collected.options)]
 
 
-class Terminal(Screen):
+class Terminal(Display):
     """The output of pytest, a terminal or a log; nothing is shown if pytest has no reporter."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -44,11 +43,12 @@ class Terminal(Screen):
         self._reporter: pytest.TerminalReporter | None = reporter
         self._has_progress = False
         self.can_overwrite = reporter is not None and bool(reporter.isatty)
+        self.verbose = config.get_verbosity() > 0
 
     def write_line(self, text: str) -> None:
         if self._reporter is not None:
             self._reporter.ensure_newline()
-            _write_lines(self._reporter, TextLine(text))
+            self._reporter.write_line(text)
             self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
@@ -59,28 +59,6 @@ class Terminal(Screen):
         if not text:
             self._reporter.write("\r")
         self._has_progress = bool(text)
-
-
-def _write_lines(reporter: pytest.TerminalReporter, *lines: TextLine) -> None:
-    """Write lines to pytest's output.
-
-    On a terminal a long line is broken between words, and its continuation is indented. In a log it
-    is not broken, so that it can be searched.
-    """
-    width = shutil.get_terminal_size().columns
-    for line in lines:
-        text, parts = line.text, [line.text]
-        if reporter.isatty and 0 < width < len(text):
-            indent = " " * (len(text) - len(text.lstrip()) + 2)
-            parts = textwrap.wrap(
-                text,
-                width,
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        for part in parts:
-            reporter.write_line(part, **line.markup)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -101,7 +79,8 @@ def pytest_terminal_summary(
         failed += shown
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
-    _write_lines(terminalreporter, *_section_lines(judged, config))
+    for line in _section_lines(judged, config):
+        terminalreporter.write_line(line.text, **line.markup)
 
 
 def _section_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:

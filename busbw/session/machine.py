@@ -22,8 +22,9 @@ from busbw.grid import Target
 from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
+from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, mesh_shape
-from busbw.model.words import Device, bytes_text, payload_text
+from busbw.model.words import Clock, Device, InjectionKind, bytes_text, payload_text
 
 from .command_line import how_to_install
 from .errors import UsageError, usage_error
@@ -51,6 +52,8 @@ def check_options_before_lock(options: Options, specs: Sequence[Spec], executor:
         for spec in specs:
             if ranks is not None and spec.is_sized:
                 grid.check_equal_blocks(spec, ranks)
+    if options.inject is not None:
+        _check_injection(options.inject, specs)
     with usage_error(ValueError):
         for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
@@ -58,6 +61,25 @@ def check_options_before_lock(options: Options, specs: Sequence[Spec], executor:
     # because opening the chip could disturb the session that uses it.
     if options.device is Device.TPU and options.remote is None and not has_tpu_chips():
         find_machine(options, specs, executor)
+
+
+def _check_injection(injection: Injection, specs: Sequence[Spec]) -> None:
+    """Raise UsageError if --inject cannot be applied to the selected cases."""
+    sizes = sorted({spec.payload_bytes for spec in specs})
+    for size in injection.payloads:
+        if size not in sizes:
+            expected = ", ".join(map(payload_text, sizes))
+            raise UsageError(
+                f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
+            )
+    for spec in specs if injection.extra is InjectionKind.DELAY else ():
+        framework = FRAMEWORKS[spec.framework]
+        if framework.is_scripted or spec.payload_bytes not in (injection.payloads or sizes):
+            continue
+        if not framework.can_inject:
+            raise UsageError(f"--inject: {framework.name} cannot be delayed; expected memory:SIZE")
+        if spec.clock == Clock.DISPATCH.value:
+            raise UsageError("--inject: a delay is for chains; expected no --clock=dispatch")
 
 
 def find_machine(

@@ -78,7 +78,7 @@ def measure_cases(resolved: Measured, executor: Executor, display: Display) -> M
         measurer.write_times()
         raise
     measuring_s = time.monotonic() - begun_s
-    display.write_duration("measured in", measuring_s)
+    display.replace_progress(f"busbw: measured in {measuring_s:.0f} s")
     return replace(
         measurer.measured_so_far(lost),
         measuring_s=measuring_s,

@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import extensions, grid
-from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import GridError, GridOptions, Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
-from busbw.model.words import Clock, InjectionKind, payload_text, plural
+from busbw.model.words import plural
 from busbw.report import session as report
 from busbw.report.figures import document_figure_values
 from busbw.report.table import Table, attribute_values, payload_span_text
@@ -44,8 +43,6 @@ class Mode:
             the notes and errors of writing; None if nothing was measured.
         tables: Returns the tables of a session. The last argument is True with -v.
         properties: Returns the properties of a case in the JUnit XML file.
-        problem: Says why the selected cases contradict the options; empty if they do not.
-        measurement: Returns the launches of a case for pytest-benchmark, None without launches.
 
     """
 
@@ -57,8 +54,6 @@ class Mode:
     write: Callable[[Judged], Judged | None]
     tables: Callable[[Judged, bool], Tables]
     properties: Callable[[Verdict, Judged | None], dict[str, object]]
-    problem: Callable[[Options, Sequence[Spec]], str] = lambda options, specs: ""
-    measurement: Callable[[Spec, Judged | None], Measurement | None] = lambda spec, judged: None
 
 
 def mode_of(options: Options) -> Mode:
@@ -78,12 +73,10 @@ def measuring_mode(options: Options) -> Mode:
         fixture="busbw_verdict",
         collected=Collected(options=options),
         add_specs=add_specs,
-        problem=_injection_problem,
         header=_header_text,
         write=accept_and_write,
         tables=_make_tables,
         properties=_junit_properties,
-        measurement=_find_measurement,
     )
 
 
@@ -118,28 +111,6 @@ def grid_options_of(options: Options) -> GridOptions:
         axes=options.axes,
         clock=options.clock,
     )
-
-
-def _injection_problem(options: Options, specs: Sequence[Spec]) -> str:
-    """Say why --inject cannot be applied to the selected cases; empty if it can."""
-    injection, sizes = options.inject, sorted({spec.payload_bytes for spec in specs})
-    if injection is None or not specs:
-        return ""
-    for size in injection.payloads:
-        if size not in sizes:
-            expected = ", ".join(map(payload_text, sizes))
-            return f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
-    if injection.extra is not InjectionKind.DELAY:
-        return ""
-    for spec in specs:
-        framework = FRAMEWORKS[spec.framework]
-        if framework.is_scripted or spec.payload_bytes not in (injection.payloads or sizes):
-            continue
-        if not framework.can_inject:
-            return f"--inject: {framework.name} cannot be delayed; expected memory:SIZE"
-        if spec.clock == Clock.DISPATCH.value:
-            return "--inject: a delay is for chains; expected no --clock=dispatch"
-    return ""
 
 
 def _header_text(options: Options) -> str:
@@ -182,6 +153,7 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
     return properties
 
 
-def _find_measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
+def find_measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
+    """Return the launches of a case, None if it was not measured."""
     observed = judged.observed if judged else None
     return observed.measurements.get(spec) if isinstance(observed, Measured) else None

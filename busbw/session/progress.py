@@ -11,37 +11,27 @@ from busbw.report.session import changed_stack_lines, header_lines, reference_st
 from .levels import changes_since_baselines
 from .state import Measured
 
-# A log that cannot be overwritten gets a line for a status text at most once in this interval.
+# A log, which cannot be overwritten, gets a line for a status text at most once in this interval.
 LOG_INTERVAL_S = 10.0
 
 
-class Screen:
-    """The place to which a session writes its lines; this base class shows nothing.
+class Display:
+    """Writes the header and the progress of a session; this base class shows nothing.
 
-    Only a screen that `can_overwrite` shows the texts of `overwrite`.
+    Subclasses override `write_line` and `overwrite`. Only a display that `can_overwrite` shows the
+    texts of `overwrite`. With `verbose` the header says more about the machine.
     """
 
     can_overwrite = False
+    verbose = False
+    _last_s = 0.0
+    _last_round = 0
 
     def write_line(self, text: str) -> None:
-        pass
+        """Write `text` as a line that stays."""
 
     def overwrite(self, text: str) -> None:
         """Show `text` in place of the text of the previous call; an empty text clears it."""
-
-
-class Display:
-    """Writes the header and the progress of a session to a Screen.
-
-    With `verbose` the header says more about the machine.
-    """
-
-    def __init__(self, screen: Screen, *, verbose: bool = False) -> None:
-        self._screen = screen
-        self._verbose = verbose
-        self._last_s = 0.0
-        self._last_round = 0
-        self.write_line = screen.write_line
 
     def write_header(self, measured: Measured) -> None:
         """Write what will be measured, on which machine, and what changed since the baselines."""
@@ -49,7 +39,7 @@ class Display:
         baselines = None if measured.is_paired else options.baselines
         unreached, home = measured.machine.target.unreached, os.path.expanduser("~")
         lines = [
-            *header_lines(environment, baselines, unreached, verbose=self._verbose),
+            *header_lines(environment, baselines, unreached, verbose=self.verbose),
             *changed_stack_lines(changes_since_baselines(measured)),
             *reference_stack_lines(measured.machine.references, environment.flags, home),
         ]
@@ -60,7 +50,7 @@ class Display:
 
     def replace_progress(self, text: str) -> None:
         """Clear the progress, and write `text` as a line that stays."""
-        self._screen.overwrite("")
+        self.overwrite("")
         self.write_line(text)
 
     def show_progress(self, progress: Progress) -> None:
@@ -68,21 +58,17 @@ class Display:
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
         text = f"busbw: round {progress.round_number}/{progress.rounds}{left}"
-        if self._screen.can_overwrite:
+        if self.can_overwrite:
             count = f"{progress.measured_count + 1}/{progress.planned_count}"
-            self._screen.overwrite(f"{text}: {count} {progress.case.name}")
+            self.overwrite(f"{text}: {count} {progress.case.name}")
         elif progress.round_number != self._last_round:
             self._last_round = progress.round_number
             self.write_line(text)
 
     def show_status(self, text: str) -> None:
         """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""
-        if self._screen.can_overwrite:
-            self._screen.overwrite(text)
+        if self.can_overwrite:
+            self.overwrite(text)
         elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
             self._last_s = time.monotonic()
             self.write_line(text)
-
-    def write_duration(self, action: str, seconds: float) -> None:
-        """Write a line with an action, such as ``measured in``, and the seconds that it took."""
-        self.replace_progress(f"busbw: {action} {seconds:.0f} s")

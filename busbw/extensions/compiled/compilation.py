@@ -147,7 +147,7 @@ def compile_jobs(
     """Compile all jobs of `compilation`, and return a Compilation with the results."""
     start_s = time.monotonic()
     results = parallel.compile_jobs(list(compilation.jobs.values()))
-    display.write_duration("compiled in", time.monotonic() - start_s)
+    display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
     return replace(compilation, results=dict(zip(compilation.jobs, results)))
 
 

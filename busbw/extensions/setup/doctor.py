@@ -28,7 +28,7 @@ from busbw.session.arguments import parse_path, parse_text
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 from busbw.session.mode import add_specs
-from busbw.session.progress import Display, Screen
+from busbw.session.progress import Display
 from busbw.session.record import results_document
 from busbw.session.run import run_session
 from busbw.session.state import Collected, Judged, Measured
@@ -61,8 +61,8 @@ _LEAST_CEILING_SHARE = 0.5
 _MOST_LAUNCH_SPREAD = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 
-class _WaitingScreen(Screen):
-    """A screen that shows a session's lines about waiting, and drops all its other lines.
+class _WaitingDisplay(Display):
+    """A display that shows a session's lines about waiting, and drops all its other lines.
 
     The other lines begin with ``busbw``.
     """
@@ -152,7 +152,7 @@ def _run_check(settings: Mapping[str, str | None]) -> Judged:
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
         collected, specs = add_specs(Collected(options=options))
-        session = run_session(collected, specs, Display(_WaitingScreen()))
+        session = run_session(collected, specs, _WaitingDisplay())
     if not isinstance(session.observed, Measured):
         raise UsageError(session.session_verdict.text)
     return session

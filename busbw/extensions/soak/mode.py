@@ -92,7 +92,7 @@ class Soak:
             raise
         finally:
             soaked_s = time.monotonic() - begun_s
-            display.write_duration("soaked for", soaked_s)
+            display.replace_progress(f"busbw: soaked for {soaked_s:.0f} s")
         return self._judge(soaked_s)
 
     def _open_cases(self, framework: str = "") -> list[Case]:

@@ -15,7 +15,7 @@ from busbw.model.case import GridError
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 from busbw.session.mode import mode_of
-from busbw.session.progress import Display, Screen
+from busbw.session.progress import Display
 from tests.contract.plugin.test_reference_options import AGAINST
 
 WHOLE = "expected a whole number from "
@@ -202,10 +202,7 @@ def _refused(root: Path, *words: str) -> str:
         options = read_options([*USUAL, *words], root)
         mode = mode_of(options)
         collected, specs = mode.add_specs(mode.collected)
-        problem = mode.problem(options, specs)
-        if problem:
-            raise UsageError(problem)
-        mode.run_cases(collected, specs, Display(Screen()))
+        mode.run_cases(collected, specs, Display())
     return str(refused.value)
 
 
