@@ -310,11 +310,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
                 f"process 0{_hosts_text(probes[0])} {_features_text(first, names)}"
             )
             return Failure(kind=FailureKind.WRONG_WORLD, message=message, launch=launch)
-    return replace(
-        probes[0],
-        least_memory_bytes=_largest_field(probes, "least_memory_bytes"),
-        hosts=tuple(host for probe in probes for host in probe.hosts),
-    )
+    return replace(probes[0], hosts=tuple(host for probe in probes for host in probe.hosts))
 
 
 def _probe_features(probe: Probe) -> dict[str, object]:

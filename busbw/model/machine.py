@@ -278,8 +278,7 @@ class Probe:
 
     `missing` has the reason for each class of device that was not found. `versions` has the
     versions of the framework's packages, and `flags` the recorded environment variables.
-    `least_memory_bytes` is the memory of the worker itself: no case fits under a limit below it;
-    None if unknown. `hosts` has the name of the host of each process.
+    `hosts` contains the name of the host of each process.
     """
 
     framework: str
@@ -288,7 +287,6 @@ class Probe:
     missing: Mapping[str, str]
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
-    least_memory_bytes: int | None = None
     hosts: tuple[str, ...] = ()
 
 

@@ -24,7 +24,7 @@ from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, mesh_shape
-from busbw.model.words import Clock, Device, InjectionKind, bytes_text, payload_text
+from busbw.model.words import Clock, Device, InjectionKind, payload_text
 
 from .command_line import how_to_install
 from .errors import UsageError, usage_error
@@ -118,8 +118,6 @@ def find_machine(
             probes=probes,
             named_frameworks=frameworks if options.names_frameworks else (),
         )
-    reached = [probe for probe in probes if probe.framework in target.device_sets]
-    _check_memory_limit(options, target.device, reached)
     if options.shared_devices:
         target = replace(target, reason=_SHARING_TEXT)
     return options, Machine(target=target, probes=tuple(probes))
@@ -174,7 +172,6 @@ def add_reference_probes(
         if name in options.against and not is_changed and reference.framework_path == path:
             raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
         references.append(reference)
-    _check_memory_limit(options, device, references)
     return replace(machine, references=tuple(references))
 
 
@@ -249,20 +246,6 @@ def starter_of(
     return replace(
         starter, python=stack.python, environment=flags, unset=tuple(variables.STACK_VARIABLES)
     )
-
-
-def _check_memory_limit(options: Options, device: Device, probes: Sequence[Probe]) -> None:
-    """Raise UsageError if a worker alone takes more memory than --memory-limit allows on a CPU."""
-    limit_bytes = options.memory_limit
-    if limit_bytes is None or device is not Device.CPU:
-        return
-    for worker in probes:
-        least_bytes = worker.least_memory_bytes
-        if least_bytes is not None and least_bytes >= limit_bytes:
-            raise UsageError(
-                f"--memory-limit: expected more than {bytes_text(least_bytes)}, which a worker of "
-                f"{worker.framework} takes by itself, got {payload_text(limit_bytes)}"
-            )
 
 
 def key_of_all_devices(target: Target, framework: str) -> EnvironmentKey:

@@ -215,8 +215,8 @@ def open_session(options: Any) -> MeasureSession:
 
 
 def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:
-    """Return the devices that the framework finds, and the memory that this process itself takes.
+    """Return the devices and the software that the framework finds.
 
     `request` has no values, and is not used.
     """
-    return replace(session.backend.probe(), least_memory_bytes=memory.minimum_limit_bytes())
+    return session.backend.probe()

@@ -64,15 +64,6 @@ def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom |
     )
 
 
-def minimum_limit_bytes(root: Path = Path("/")) -> int | None:
-    """Return the memory limit below which no case fits, because this process needs the memory.
-
-    None if the resident size of this process is unknown.
-    """
-    resident = resident_bytes(root)
-    return None if resident is None else int(resident / (1 - _RESERVE))
-
-
 def _read_sizes(path: Path) -> dict[str, int]:
     """Return the sizes that a file lists in lines such as ``VmRSS:   1234 kB``, in bytes by name.
 

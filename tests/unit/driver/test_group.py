@@ -19,7 +19,6 @@ from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.transport import Ending, Exit, Reply, Starter, Worker
 from busbw.model.cluster import Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import KEY, failure, measure, processes, starter, state, wait_until
@@ -196,7 +195,7 @@ def test_runs_of_a_group_with_different_samples_iterations_or_clocks_are_a_failu
     assert ended.launch == JAX_LAUNCH
 
 
-PROBE = replace(build.probe(build.device_set()), least_memory_bytes=5)
+PROBE = build.probe(build.device_set())
 
 
 @pytest.mark.parametrize(
@@ -206,12 +205,6 @@ def test_different_answers_of_the_workers_of_a_group_are_a_failure(
     answers: tuple[object, ...],
 ) -> None:
     assert isinstance(merged(*answers), Failure)
-
-
-def test_probes_of_a_group_merge_to_one_probe_with_the_largest_memory_of_a_process() -> None:
-    both = merged(PROBE, replace(PROBE, least_memory_bytes=9))
-    assert isinstance(both, Probe)
-    assert both.least_memory_bytes == 9
 
 
 def test_a_group_measures_with_file_descriptors_of_1024_and_more(bundle: Bundle) -> None:

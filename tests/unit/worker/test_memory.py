@@ -114,10 +114,8 @@ def test_the_free_memory_is_unknown_without_the_files_of_proc(tmp_path: Path, mi
 def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
     assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
-    assert memory.minimum_limit_bytes(root) == int(3 * GIB / 0.95)
     nothing = root / "nothing"
     assert (memory.resident_bytes(nothing), memory.peak_bytes(nothing)) == (None, None)
-    assert memory.minimum_limit_bytes(nothing) is None
 
 
 _LIMITED = """
