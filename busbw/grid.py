@@ -41,9 +41,10 @@ def select_specs(request: GridOptions) -> tuple[Spec, ...]:
     for name in request.collectives:
         _placements(name, request)
         _reduce_ops(name, request)
-    reasons = {framework: _unsupported_text(framework, request) for framework in request.frameworks}
+    frameworks = (*request.frameworks, *request.absent_frameworks)
+    reasons = {framework: _unsupported_text(framework, request) for framework in frameworks}
     lacking = [reason for reason in reasons.values() if reason]
-    if lacking and request.are_frameworks_named:
+    if lacking and request.names_frameworks:
         raise GridError(lacking[0])
     able = (framework for framework, reason in reasons.items() if not reason)
     grid = dict.fromkeys(
@@ -108,7 +109,7 @@ def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
     Raises GridError if the collective has no requested placement.
     """
     placements = COLLECTIVES[collective].placements
-    requested = [placements[0] if name == "default" else name for name in request.placements]
+    requested = [placements[0] if name == "default" else name for name in request.placement]
     return _select(collective, "placement", requested, placements)
 
 

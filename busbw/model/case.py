@@ -23,19 +23,21 @@ class GridError(ValueError):
 class GridOptions:
     """The values of options whose combinations are the cases of a session.
 
-    `are_frameworks_named` says that the user named the frameworks: then a framework that supports
-    no combination is an error, and otherwise it is skipped. ``default`` stands for the default of
-    each framework or collective. `ranks` is None for all devices. `mesh` and `axes` are texts such
-    as ``2x4`` and ``y``; empty, ranks have the shape of the devices, and collectives run over all
-    axes.
+    `frameworks` are installed. `absent_frameworks` are not installed, but have baselines, so that
+    their cases are reported as SKIPPED. If the user named the frameworks (`names_frameworks`), a
+    framework that supports no combination is an error, and otherwise it is skipped. ``default``
+    stands for the default of each framework or collective. `ranks` is None for all devices. `mesh`
+    and `axes` are texts such as ``2x4`` and ``y``; empty, ranks have the shape of the devices, and
+    collectives run over all axes.
     """
 
-    frameworks: tuple[str, ...]
-    are_frameworks_named: bool
+    frameworks: tuple[str, ...] = ()
+    absent_frameworks: tuple[str, ...] = ()
+    names_frameworks: bool = False
     strategies: tuple[str, ...] = ("default",)
     collectives: tuple[str, ...] = ("all_reduce",)
     reduce_ops: tuple[str, ...] = ("sum",)
-    placements: tuple[str, ...] = ("default",)
+    placement: tuple[str, ...] = ("default",)
     dtypes: tuple[str, ...] = ("float32",)
     payloads: tuple[int, ...] = ()
     ranks: int | None = None

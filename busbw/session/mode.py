@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import extensions, grid
-from busbw.model.case import GridError, GridOptions, Spec
+from busbw.model.case import Spec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
@@ -20,7 +20,6 @@ from busbw.report.figures import document_figure_values
 from busbw.report.table import Table, attribute_values, payload_span_text
 from busbw.report.verdicts import legend_lines
 
-from .command_line import how_to_install
 from .options import Options
 from .run import accept_and_write, run_session
 from .state import Collected, Judged, Measured
@@ -85,32 +84,8 @@ def add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
 
     Raises GridError if the options select no case that can be measured.
     """
-    specs = grid.select_specs(grid_options_of(collected.options))
+    specs = grid.select_specs(collected.options)
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
-
-
-def grid_options_of(options: Options) -> GridOptions:
-    """Return the part of the options that selects cases.
-
-    Raises GridError if no framework is installed.
-    """
-    frameworks = (*options.frameworks, *options.absent_frameworks)
-    if not options.frameworks:
-        raise GridError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
-    return GridOptions(
-        frameworks=frameworks,
-        are_frameworks_named=options.names_frameworks,
-        strategies=options.strategies,
-        collectives=options.collectives,
-        reduce_ops=options.reduce_ops,
-        placements=options.placement,
-        dtypes=options.dtypes,
-        payloads=options.payloads,
-        ranks=options.ranks,
-        mesh=options.mesh,
-        axes=options.axes,
-        clock=options.clock,
-    )
 
 
 def _header_text(options: Options) -> str:

@@ -12,6 +12,7 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import PAYLOAD_GRAMMAR, parse_payloads
+from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, Device, Placement, plural
 
@@ -80,17 +81,13 @@ class LockedStack:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class Options(GridOptions):
     """The values of the options of a session, and values that follow from them.
 
     A field that declares an option has the value of the option. The fields below are not options of
     the command line, or are more than their options.
 
     Attributes:
-        frameworks: The frameworks to measure, all of which are installed.
-        absent_frameworks: Frameworks that have baselines but are not installed, unless an option
-            selects frameworks. The session reports their cases as SKIPPED.
-        names_frameworks: Whether --frameworks names the frameworks.
         extra: The values of the options of extensions, by option.
         outputs: The files to write, by option.
         remote: The hosts to measure on, None to measure on this host.
@@ -349,8 +346,6 @@ class Options:
     extra: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
     remote: Hosts | None = None
-    names_frameworks: bool = False
-    absent_frameworks: tuple[str, ...] = ()
     uses_lock: bool = False
     stacks: Mapping[str, LockedStack] = field(default_factory=dict)
     is_filtered: bool = False

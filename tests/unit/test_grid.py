@@ -19,7 +19,7 @@ from tests.helpers import build
 def _options(**changes: Any) -> GridOptions:
     ordinary: dict[str, Any] = {
         "frameworks": ("jax",),
-        "are_frameworks_named": True,
+        "names_frameworks": True,
         "payloads": (1024,),
     }
     return GridOptions(**{**ordinary, **changes})
@@ -78,11 +78,11 @@ _SUM = "jax-default-float32-1K"
         (
             {
                 "collectives": ("all_reduce", "all_gather"),
-                "placements": ("out_of_place", "in_place"),
+                "placement": ("out_of_place", "in_place"),
             },
             ["jax-out_of_place-default-float32-1K", _SUM, _GATHER],
         ),
-        ({"placements": ("default", "in_place")}, [_SUM]),
+        ({"placement": ("default", "in_place")}, [_SUM]),
         ({"payloads": (1026,), "dtypes": ("float16",)}, ["jax-default-float16-1026"]),
         # Strategies are those of the all-reduce.
         (
@@ -111,7 +111,7 @@ def test_every_spec_of_the_whole_grid_has_a_unique_id() -> None:
         strategies=("default", "psum", "ring", "fake"),
         collectives=tuple(COLLECTIVES),
         reduce_ops=REDUCE_OPS,
-        placements=("in_place", "out_of_place"),
+        placement=("in_place", "out_of_place"),
         dtypes=tuple(DTYPES),
         payloads=(1024, 2048),
     )
@@ -135,11 +135,11 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
             "reduce_scatter has no reduce op max; it has sum$",
         ),
         (
-            {"collectives": ("all_gather",), "placements": ("in_place",)},
+            {"collectives": ("all_gather",), "placement": ("in_place",)},
             "all_gather has no placement in_place; it has out_of_place$",
         ),
         (
-            {"collectives": ("reduce_scatter",), "placements": ("in_place",)},
+            {"collectives": ("reduce_scatter",), "placement": ("in_place",)},
             "reduce_scatter has no placement in_place; it has out_of_place$",
         ),
         (
@@ -158,7 +158,7 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
         (
             {
                 "frameworks": ("tensorflow",),
-                "are_frameworks_named": False,
+                "names_frameworks": False,
                 "collectives": ("permute",),
             },
             ".*tensorflow has no permute; it has all_reduce",

@@ -13,7 +13,9 @@ from busbw.model.words import plural
 from busbw.model.workload import ALL_COLLECTIVES
 from busbw.report.table import attribute_values
 from busbw.session.accept import accept_baselines
-from busbw.session.mode import Mode, Tables, grid_options_of
+from busbw.session.command_line import how_to_install
+from busbw.session.errors import UsageError
+from busbw.session.mode import Mode, Tables
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
 from busbw.session.run import RunningSession, run_session
@@ -36,6 +38,8 @@ def mode_of(options: Options) -> Mode | None:
     frameworks = options.frameworks
     if not options.names_frameworks:
         frameworks = tuple(name for name in frameworks if name == COMPILING_FRAMEWORKS[0])
+    if not frameworks:
+        raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
     options = replace(options, frameworks=frameworks, absent_frameworks=(), history=None)
     return Mode(
         fixture="busbw_compiled",
@@ -54,13 +58,13 @@ def mode_of(options: Options) -> Mode | None:
 def _add_specs(
     settings: CompileSettings, collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    request, sources = grid_options_of(collected.options), settings.programs
-    specs = tuple(program_spec(request.frameworks[0], source) for source in sources)
+    options = collected.options
+    specs = tuple(program_spec(options.frameworks[0], name) for name in settings.programs)
     compiled = tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
         for topology in settings.topologies
         for label in settings.compiler_labels
-        for spec in specs or grid.select_specs(request)
+        for spec in specs or grid.select_specs(options)
     )
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
 

@@ -78,8 +78,6 @@ def mode_of(options: Options) -> mode.Mode | None:
     sources = program_sources(options)
     if not sources:
         return None
-    with usage_error(GridError):
-        mode.grid_options_of(options)
     programs = [cases_of_program(options, source) for source in sources]
     return replace(
         mode.measuring_mode(options),
