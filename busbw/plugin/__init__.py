@@ -7,7 +7,6 @@ is collected loads the other files, so that sessions without these tests do not 
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,15 +44,6 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         if option.has_setting:
             text = f"Same as {option.flag}; an option that may be repeated has one value per line"
             parser.addini(f"busbw_{option.name}", text, type="linelist", default=[])
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest report on standard error with --results=-, which is for results alone."""
-    manager = config.pluginmanager
-    has_results = config.getoption("results") == "-"
-    if has_results and manager.unregister(name="terminalreporter") is not None:
-        manager.register(pytest.TerminalReporter(config, sys.stderr), "terminalreporter")
 
 
 def load_file(session: pytest.Session, name: str) -> Any:

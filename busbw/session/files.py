@@ -21,9 +21,6 @@ from .errors import usage_error
 # The environment variable that names the folder of the history if --history does not.
 HISTORY_VARIABLE = "BUSBW_HISTORY"
 
-# The value of --results that names the standard output.
-STANDARD_OUTPUT = Path("-")
-
 _PACKAGE = Path(busbw.__file__).parent
 
 
@@ -112,9 +109,7 @@ def checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):
         text = values.get(name)
-        if text == str(STANDARD_OUTPUT) and name == "results":
-            paths[name] = STANDARD_OUTPUT
-        elif text:
+        if text:
             with usage_error(ValueError, where=f"--{name}: "):
                 path = _checked_output(name, Path(text).absolute(), values["baselines"])
                 for other, other_path in paths.items():
@@ -137,8 +132,6 @@ def _checked_output(option: str, path: Path, baselines: Path) -> Path:
         view = load_view(option)
         if view.missing:
             raise ValueError(view.missing)
-        if path.name == "-":
-            raise ValueError("expected a file, got '-', which is for --results")
         storage.check_output(path, kind=view.kind, is_kind=view.is_kind)
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(baselines)):

@@ -260,8 +260,7 @@ class Options(GridOptions):
     )
     results: str | None = _declare_option(
         "Write all results to FILE, as JSON (docs/results.schema.json) or, if the name ends in "
-        ".csv, with one row per case. - writes JSON to standard output, and all other text to "
-        "standard error",
+        ".csv, with one row per case",
         metavar="FILE",
         type=arguments.parse_text,
     )
@@ -367,7 +366,9 @@ class Options(GridOptions):
         return bool(self.update_baselines or self.prune_baselines)
 
 
+_METADATA = {field.name: field.metadata for field in fields(Options)}
+# The annotations have the order of --help. `fields` would begin with the fields of GridOptions.
 OPTIONS: Mapping[str, Option] = {
-    **{f.name: Option(name=f.name, **f.metadata) for f in fields(Options) if f.metadata},
+    **{n: Option(name=n, **_METADATA[n]) for n in Options.__annotations__ if _METADATA[n]},
     **extensions.load_table("OPTIONS"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 
@@ -12,7 +13,7 @@ from .levels import changes_since_baselines
 from .state import Measured
 
 # A log, which cannot be overwritten, gets a line for a status text at most once in this interval.
-LOG_INTERVAL_S = 10.0
+LOG_INTERVAL_S = 60.0
 
 
 class Display:
@@ -24,8 +25,7 @@ class Display:
 
     can_overwrite = False
     verbose = False
-    _last_s = 0.0
-    _last_round = 0
+    _last_s = -math.inf
 
     def write_line(self, text: str) -> None:
         """Write `text` as a line that stays."""
@@ -54,16 +54,12 @@ class Display:
         self.write_line(text)
 
     def show_progress(self, progress: Progress) -> None:
-        """Show the present round and case; a log gets only one line for each round."""
+        """Show the present round and case, as `show_status` does."""
         left_s = progress.remaining_s
         left = "" if left_s is None else f", about {left_s:.0f} s left"
-        text = f"busbw: round {progress.round_number}/{progress.rounds}{left}"
-        if self.can_overwrite:
-            count = f"{progress.measured_count + 1}/{progress.planned_count}"
-            self.overwrite(f"{text}: {count} {progress.case.name}")
-        elif progress.round_number != self._last_round:
-            self._last_round = progress.round_number
-            self.write_line(text)
+        count = f"{progress.measured_count + 1}/{progress.planned_count}"
+        rounds = f"{progress.round_number}/{progress.rounds}"
+        self.show_status(f"busbw: round {rounds}{left}: {count} {progress.case.name}")
 
     def show_status(self, text: str) -> None:
         """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from busbw.report.renderers import render
 from busbw.report.results import Results, abbreviate_homes, case_result
 
 from .errors import UsageError
-from .files import STANDARD_OUTPUT, is_named_csv, load_view
+from .files import is_named_csv, load_view
 from .levels import record_of
 from .state import Judged, Measured
 
@@ -38,33 +37,24 @@ def write_outputs(judged: Judged, results: Callable[[Judged], str]) -> Judged:
     The history comes first because the page shows it. `results` returns the text of the file of
     --results.
     """
-    written = _write_views(append_to_history(judged))
-    path = judged.options.outputs.get("results")
-    if path is not None:
-        written = _write_file(written, "results", path, results)
+    written = _write_files(append_to_history(judged), results)
     if written.session_verdict != judged.session_verdict:
-        # Views that were written before an error show the verdict without this error.
-        _write_views(written)
+        # Files that were written before an error have the verdict without this error.
+        _write_files(written, results)
     return written
 
 
-def _write_views(judged: Judged) -> Judged:
-    """Write the files of all views, such as the page."""
+def _write_files(judged: Judged, results: Callable[[Judged], str]) -> Judged:
     for name, path in judged.options.outputs.items():
-        if name != "results":
-            judged = _write_file(judged, name, path, load_view(name).text)
+        text_of = results if name == "results" else load_view(name).text
+        judged = _write_file(judged, name, path, text_of)
     return judged
 
 
 def _write_file(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], str]) -> Judged:
     """Write the file `path` of the option `name`; if that fails, return `judged` with an error."""
     try:
-        text = text_of(judged)
-        if path == STANDARD_OUTPUT:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        else:
-            storage.write(path, text)
+        storage.write(path, text_of(judged))
     except UsageError as error:
         problem = str(error)
     except OSError as error:

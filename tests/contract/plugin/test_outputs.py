@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
-import subprocess
 
 import pytest
 
-from tests.helpers.session_folder import FAKE, SLOW, WITHOUT_CACHE, Folder
+from tests.helpers.session_folder import SLOW, Folder
 
 
 def test_a_csv_file_of_results_has_a_row_with_the_figures_of_each_case(folder: Folder) -> None:
@@ -25,17 +23,6 @@ def test_a_csv_file_of_results_has_a_row_with_the_figures_of_each_case(folder: F
     (folder.path / "night.csv").write_text("my,own\n")
     ran = folder.run("--results=night.csv", "--payloads=1K", exit_code=4)
     assert "--results: " in ran.sentence and "earlier results" in ran.sentence
-
-
-@pytest.mark.exhaustive
-def test_results_on_standard_output_are_the_only_text_on_standard_output(folder: Folder) -> None:
-    folder.script(**SLOW)
-    command = folder.command(*FAKE, *WITHOUT_CACHE, "--results=-", "--payloads=1K", "-rA")
-    done = subprocess.run(command, cwd=folder.path, check=False, capture_output=True, text=True)
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["document"] == "busbw results"
-    assert "NOTHING_COMPARED" in done.stderr and "1 without baseline" in done.stderr
-    assert not (folder.path / "-").exists()
 
 
 @pytest.mark.extension("metrics")

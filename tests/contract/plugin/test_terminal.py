@@ -62,10 +62,10 @@ def test_a_test_that_fails_by_its_own_assertion_is_shown_although_its_case_did_n
 
 
 @pytest.mark.exhaustive
-def test_the_output_to_a_file_has_a_line_for_each_round(folder: Folder) -> None:
+def test_the_output_to_a_file_has_a_line_of_progress_at_most_once_a_minute(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
-    rounds = re.findall(r"^busbw: round (\d)/3", text, flags=re.MULTILINE)
-    assert rounds == ["1", "2", "3"]
+    rounds = re.findall(r"^busbw: round (\d)/3: 1/", text, flags=re.MULTILINE)
+    assert rounds == ["1"]
 
 
 @pytest.mark.exhaustive

@@ -105,8 +105,6 @@ OPTIONS = [
         "a payload of 1028 is not 4 equal blocks of float32, which all_gather over 4 ranks needs",
     ),
     (["--mesh=2x3", "--ranks=4"], "--ranks: expected 6, of the mesh or all processes, got 4"),
-    (["--page=-"], "--page: expected a file, got '-', which is for --results"),
-    (["--metrics=-"], "--metrics: expected a file, got '-', which is for --results"),
     (["--axes=y"], "--axes: only with --mesh"),
     (["--mesh=2x4", "--axes=z"], "is no axis of the mesh 2x4; it has x, y"),
     (["--mesh=2x4", "--axes=xy"], "is no axis of the mesh 2x4; it has x, y"),
