@@ -159,18 +159,15 @@ def add_reference_probes(
         if name not in frameworks:
             continue
         reference = _probe_framework(options, name, device, executor, Side.REFERENCE)
-        python, other = (
-            starter_of(options, name, side).python for side in (Side.CANDIDATE, Side.REFERENCE)
-        )
-        changes = (
-            options.against_env,
-            options.try_env,
-            options.inject,
-            FRAMEWORKS[name].is_scripted,
-        )
-        path, is_changed = ours.framework_path, any(changes)
-        if name in options.against and not is_changed and reference.framework_path == path:
-            raise UsageError(f"--against: expected two stacks, but {other} and {python} use {path}")
+        is_changed = options.against_env or options.try_env or options.inject
+        may_be_same = bool(is_changed) or FRAMEWORKS[name].is_scripted
+        is_same = reference.framework_path == ours.framework_path
+        if name in options.against and is_same and not may_be_same:
+            other, python = options.against[name], python_of(options, name)
+            raise UsageError(
+                f"--against: expected two stacks, but {other} and {python} use "
+                f"{ours.framework_path}"
+            )
         references.append(reference)
     return replace(machine, references=tuple(references))
 

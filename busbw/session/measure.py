@@ -22,7 +22,7 @@ from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, Spec
 from busbw.model.launch import Failure, LaunchId, Measurement
-from busbw.model.words import Device, FailureKind, plural, seconds_text
+from busbw.model.words import Device, FailureKind, plural, seconds_text, shorten_list
 from busbw.stats.launches import launch_time_s
 
 from .judge import find_decided_cases, judge_cases
@@ -198,10 +198,9 @@ class _Measurer:
 
 
 def _rerun_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
-    names = ", ".join(spec.id for spec in specs[:3])
-    more = f" and {len(specs) - 3} more" if len(specs) > 3 else ""
+    names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
-    return f"busbw: {plural(rounds, 'more launch')} of {names}{more}{when}"
+    return f"busbw: {plural(rounds, 'more launch')} of {names}{when}"
 
 
 def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:

@@ -69,8 +69,9 @@ def resolve_cases(
             else {}
         )
         options = replace(options, stacks=stacks)
-        machine = add_reference_probes(options, machine, frameworks, executor)
-        _check_same_cases(options, machine, jobs)
+        if jobs:
+            machine = add_reference_probes(options, machine, frameworks, executor)
+            _check_same_cases(options, machine, jobs)
     else:
         # Files are read before anything is measured, so that a damaged file is found early.
         with usage_error(BaselineError, HistoryError, OutputError, OSError):
@@ -120,8 +121,16 @@ def _resolve_specs(
             skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
         else:
             with usage_error(GridError):
-                jobs[spec] = TimedJob(case=grid.resolve_case(spec, target), key=target.key(spec))
+                jobs[spec] = _resolve_spec(spec, target)
     return skipped, jobs
+
+
+def _resolve_spec(spec: Spec, target: Target) -> TimedJob:
+    """Return the job of `spec` on `target`, without stored times.
+
+    Raises GridError if the devices do not allow the case.
+    """
+    return TimedJob(case=grid.resolve_case(spec, target), key=target.key(spec))
 
 
 def _build_locked_stacks(
@@ -140,24 +149,18 @@ def _build_locked_stacks(
 
 def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, TimedJob]) -> None:
     """Raise UsageError if the reference stack would measure different cases than `jobs`."""
-    for probe in machine.references:
-        specs = [spec for spec in jobs if spec.framework == probe.framework]
-        with usage_error(GridError, where="the reference: "):
-            target = grid.choose_target(
-                device=machine.target.device,
-                ranks=options.ranks,
-                probes=[probe],
-                named_frameworks=[probe.framework],
-            )
-            cases = {spec: (grid.resolve_case(spec, target), target.key(spec)) for spec in specs}
-        for spec, (case, key) in cases.items():
-            job = jobs[spec]
-            if (case, key) != (job.case, job.key):
-                texts = (
-                    f"{case.name} by {case.protocol} on {key.folder}"
-                    for case, key in ((job.case, job.key), (case, key))
-                )
-                raise UsageError("--against: expected {}, got {}".format(*texts))
+    frameworks = [probe.framework for probe in machine.references]
+    with usage_error(GridError, where="the reference: "):
+        target = grid.choose_target(
+            device=machine.target.device,
+            ranks=options.ranks,
+            probes=machine.references,
+            named_frameworks=frameworks,
+        )
+        references = {spec: _resolve_spec(spec, target) for spec in jobs}
+    for spec, job in jobs.items():
+        if references[spec] != job:
+            raise UsageError(f"--against: expected {job.text}, got {references[spec].text}")
 
 
 def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:

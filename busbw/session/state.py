@@ -75,6 +75,11 @@ class TimedJob:
     stored: BaselineSearch = field(default_factory=BaselineSearch)
     published: Reference | None = None
 
+    @property
+    def text(self) -> str:
+        """The name of the case, its protocol and the folder of its baselines, for messages."""
+        return f"{self.case.name} by {self.case.protocol} on {self.key.folder}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
