@@ -26,7 +26,7 @@ from busbw.model.machine import (
 )
 from busbw.model.words import Clock, Device, payload_text
 
-_REASON_CHARACTERS = 120
+_MAX_REASON_CHARACTERS = 120
 
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
@@ -43,16 +43,17 @@ def select_specs(request: GridOptions) -> tuple[Spec, ...]:
         _reduce_ops(name, request)
     frameworks = (*request.frameworks, *request.absent_frameworks)
     reasons = {framework: _unsupported_text(framework, request) for framework in frameworks}
-    lacking = [reason for reason in reasons.values() if reason]
-    if lacking and request.names_frameworks:
-        raise GridError(lacking[0])
-    able = (framework for framework, reason in reasons.items() if not reason)
+    unsupported_reasons = [reason for reason in reasons.values() if reason]
+    if unsupported_reasons and request.names_frameworks:
+        raise GridError(unsupported_reasons[0])
+    supporting_frameworks = (framework for framework, reason in reasons.items() if not reason)
     grid = dict.fromkeys(
-        spec for framework in able for spec in _framework_specs(framework, request)
+        spec for framework in supporting_frameworks for spec in _framework_specs(framework, request)
     )
     if not grid:
         raise GridError(
-            "; ".join(lacking) or "nothing to measure: no framework, dtype or payload is selected"
+            "; ".join(unsupported_reasons)
+            or "nothing to measure: no framework, dtype or payload is selected"
         )
     _check_elements(request)
     return tuple(grid)
@@ -110,7 +111,7 @@ def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
     """
     placements = COLLECTIVES[collective].placements
     requested = [placements[0] if name == "default" else name for name in request.placement]
-    return _select(collective, "placement", requested, placements)
+    return _select_supported(collective, "placement", requested, placements)
 
 
 def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
@@ -120,13 +121,13 @@ def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
     """
     reduce_ops = COLLECTIVES[collective].reduce_ops
     return (
-        _select(collective, "reduce op", request.reduce_ops, reduce_ops)
+        _select_supported(collective, "reduce op", request.reduce_ops, reduce_ops)
         if reduce_ops
         else ("none",)
     )
 
 
-def _select(
+def _select_supported(
     collective: str, kind: str, requested: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the requested names that are in `names`. Raises GridError if no name is.
@@ -211,14 +212,16 @@ def choose_target(
         GridError: No class of device can be used, or a named framework does not reach the devices.
 
     """
-    tried: dict[Device, str] = {}
+    reasons_by_device: dict[Device, str] = {}
     for candidate in (device,) if device else AUTO_ORDER:
         sets, reasons = _reachable_devices(candidate, ranks, probes)
         if sets:
             target = Target(
                 device=candidate,
-                reason="requested" if device else _choice_reason(candidate, tried, probes),
-                not_found=tuple(tried.values()),
+                reason="requested"
+                if device
+                else _choice_reason(candidate, reasons_by_device, probes),
+                not_found=tuple(reasons_by_device.values()),
                 device_sets=sets,
                 unreached=reasons,
             )
@@ -227,19 +230,21 @@ def choose_target(
                     raise target.unreached_error(framework)
             return target
         each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        tried[candidate] = f"no {candidate.value.upper()} to measure on ({each})"
-    raise GridError("; ".join(tried.values()))
+        reasons_by_device[candidate] = f"no {candidate.value.upper()} to measure on ({each})"
+    raise GridError("; ".join(reasons_by_device.values()))
 
 
-def _choice_reason(chosen: Device, tried: Mapping[Device, str], probes: Sequence[Probe]) -> str:
+def _choice_reason(
+    chosen: Device, reasons_by_device: Mapping[Device, str], probes: Sequence[Probe]
+) -> str:
     """Return why a class of device was chosen, such as ``using CPU: no TPU or GPU found``.
 
-    `tried` has the reason for each class that was tried before. A class that was found, but cannot
-    be used, is in the text with its reason.
+    `reasons_by_device` says why each class that was tried before cannot be used. The text contains
+    the reason of each such class that was found.
     """
     present = {devices.device for probe in probes for devices in probe.devices}
-    absent = [device.value.upper() for device in tried if device not in present]
-    refused = [reason for device, reason in tried.items() if device in present]
+    absent = [device.value.upper() for device in reasons_by_device if device not in present]
+    refused = [reason for device, reason in reasons_by_device.items() if device in present]
     reasons = [f"no {' or '.join(absent)} found"] if absent else []
     return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
@@ -254,7 +259,7 @@ def _reachable_devices(
         devices = next((d for d in probe.devices if d.device is device), None)
         if devices is None:
             reason = probe.missing.get(device.value, "not found")
-            shown = reason[:_REASON_CHARACTERS]
+            shown = reason[:_MAX_REASON_CHARACTERS]
             reasons[probe.framework] = shown if shown == reason else f"{shown}..."
         elif devices.ranks < 2:
             reasons[probe.framework] = _single_rank_text(devices, probe.framework)

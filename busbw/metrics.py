@@ -17,9 +17,9 @@ PAYLOAD_GRAMMAR = (
     f"factor 4. A size is {SIZE_GRAMMAR}"
 )
 
-_FACTOR = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+_BYTES_PER_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # A larger factor between neighbours of a range is probably a mistake.
-_MOST_FACTOR = 1024
+_MAX_FACTOR = 1024
 # A number of more digits would be larger than any memory.
 _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
 
@@ -32,7 +32,7 @@ def parse_payload(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
         raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
-    return int(match[1]) * _FACTOR[match[2].upper()]
+    return int(match[1]) * _BYTES_PER_UNIT[match[2].upper()]
 
 
 def parse_payloads(text: str) -> tuple[int, ...]:
@@ -53,10 +53,10 @@ def _payload_range(text: str) -> list[int]:
     """Return the payloads of a range such as ``1K:1024M`` or ``8:128M:4``, in bytes."""
     begin, last, *factors = text.split(":")
     factor = factors[0].strip() if factors else "2"
-    if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MOST_FACTOR:
+    if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MAX_FACTOR:
         raise ValueError(
             f"{text[:60]!r} is not a range; expected begin:end, such as 1K:1024M, which doubles, "
-            f"or begin:end:factor, such as 8:128M:4, with a factor from 2 to {_MOST_FACTOR}; other "
+            f"or begin:end:factor, such as 8:128M:4, with a factor from 2 to {_MAX_FACTOR}; other "
             "sizes are a comma list, such as 1K,8K,64K"
         )
     size, end = parse_payload(begin), parse_payload(last)

@@ -33,12 +33,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     config: Any = pluginmanager.get_plugin("pytestconfig")
     words = config.invocation_params.args if config is not None else ()
     # "_anonymous" is pytest's name of the first group in its help.
-    after = "_anonymous" if SHIPPED_TESTS in words else None
+    previous_title = "_anonymous" if SHIPPED_TESTS in words else None
     groups: dict[str, pytest.OptionGroup] = {}
     titles = (*GROUPS, *(option.group for option in OPTIONS.values()))
     for title in dict.fromkeys(titles):
-        groups[title] = parser.getgroup(title, title, after=after)
-        after = title
+        groups[title] = parser.getgroup(title, title, after=previous_title)
+        previous_title = title
     for option in OPTIONS.values():
         groups[option.group].addoption(option.flag, default=None, **option.arguments)
         if option.has_setting:
@@ -76,10 +76,10 @@ def pytest_pycollect_makeitem(
     """Skip test functions at collection that read a fixture of another mode than the session's."""
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
-    read = set(FIXTURES).intersection(inspect.signature(obj).parameters)
+    fixtures = set(FIXTURES).intersection(inspect.signature(obj).parameters)
     return (
-        load_file(collector.session, "collection").skip_other_modes(collector.config, read)
-        if read
+        load_file(collector.session, "collection").skip_other_modes(collector.config, fixtures)
+        if fixtures
         else None
     )
 

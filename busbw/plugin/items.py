@@ -22,10 +22,14 @@ from .config import CASES, ERRORS, MODE, VERDICT, judged_of, spec_of
 
 # The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
 # last line leaves the report out, and whether the section of busbw shows its failure.
-OUTCOME, UNCOUNTED, SHOWN = "busbw_outcome", "busbw_uncounted", "busbw_shown"
+OUTCOME_ATTRIBUTE, UNCOUNTED_ATTRIBUTE, SHOWN_ATTRIBUTE = (
+    "busbw_outcome",
+    "busbw_uncounted",
+    "busbw_shown",
+)
 
 # How much of an error's first line is shown.
-_MOST_CHARACTERS = 200
+_MAX_REASON_CHARACTERS = 200
 
 
 def verdict_of(request: pytest.FixtureRequest) -> Verdict:
@@ -60,10 +64,14 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     if judged is None:
         return None
     verdict = judged.session_verdict
-    unread = [item for item in session.config.stash.get(CASES, {}) if VERDICT not in item.stash]
-    if unread:
-        count = plural(len(unread), "case")
-        text = f"{count} left out before the verdict was read; the first is {unread[0].nodeid}"
+    unread_items = [
+        item for item in session.config.stash.get(CASES, {}) if VERDICT not in item.stash
+    ]
+    if unread_items:
+        count = plural(len(unread_items), "case")
+        text = (
+            f"{count} left out before the verdict was read; the first is {unread_items[0].nodeid}"
+        )
         verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
     errors = session.config.stash.get(ERRORS, [])
     if errors:
@@ -91,7 +99,7 @@ class SessionItem(pytest.Item):
 
 
 # Outcomes of cases that neither fail nor pass. pytest reports these cases as skipped.
-_NOT_JUDGED = (
+_UNJUDGED_OUTCOMES = (
     Outcome.NOISY,
     Outcome.NO_BASELINE,
     Outcome.INCOMPARABLE,
@@ -134,16 +142,16 @@ def pytest_runtest_makereport(
     if call.when != "call" or verdict is None:
         return report
     attributes = vars(report)
-    attributes[OUTCOME] = verdict.outcome.value
-    attributes[SHOWN] = verdict.failed
+    attributes[OUTCOME_ATTRIBUTE] = verdict.outcome.value
+    attributes[SHOWN_ATTRIBUTE] = verdict.failed
     if isinstance(verdict, SessionVerdict):
         # Failed cases are counted one by one, so the session that fails with them is not counted.
-        attributes[UNCOUNTED] = report.passed or verdict.outcome is SessionOutcome.FAILED
+        attributes[UNCOUNTED_ATTRIBUTE] = report.passed or verdict.outcome is SessionOutcome.FAILED
     elif verdict.failed:
         report.outcome = "failed"
         report.longrepr = verdict.explain()
         attributes.pop("wasxfail", None)
-    elif report.passed and not verdict.expected and verdict.outcome in _NOT_JUDGED:
+    elif report.passed and not verdict.expected and verdict.outcome in _UNJUDGED_OUTCOMES:
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1] or 0, verdict.headline())
     return report
@@ -156,7 +164,7 @@ def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     while getattr(error, "exceptions", ()):
         error = error.exceptions[0]
     reason = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-    text = f"{item.name} ({call.when}): {reason[:_MOST_CHARACTERS]}"
+    text = f"{item.name} ({call.when}): {reason[:_MAX_REASON_CHARACTERS]}"
     item.config.stash.setdefault(ERRORS, []).append(text)
 
 
@@ -175,11 +183,11 @@ def letters_text(verdicts: Iterable[Verdict]) -> str:
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
     """Show the outcome of a case in place of pytest's passed, failed or skipped."""
-    name = getattr(report, OUTCOME, "")
+    name = getattr(report, OUTCOME_ATTRIBUTE, "")
     if report.when != "call" or not name:
         return None
     color = {"red" if report.failed else "green" if report.passed else "yellow": True}
-    if getattr(report, UNCOUNTED, False):
+    if getattr(report, UNCOUNTED_ATTRIBUTE, False):
         return "", "F" if report.failed else ".", (name, color)
     outcome = Outcome(name) if name in Outcome.__members__ else None
     if outcome not in _LETTERS:

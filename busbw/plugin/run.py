@@ -28,10 +28,10 @@ _FAILED = pytest.ExitCode.TESTS_FAILED
 _EXIT_CODE = pytest.StashKey[int | pytest.ExitCode]()
 
 # The beginnings of pytest's options that leave tests out.
-_SELECTING = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--sw", "--stepwise")
+_SELECTING_FLAGS = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--sw", "--stepwise")
 
 # Options of pytest with which no test runs.
-_SHOWING = ("collectonly", "show_fixtures_per_test")
+_OPTIONS_WITHOUT_RUN = ("collectonly", "show_fixtures_per_test")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -63,7 +63,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """
     for item in items:
         config = item.config
-        if any(word.startswith(_SELECTING) for word in option_words(config)):
+        if any(word.startswith(_SELECTING_FLAGS) for word in option_words(config)):
             config.stash.get(CASES, {}).pop(item, None)
 
 
@@ -89,7 +89,7 @@ def check_exit_code(session: pytest.Session) -> None:
     This function is called after all hooks, because any hook may set the exit code.
     """
     config = session.config
-    is_run = not any(getattr(config.option, name, False) for name in _SHOWING)
+    is_run = not any(getattr(config.option, name, False) for name in _OPTIONS_WITHOUT_RUN)
     if not is_run or session.exitstatus != pytest.ExitCode.OK:
         return
     problem = _problem_text(session)

@@ -17,7 +17,7 @@ from busbw.session.files import shipped_folder
 from . import load_file
 
 # The folder in the names of the shipped tests, wherever busbw is installed.
-_NAME = "busbw/perf"
+_SHIPPED_FOLDER = "busbw/perf"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -25,23 +25,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Replace names of shipped tests in `args` by their paths, or add all if no path is passed."""
     folder, arguments = shipped_folder("perf"), early_config.known_args_namespace
     paths = [_path_of(argument, early_config, folder) for argument in args]
-    shipped = [path for argument, path in zip(args, paths) if path != argument]
+    shipped_paths = [path for argument, path in zip(args, paths) if path != argument]
     args[:] = paths
-    if arguments.file_or_dir and not shipped:
+    if arguments.file_or_dir and not shipped_paths:
         return
     early_config.pluginmanager.register(_ShippedTests(folder), "busbw tests")
-    if not shipped:
+    if not shipped_paths:
         # Files are added in place of their folder, because the user's python_files need not match
         # them. They are first, because they would be the value of an option such as
         # --update-baselines if they followed it.
-        shipped = sorted(str(path) for path in folder.glob("test_*.py"))
-        args[:0] = shipped
+        shipped_paths = sorted(str(path) for path in folder.glob("test_*.py"))
+        args[:0] = shipped_paths
     # pytest loads the conftest.py files of the current directory and of its parents, and not of
     # the folder of the shipped tests.
-    current = early_config.invocation_params.dir
-    conftests = [path / "conftest.py" for path in (current, *current.parents)]
+    current_folder = early_config.invocation_params.dir
+    conftests = [path / "conftest.py" for path in (current_folder, *current_folder.parents)]
     files = [str(path) for path in conftests if path.is_file()]
-    arguments.file_or_dir = [*files, *shipped]
+    arguments.file_or_dir = [*files, *shipped_paths]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -50,15 +50,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
-    """Return the path of a shipped test that `argument` names as the output does, else `argument`.
+    """Return the path of the shipped test that `argument` names, or else `argument` itself.
 
-    `folder` has the shipped tests.
+    Reports name a shipped test ``busbw/perf/...``. `folder` is the folder of the shipped tests.
     """
     file, colons, test = argument.partition("::")
     path = Path(os.path.normpath(config.invocation_params.dir / file))
     for root in (config.rootpath, config.invocation_params.dir):
-        if path.is_relative_to(root / _NAME) and not path.exists():
-            return f"{folder / path.relative_to(root / _NAME)}{colons}{test}"
+        if path.is_relative_to(root / _SHIPPED_FOLDER) and not path.exists():
+            return f"{folder / path.relative_to(root / _SHIPPED_FOLDER)}{colons}{test}"
     return argument
 
 
@@ -88,5 +88,5 @@ class _ShippedTests:
         """Name a module of shipped tests ``busbw/perf/...``, wherever busbw is installed."""
         if module_path.parent != self._folder:
             return None
-        name = f"{_NAME}/{module_path.name}"
+        name = f"{_SHIPPED_FOLDER}/{module_path.name}"
         return pytest.Module.from_parent(parent, path=module_path, nodeid=name)

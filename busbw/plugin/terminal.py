@@ -20,7 +20,7 @@ from busbw.session.progress import Display
 from busbw.session.state import Collected, Judged
 
 from .config import MODE, SESSION, command_words, judged_of, spec_of
-from .items import SHOWN, letters_text
+from .items import SHOWN_ATTRIBUTE, letters_text
 
 
 def pytest_report_collectionfinish(
@@ -69,14 +69,14 @@ def pytest_terminal_summary(
     judged = judged_of(config)
     if judged is None:
         return (yield)
-    failed = terminalreporter.stats.get("failed", [])
-    shown = [report for report in failed if getattr(report, SHOWN, False)]
+    failed_reports = terminalreporter.stats.get("failed", [])
+    shown_reports = [report for report in failed_reports if getattr(report, SHOWN_ATTRIBUTE, False)]
     # pytest counts the failed cases, but only the section of busbw shows them.
-    failed[:] = [report for report in failed if report not in shown]
+    failed_reports[:] = [report for report in failed_reports if report not in shown_reports]
     try:
         yield
     finally:
-        failed += shown
+        failed_reports += shown_reports
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
     for line in _section_lines(judged, config):
@@ -92,11 +92,15 @@ def _section_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged.notes)
     yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
-    yield from _table_lines(judged.changes)
+    yield from _table_lines(judged.baseline_tables)
     yield TextLine("")
-    is_first = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
+    is_nothing_compared = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
     outcomes = {verdict.outcome for verdict in verdicts}
-    if is_first and Outcome.NO_BASELINE in outcomes and not judged.options.writes_baselines:
+    if (
+        is_nothing_compared
+        and Outcome.NO_BASELINE in outcomes
+        and not judged.options.writes_baselines
+    ):
         command = shlex.join([*command_words(config), "--update-baselines"])
         yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
     yield from conclusion_lines(verdicts, judged.session_verdict, judged.failing_since)

@@ -93,7 +93,7 @@ def accept_times(judged: Judged) -> Judged:
     Raises BaselineError if a file of baselines cannot be read or locked, and OSError if it cannot
     be written.
     """
-    options, measured = judged.options, judged.observed
+    options, measured = judged.options, judged.observations
     if not isinstance(measured, Measured):
         return judged
     reason = options.accept_regression or ""
@@ -117,7 +117,7 @@ def accept_times(judged: Judged) -> Judged:
             remedy = f"it is {refusal.cause}: -k with its name accepts it"
         notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
-    judged = replace(judged.with_notes(*notes), changes=tables)
+    judged = replace(judged.with_notes(*notes), baseline_tables=tables)
     if refusals and not reason:
         return judged.with_error("not all times were accepted: see the notes")
     return _lock_stacks(judged, measured, accepted)
@@ -213,7 +213,9 @@ def _replaces_stored_sessions(
     beyond the budget is refused later if there is no reason.
     """
     outcome, has_reason = verdict.outcome, bool(options.accept_regression)
-    pinned_s = job.stored.baseline.pinned_s if job.stored.baseline is not None else None
+    pinned_s = (
+        job.baseline_search.baseline.pinned_s if job.baseline_search.baseline is not None else None
+    )
     if pinned_s is None or verdict.now is None:
         return outcome is not Outcome.PASS
     is_lost = exceeds_budget(verdict.now.median_s, pinned_s, budget)

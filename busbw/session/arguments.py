@@ -69,8 +69,8 @@ def cache_folder(text: str = "") -> Path | None:
     An empty text means the folder ``busbw`` in the user's cache folder. Raises ValueError if a home
     directory is needed and the user has none.
     """
-    usual = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
-    return None if text == "none" else expand_home(text or usual).absolute()
+    default = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
+    return None if text == "none" else expand_home(text or default).absolute()
 
 
 def whole_number_type(minimum: int) -> Callable[[str], int]:

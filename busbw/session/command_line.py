@@ -97,17 +97,19 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
         # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
         if word.startswith("--") and word.endswith("=--"):
             raise UsageError(f"{word[:-3]}: expected a value, got '--'")
-    passed = vars(parser.parse_known_args(words)[0])
-    ignored = {name for name in passed if not OPTIONS[name].is_repeated}
-    ignored.update(*(OPTIONS[name].excludes for name in passed))
-    texts = {name: several for name, several in settings.items() if name not in ignored}
-    required = texts.pop("require_baselines", ())
-    lines = [(OPTIONS[name].flag, text) for name, several in texts.items() for text in several]
-    stored = vars(parser.parse_args([f"{flag}={text}" for flag, text in lines]))
-    check_combination([OPTIONS[name] for name in passed], {*stored, *passed})
-    values = {**stored, **passed}
-    values["python"] = [*stored.get("python", ()), *passed.get("python", ())]
-    values["require_baselines"] = "require_baselines" in passed or _requires_baselines(*required)
+    passed_values = vars(parser.parse_known_args(words)[0])
+    ignored = {name for name in passed_values if not OPTIONS[name].is_repeated}
+    ignored.update(*(OPTIONS[name].excludes for name in passed_values))
+    setting_texts = {name: texts for name, texts in settings.items() if name not in ignored}
+    requirement = setting_texts.pop("require_baselines", ())
+    lines = [(OPTIONS[name].flag, text) for name, texts in setting_texts.items() for text in texts]
+    setting_values = vars(parser.parse_args([f"{flag}={text}" for flag, text in lines]))
+    check_combination([OPTIONS[name] for name in passed_values], {*setting_values, *passed_values})
+    values = {**setting_values, **passed_values}
+    values["python"] = [*setting_values.get("python", ()), *passed_values.get("python", ())]
+    values["require_baselines"] = "require_baselines" in passed_values or _requires_baselines(
+        *requirement
+    )
     stacks = values.get("against", ())
     values["uses_lock"] = {} in stacks
     values["against"] = [pair for stack in stacks for pair in stack.items()]
@@ -151,12 +153,14 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["uses_lock"] or values["against"]
-    stored = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
-    absent = tuple(name for name in DEFAULT_FRAMEWORKS if name in stored and name not in installed)
+    with_baselines = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
+    absent_frameworks = tuple(
+        name for name in DEFAULT_FRAMEWORKS if name in with_baselines and name not in installed
+    )
     return {
         "frameworks": installed,
         "names_frameworks": bool(names),
-        "absent_frameworks": absent,
+        "absent_frameworks": absent_frameworks,
     }
 
 
@@ -174,18 +178,26 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     remote = hosts_of(values)
     processes = values.get("processes") or (remote.count if remote is not None else 1)
-    each, ranks, mesh = values.get("ranks_per_process"), values.get("ranks"), values.get("mesh", "")
-    if processes == 1 and each:
+    ranks_of_process, ranks, mesh = (
+        values.get("ranks_per_process"),
+        values.get("ranks"),
+        values.get("mesh", ""),
+    )
+    if processes == 1 and ranks_of_process:
         raise ValueError("--ranks-per-process: expected several --processes, such as --processes=2")
-    in_mesh = math.prod(mesh_shape(mesh)) if mesh else None
-    if processes > 1 and (each or not in_mesh or in_mesh % processes):
-        needed = processes * (each or 1)
+    ranks_of_mesh = math.prod(mesh_shape(mesh)) if mesh else None
+    if processes > 1 and (ranks_of_process or not ranks_of_mesh or ranks_of_mesh % processes):
+        expected_ranks = processes * (ranks_of_process or 1)
     else:
-        needed = in_mesh
-    if needed is not None and ranks not in (None, needed):
-        raise ValueError(f"--ranks: expected {needed}, of the mesh or all processes, got {ranks}")
-    if in_mesh not in (None, needed):
-        raise ValueError(f"--mesh: expected {needed} ranks, those of all processes, got {mesh}")
+        expected_ranks = ranks_of_mesh
+    if expected_ranks is not None and ranks not in (None, expected_ranks):
+        raise ValueError(
+            f"--ranks: expected {expected_ranks}, of the mesh or all processes, got {ranks}"
+        )
+    if ranks_of_mesh not in (None, expected_ranks):
+        raise ValueError(
+            f"--mesh: expected {expected_ranks} ranks, those of all processes, got {mesh}"
+        )
     axes = ""
     if "axes" in values:
         with usage_error(ValueError, where="--axes: "):
@@ -193,7 +205,7 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         # A collective along all axes is the same as a collective without --axes.
         axes = axes if len(axis_names(axes)) < len(mesh_shape(mesh)) else ""
     return {
-        "ranks": ranks if processes == 1 else needed,
+        "ranks": ranks if processes == 1 else expected_ranks,
         "processes": processes,
         "remote": remote,
         "axes": axes,

@@ -87,16 +87,16 @@ def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
     rulings = {}
     for spec, job in measured.jobs.items():
         measurement, assessment = measured.measurements[spec], assessments.get(job.key)
-        stored, budget = job.stored.baseline, settings.policy.budget
-        accepts_slower = accepts_slower_times(measured.options, stored, measurement, budget)
+        baseline, budget = job.baseline_search.baseline, settings.policy.budget
+        accepts_slower = accepts_slower_times(measured.options, baseline, measurement, budget)
         rulings[spec] = judge_case(
             spec,
             measurement,
-            stored,
+            baseline,
             assessment.limits.get(job.case) if assessment else None,
             replace(settings, accepts_slower_times=accepts_slower),
             loss_state=assessment.loss_states.get(job.case) if assessment else None,
-            incomparable_reason=job.stored.incomparable_reason,
+            incomparable_reason=job.baseline_search.incomparable_reason,
             published_bandwidth=job.published,
         )
     return rulings
@@ -134,7 +134,7 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
 def judge_measured(measured: Measured) -> Judged:
     """Judge all cases and the session."""
     rulings, assessments = judge_cases(measured), assess_machines(measured)
-    verdicts = {**measured.skipped, **{spec: r.verdict for spec, r in rulings.items()}}
+    verdicts = {**measured.skipped_verdicts, **{spec: r.verdict for spec, r in rulings.items()}}
     verdicts = {spec: verdicts[spec] for spec in measured.specs}
     verdicts = note_injections(verdicts, measured.measurements)
     losses = _find_losses(measured, assessments)
@@ -166,7 +166,7 @@ def judge_measured(measured: Measured) -> Judged:
             list(verdicts.values()), list(measured.measurements.values()), context
         ),
         verdicts=verdicts,
-        observed=measured,
+        observations=measured,
         replaced_cases=_find_replaced_cases(measured, assessments, losses),
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
@@ -204,7 +204,7 @@ def _session_context(
         other_ranks_text if is_required else "",
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
-        measured.lost,
+        measured.lost_host_text,
     )
     return SessionContext(
         settings=_judging_settings(measured),
@@ -231,11 +231,11 @@ def _slower_framework_texts(
     losses are left out: they are a DRIFT.
     """
     counts = Counter(job.case.framework for job in measured.jobs.values())
-    doubted = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
+    doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
-        for name, shared in assessment.shared_parts.items():
-            text = slower_framework_text(name, counts[name], shared)
-            if text and name not in doubted:
+        for name, common_part in assessment.shared_parts.items():
+            text = slower_framework_text(name, counts[name], common_part)
+            if text and name not in doubted_frameworks:
                 yield text
     for loss in losses:
         if isinstance(loss.subject, str) and not loss.state.is_gradual:
@@ -284,8 +284,10 @@ def _unmeasured_text(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> st
     }
     if measured.is_paired or not texts:
         return ""
-    stored = frameworks_on_machine(measured.options.baselines, measured.environment.key)
-    text = "; ".join(text for name, text in texts.items() if name in stored)
+    frameworks_with_baselines = frameworks_on_machine(
+        measured.options.baselines, measured.environment.key
+    )
+    text = "; ".join(text for name, text in texts.items() if name in frameworks_with_baselines)
     return text and f"cases that have a baseline were not measured: {text}"
 
 
@@ -315,11 +317,11 @@ def _fallback_texts(measured: Measured) -> list[str]:
     """
     texts = []
     for spec, job in measured.jobs.items():
-        case, baseline = job.case, job.stored.baseline
-        if baseline is None and job.stored.other_strategy and spec.strategy == "default":
+        case, baseline = job.case, job.baseline_search.baseline
+        if baseline is None and job.baseline_search.other_strategy and spec.strategy == "default":
             texts.append(
                 f"{case.framework}: the default is {case.strategy} now, "
-                f"the baseline is of {job.stored.other_strategy}"
+                f"the baseline is of {job.baseline_search.other_strategy}"
             )
         if baseline is None or spec.clock != "default":
             continue

@@ -38,9 +38,9 @@ def read_levels(
     """
     levels = {}
     for key in dict.fromkeys(keys):
-        built = build_levels(_read_stored_times(collected, key), POLICIES[device])
-        if built is not None:
-            levels[key] = built
+        levels_of_machine = build_levels(_read_stored_times(collected, key), POLICIES[device])
+        if levels_of_machine is not None:
+            levels[key] = levels_of_machine
     return levels
 
 
@@ -120,11 +120,11 @@ def _acknowledged_moments(
 
     `folder` is the folder of the machine, which a change may name.
     """
-    since: dict[Case, datetime] = {}
+    moments: dict[Case, datetime] = {}
     for change in sorted(known_changes, key=lambda change: change.since):
         cases = [b.case for b in baselines if change.matches(b.case.name, folder)]
-        since |= dict.fromkeys(cases, change.began)
-    return since
+        moments |= dict.fromkeys(cases, change.began)
+    return moments
 
 
 def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
@@ -232,12 +232,16 @@ def changes_since_baselines(measured: Measured) -> Iterator[tuple[str, str, tupl
     """
     newest: dict[str, Record] = {}
     for job in measured.jobs.values():
-        for record in job.stored.baseline.sessions[-1:] if job.stored.baseline else ():
-            before = newest.setdefault(job.case.framework, record)
-            newest[job.case.framework] = max(before, record, key=lambda record: record.began)
+        for record in (
+            job.baseline_search.baseline.sessions[-1:] if job.baseline_search.baseline else ()
+        ):
+            earlier_record = newest.setdefault(job.case.framework, record)
+            newest[job.case.framework] = max(
+                earlier_record, record, key=lambda record: record.began
+            )
     for framework, record in newest.items():
         versions = measured.environment.versions.get(framework, {})
-        now = replace(record, versions=versions, surroundings=surroundings_of(measured))
-        differences = setup_changes(record.lasting_setup, now.lasting_setup)
+        current_record = replace(record, versions=versions, surroundings=surroundings_of(measured))
+        differences = setup_changes(record.lasting_setup, current_record.lasting_setup)
         if differences:
             yield framework, record.date, differences

@@ -68,22 +68,22 @@ def measure_cases(resolved: Measured, executor: Executor, display: Display) -> M
     if not resolved.jobs:
         return resolved
     measurer = _Measurer(resolved, executor, display)
-    begun_s, lost = time.monotonic(), ""
+    begun_s, lost_host_text = time.monotonic(), ""
     try:
         measurer.measure_planned()
         measurer.measure_undecided()
     except HostError as error:
-        lost = str(error)
+        lost_host_text = str(error)
     except KeyboardInterrupt:
         measurer.write_times()
         raise
     measuring_s = time.monotonic() - begun_s
     display.replace_progress(f"busbw: measured in {measuring_s:.0f} s")
     return replace(
-        measurer.measured_so_far(lost),
+        measurer.measured_so_far(lost_host_text),
         measuring_s=measuring_s,
         spent_s=dict(executor.spent_s),
-        lost=lost,
+        lost_host_text=lost_host_text,
     )
 
 
@@ -117,27 +117,27 @@ class _Measurer:
             observers=[observer.observe for observer in self._observers.values()],
         )
 
-    def measured_so_far(self, lost: str = "") -> Measured:
+    def measured_so_far(self, lost_host_text: str = "") -> Measured:
         """Return the Measured with the present measurements.
 
-        `lost` is the message about a lost host, empty if no host was lost. With it, each case that
-        has fewer launches than planned gets a Failure.
+        `lost_host_text` is the message about a lost host, empty if no host was lost. If a host was
+        lost, each case with fewer launches than planned gets a Failure.
         """
         is_paired = self._resolved.is_paired
         return replace(
             self._resolved,
             extra=observed_values(self._observers),
-            measurements=self._measurements_of(Side.CANDIDATE, lost),
-            references=self._measurements_of(Side.REFERENCE, lost) if is_paired else {},
+            measurements=self._measurements_of(Side.CANDIDATE, lost_host_text),
+            references=self._measurements_of(Side.REFERENCE, lost_host_text) if is_paired else {},
         )
 
-    def _measurements_of(self, side: Side, lost: str) -> dict[Spec, Measurement]:
+    def _measurements_of(self, side: Side, lost_host_text: str) -> dict[Spec, Measurement]:
         by_case = {m.case: m for m in self.schedule.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
-            if lost and measurement.launches < (self._resolved.options.launches or 1):
+            if lost_host_text and measurement.launches < (self._resolved.options.launches or 1):
                 launch = LaunchId(name="not started")
-                failure = Failure(kind=FailureKind.KILLED, message=lost, launch=launch)
+                failure = Failure(kind=FailureKind.KILLED, message=lost_host_text, launch=launch)
                 failures = (*measurement.failures, failure)
                 measurements[spec] = replace(measurement, failures=failures)
         return measurements

@@ -100,7 +100,7 @@ def _header_text(options: Options) -> str:
 
 
 def _make_tables(judged: Judged, verbose: bool) -> Tables:
-    measured, verdicts = judged.observed, tuple(judged.verdicts.values())
+    measured, verdicts = judged.observations, tuple(judged.verdicts.values())
     if not isinstance(measured, Measured):
         return (), ()
     tables = report.session_tables(
@@ -120,7 +120,7 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
         **{figure.id: value for figure, value in document_figure_values(verdict).items()},
     }
-    observed = judged.observed if judged else None
+    observed = judged.observations if judged else None
     if isinstance(observed, Measured) and verdict.spec in observed.measurements:
         key, versions = observed.environment.key, observed.environment.versions
         properties["device"], properties["shared_device"] = key.device_kind, key.shared or None
@@ -130,5 +130,5 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
 
 def find_measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
     """Return the launches of a case, None if it was not measured."""
-    observed = judged.observed if judged else None
+    observed = judged.observations if judged else None
     return observed.measurements.get(spec) if isinstance(observed, Measured) else None

@@ -75,11 +75,11 @@ def results_text(judged: Judged) -> str:
 
 def results_document(judged: Judged) -> object:
     """Return the results of a session as data for JSON, with ``~`` in place of home directories."""
-    observed = judged.observed
-    measured = observed if isinstance(observed, Measured) else None
-    now, references = (measured.measurements, measured.references) if measured else ({}, {})
+    observations = judged.observations
+    measured = observations if isinstance(observations, Measured) else None
+    candidates, references = (measured.measurements, measured.references) if measured else ({}, {})
     cases = (
-        case_result(verdict, now.get(spec), references.get(spec))
+        case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged.verdicts.items()
     )
     results = Results(
@@ -129,7 +129,7 @@ def append_to_history(judged: Judged) -> Judged:
     The returned Judged has a note on the lines, or an error if they could not be appended, and says
     since when its failed cases fail.
     """
-    root, measured = judged.options.history, judged.observed
+    root, measured = judged.options.history, judged.observations
     if root is None or not isinstance(measured, Measured):
         return judged
     # A session has a random name, because two machines may begin sessions at the same moment.
@@ -138,10 +138,12 @@ def append_to_history(judged: Judged) -> Judged:
     for spec, job in measured.jobs.items():
         lines.setdefault(job.key, []).extend(_history_lines(judged, measured, spec, session))
     try:
-        for key, several in lines.items():
-            if several:
-                path = append_lines(root, key, several)
-                notes.append(f"appended to the history: {plural(len(several), 'line')} of {path}")
+        for key, lines_of_machine in lines.items():
+            if lines_of_machine:
+                path = append_lines(root, key, lines_of_machine)
+                notes.append(
+                    f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
+                )
         failing_since = tuple(_failing_texts(judged, measured, root, lines))
     except HistoryError as error:
         return judged.with_error(f"the history was not appended to: {error}")
@@ -170,29 +172,32 @@ def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str)
 
     `session` is the name of the session in the history. A case without a measurement has no lines.
     """
-    verdict, now = judged.verdicts[spec], measured.measurements.get(spec)
-    if now is None:
+    verdict, measurement = judged.verdicts[spec], measured.measurements.get(spec)
+    if measurement is None:
         return
-    stored, stack = measured.jobs[spec].stored.baseline, measured.options.stacks.get(spec.framework)
-    shared: dict[str, Any] = {
+    baseline, stack = (
+        measured.jobs[spec].baseline_search.baseline,
+        measured.options.stacks.get(spec.framework),
+    )
+    common_fields: dict[str, Any] = {
         "session": session,
         "device": measured.machine.target.device,
-        "case": now.case,
+        "case": measurement.case,
         "session_outcome": judged.session_verdict.outcome,
         "session_outcomes": judged.session_verdict.outcomes,
         "paired": measured.is_paired,
-        "baseline_date": stored.date if stored is not None else "",
+        "baseline_date": baseline.date if baseline is not None else "",
         "stack": stack.digest if stack is not None else "",
         "changed": measured.environment.changed,
     }
     yield convert_to(
         Line,
-        record_of(measured, now),
+        record_of(measured, measurement),
         outcome=verdict.outcome,
-        failure=next((failure.kind for failure in now.failures), None),
+        failure=next((failure.kind for failure in measurement.failures), None),
         ratio=verdict.ratio,
-        injected=next((run.injected for run in now.runs if run.injected), ""),
-        **shared,
+        injected=next((run.injected for run in measurement.runs if run.injected), ""),
+        **common_fields,
     )
     if stack is not None:
         reference = measured.references[spec]
@@ -204,5 +209,5 @@ def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str)
             outcome=Outcome.NO_BASELINE,
             failure=failure,
             is_reference=True,
-            **shared,
+            **common_fields,
         )

@@ -58,7 +58,7 @@ def resolve_cases(
         HostError: A worker of the reference stack does not answer.
 
     """
-    skipped, jobs = _resolve_specs(collected.options, machine.target, specs)
+    skipped_verdicts, jobs = _resolve_specs(collected.options, machine.target, specs)
     options, keys = collected.options, [job.key for job in jobs.values()]
     levels = {}
     if options.is_paired:
@@ -86,7 +86,7 @@ def resolve_cases(
         machine=machine,
         specs=specs,
         jobs=jobs,
-        skipped=skipped,
+        skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
         plan=_make_plan(options),
         levels=levels,
@@ -110,7 +110,7 @@ def _resolve_specs(
 
     Raises UsageError if a Spec is not possible on the devices of `target`.
     """
-    skipped, jobs = {}, {}
+    skipped_verdicts, jobs = {}, {}
     for spec in specs:
         name = spec.framework
         reason = target.unreached.get(name, "")
@@ -118,11 +118,13 @@ def _resolve_specs(
             reason = f"not installed here; {how_to_install(name)}"
         if reason:
             text = f"{name}: {reason}"
-            skipped[spec] = Verdict(spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text)
+            skipped_verdicts[spec] = Verdict(
+                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text
+            )
         else:
             with usage_error(GridError):
                 jobs[spec] = _resolve_spec(spec, target)
-    return skipped, jobs
+    return skipped_verdicts, jobs
 
 
 def _resolve_spec(spec: Spec, target: Target) -> TimedJob:
@@ -170,6 +172,6 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
     figures = (find_published_bandwidth(folder, *case) for folder in roots)
     return replace(
         job,
-        stored=find_baseline(root, *case, memory_limit_bytes=options.memory_limit),
+        baseline_search=find_baseline(root, *case, memory_limit_bytes=options.memory_limit),
         published=next(filter(None, figures), None),
     )

@@ -131,7 +131,7 @@ def accept_and_write(judged: Judged) -> Judged | None:
     Returns the Judged with the notes and errors of writing; None, and nothing is written, if no
     case was measured.
     """
-    observed = judged.observed
+    observed = judged.observations
     if not isinstance(observed, Measured) or not observed.measurements:
         return None
     return write_outputs(accept_baselines(judged, accept_times), results_text)

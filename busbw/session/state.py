@@ -29,8 +29,8 @@ from .options import Options
 class Collected:
     """A session whose tests are being collected.
 
-    `grid` has the Specs of the tests that were collected so far, including tests that -k deselects.
-    `began` is the moment in UTC when the session began.
+    `grid` contains the Specs of all tests that were collected so far, also of tests that -k
+    deselects. `began` is the moment in UTC when the session began.
     """
 
     options: Options
@@ -45,10 +45,10 @@ class Collected:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The devices that a session measures on, and what each framework found.
+    """The devices that a session measures on (`target`), and what each framework found.
 
-    `target` has the devices. `probes` are the probes of the frameworks, `references` the probes of
-    the frameworks in the reference stack, empty unless two stacks are interleaved.
+    `probes` are the probes of the frameworks in the measured stack. `references` are the probes of
+    the frameworks in the reference stack; it is empty unless two stacks are interleaved.
     """
 
     target: Target
@@ -63,16 +63,16 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:
-    """A case to measure, and the stored times to compare it with.
+    """A case to measure, and the stored values to compare it with.
 
-    `key` is the environment key under which times of the case are stored. `stored` is the search
-    for its baseline, without a result if two stacks are interleaved. `published` is a published
-    figure for the same payload, None if there is none.
+    `key` is the environment key under which times of the case are stored. `baseline_search` is the
+    result of the search for its baseline; it is empty if two stacks are interleaved. `published` is
+    a published bandwidth for the same payload, None if there is none.
     """
 
     case: Case
     key: EnvironmentKey
-    stored: BaselineSearch = field(default_factory=BaselineSearch)
+    baseline_search: BaselineSearch = field(default_factory=BaselineSearch)
     published: Reference | None = None
 
     @property
@@ -99,7 +99,7 @@ class Measured(Observed):
 
     Attributes:
         jobs: The cases to measure, by Spec.
-        skipped: The verdicts of the cases that cannot be measured, by Spec.
+        skipped_verdicts: The verdicts of the cases that cannot be measured, by Spec.
         machine: The devices that the session measures on.
         environment: The environment to record.
         plan: How long and how often each case is measured.
@@ -109,13 +109,13 @@ class Measured(Observed):
         measuring_s: How long measuring took, in seconds.
         spent_s: The seconds that were spent starting processes, measuring and ending processes, by
             the name of the phase.
-        lost: The message about a lost host, empty if no host was lost.
+        lost_host_text: The message about a lost host, empty if no host was lost.
         extra: The extra values of the session, by name.
 
     """
 
     jobs: Mapping[Spec, TimedJob]
-    skipped: Mapping[Spec, Verdict]
+    skipped_verdicts: Mapping[Spec, Verdict]
     machine: Machine
     environment: Environment
     plan: Plan
@@ -124,7 +124,7 @@ class Measured(Observed):
     references: Mapping[Spec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
-    lost: str = ""
+    lost_host_text: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -146,10 +146,10 @@ class Judged:
         collected: The options and the collected cases.
         session_verdict: The verdict of the session.
         verdicts: The verdicts of the selected cases, by Spec.
-        observed: The observations, None if no machine was found.
+        observations: What the session observed, None if no machine was found.
         replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
         notes: Lines for the end of the session.
-        changes: Tables of the baselines that were written or removed.
+        baseline_tables: Tables of the baselines that were written or removed.
         errors: Lines on files that could not be written, and on times that could not be accepted.
         failing_since: Lines that say since which session of the history the failed cases fail, and
             what changed in the stack at that time.
@@ -159,10 +159,10 @@ class Judged:
     collected: Collected
     session_verdict: SessionVerdict
     verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
-    observed: Observed | None = None
+    observations: Observed | None = None
     replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
-    changes: tuple[Table, ...] = ()
+    baseline_tables: tuple[Table, ...] = ()
     errors: tuple[str, ...] = ()
     failing_since: tuple[str, ...] = ()
 

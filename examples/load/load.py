@@ -49,5 +49,5 @@ def finding_at(measured, spec, verdict):
 
 def notes_of(judged):
     """Return the last line of the session about the load."""
-    loads = judged.observed.extra.get("loads", {})
+    loads = judged.observations.extra.get("loads", {})
     return [f"the highest load after a case was {max(loads.values()):.2f}"] if loads else []

@@ -196,7 +196,7 @@ def judge_programs(compilation: Compilation) -> Judged:
         collected=compilation.collected,
         session_verdict=judge_compiled_session(list(verdicts.values())),
         verdicts={spec: verdicts[spec] for spec in compilation.specs},
-        observed=compilation,
+        observations=compilation,
     )
 
 
@@ -265,7 +265,7 @@ def accept_programs(judged: Judged) -> Judged:
 
     Cases that are out of memory are stored, too. Failed cases are not stored.
     """
-    compilation = judged.observed
+    compilation = judged.observations
     if not isinstance(compilation, Compilation):
         return judged
     update, date = judged.options.update_baselines, judged.collected.date
@@ -283,4 +283,4 @@ def accept_programs(judged: Judged) -> Judged:
         if baseline is not None and is_requested[update] and not verdict.failed:
             accepted.append((job.key, baseline))
     rows = baselines.save_programs(judged.options.baselines, accepted)
-    return replace(judged, changes=written_baseline_tables(rows))
+    return replace(judged, baseline_tables=written_baseline_tables(rows))

@@ -53,7 +53,7 @@ class CompiledResults(SessionDocument):
 
 def results_json(judged: Judged) -> str:
     """Return the session as a JSON document, in which ``~`` replaces home directories."""
-    programs = judged.observed
+    programs = judged.observations
     document = wire.to_json(
         CompiledResults(
             **document_head(judged),

@@ -26,7 +26,7 @@ def page_text(judged: Judged) -> str:
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
-    options, measured = judged.options, judged.observed
+    options, measured = judged.options, judged.observations
     jobs = measured.jobs.values() if isinstance(measured, Measured) else ()
     folders = {str(job.key.folder) for job in jobs}
     history, baselines = options.history, options.baselines

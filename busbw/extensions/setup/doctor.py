@@ -153,7 +153,7 @@ def _run_check(settings: Mapping[str, str | None]) -> Judged:
         options = read_options(_option_words(settings), Path(folder), required)
         collected, specs = add_specs(Collected(options=options))
         session = run_session(collected, specs, _WaitingDisplay())
-    if not isinstance(session.observed, Measured):
+    if not isinstance(session.observations, Measured):
         raise UsageError(session.session_verdict.text)
     return session
 
@@ -232,11 +232,11 @@ def _cases_beyond_memory(session: Judged) -> Iterator[str]:
 
 def _noisy_cases(session: Judged) -> Iterator[str]:
     """Yield a sentence for each case whose launches differ too much in time."""
-    assert isinstance(session.observed, Measured)
-    for spec, measured in session.observed.measurements.items():
+    assert isinstance(session.observations, Measured)
+    for spec, measured in session.observations.measurements.items():
         times_s = [launch_time_s(run) for run in measured.runs]
         spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
-        if spread > _MOST_LAUNCH_SPREAD[session.observed.environment.device]:
+        if spread > _MOST_LAUNCH_SPREAD[session.observations.environment.device]:
             yield (
                 f"{spec.id} takes {seconds_text(min(times_s))} to {seconds_text(max(times_s))} in "
                 f"{plural(len(times_s), 'launch')}, {percent_text(spread)} % apart"

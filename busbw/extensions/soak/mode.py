@@ -176,7 +176,7 @@ class Soak:
         hosts = observed.machine.process_hosts
         verdicts = {
             spec: replace(verdict, extra={NAME: Tally()})
-            for spec, verdict in observed.skipped.items()
+            for spec, verdict in observed.skipped_verdicts.items()
         }
         for spec, job in observed.jobs.items():
             verdict = judge_soaked_case(spec, job.case, self.tallies[job.case], hosts)
@@ -198,5 +198,5 @@ class Soak:
             collected=observed.collected,
             session_verdict=judge_soak_session(list(verdicts.values()), self.tallies),
             verdicts=verdicts,
-            observed=replace(observed, measurements=failures),
+            observations=replace(observed, measurements=failures),
         )

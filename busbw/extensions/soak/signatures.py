@@ -72,7 +72,7 @@ def _reference_signature(measured: Measured, spec: Spec) -> tuple[str, Mapping[s
 
     The reference is the other stack, or else the newest session of the baseline.
     """
-    job, baseline = measured.jobs[spec], measured.jobs[spec].stored.baseline
+    job, baseline = measured.jobs[spec], measured.jobs[spec].baseline_search.baseline
     reference = measured.references[spec].runs if measured.is_paired else ()
     if reference:
         return common_signature(reference), reference[0].versions

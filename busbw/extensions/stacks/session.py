@@ -66,7 +66,7 @@ def session_finding(judged: Judged) -> SessionVerdict:
 
     The verdict is unchanged if the session measured no locked stack.
     """
-    measured = judged.observed
+    measured = judged.observations
     if not isinstance(measured, Measured) or not measured.options.stacks:
         return judged.session_verdict
     machine = _judge_machine_by_references(measured)

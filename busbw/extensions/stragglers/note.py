@@ -14,7 +14,7 @@ from busbw.session.state import Judged, Measured
 def notes_of(judged: Judged) -> Iterator[str]:
     """Yield a note with the command `busbw find-slow` if a case is slower on several hosts."""
     is_slower = any(v.outcome is Outcome.REGRESSED for v in judged.verdicts.values())
-    measured = judged.observed
+    measured = judged.observations
     if is_slower and isinstance(measured, Measured) and measured.environment.key.hosts > 1:
         yield f"which host or link is slow: {find_slow_text(measured.options)}"
 

@@ -61,7 +61,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
         jobs=jobs,
-        skipped={
+        skipped_verdicts={
             spec: Verdict(
                 spec=spec, outcome=Outcome(row["outcome"]), failed=row["failed"], text=row["text"]
             )
@@ -114,7 +114,7 @@ def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[
     return {
         spec: replace(
             job,
-            stored=find_baseline(root, job.key, job.case, memory_limit_bytes=limit),
+            baseline_search=find_baseline(root, job.key, job.case, memory_limit_bytes=limit),
             published=find_published_bandwidth(root, job.key, job.case),
         )
         for spec, job in jobs.items()

@@ -51,8 +51,8 @@ def judged(
         collected=Collected(options=options(root, **changes), grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
-        jobs={spec: TimedJob(case=build.case(), key=key, stored=stored)},
-        skipped={},
+        jobs={spec: TimedJob(case=build.case(), key=key, baseline_search=stored)},
+        skipped_verdicts={},
         environment=build.environment(commit="abc"),
         plan=build.plan(),
         measurements={spec: build.measurement(*times_s)},
@@ -61,7 +61,7 @@ def judged(
         collected=measured.collected,
         session_verdict=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summarize_times(build.case(), times_s))},
-        observed=measured,
+        observations=measured,
     )
 
 
@@ -112,7 +112,7 @@ def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_an
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert bool(written.errors) == (becomes == "refused")
     assert (written.session_verdict.outcome is SessionOutcome.NO_VERDICT) == bool(written.errors)
-    assert all(row.values["reason"] for table in written.changes for row in table.rows)
+    assert all(row.values["reason"] for table in written.baseline_tables for row in table.rows)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_changed_baseline_has_the_reason_of_the_change(
     now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
     now = replace(now, replaced_cases=frozenset({build.case()} if moved else ()))
     written = write(now)
-    ((row,),) = (table.rows for table in written.changes)
+    ((row,),) = (table.rows for table in written.baseline_tables)
     assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
     stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"

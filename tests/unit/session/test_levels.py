@@ -72,7 +72,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
             case=one.case,
             key=KEY,
-            stored=find_baseline(options.baselines, KEY, one.case),
+            baseline_search=find_baseline(options.baselines, KEY, one.case),
         )
         for one in measurements
     }
@@ -81,7 +81,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
         jobs=jobs,
-        skipped={},
+        skipped_verdicts={},
         environment=build.environment(**environment),
         plan=build.plan(),
         levels=_levels(options),
@@ -94,7 +94,7 @@ def _judged(measured: Measured) -> Judged:
         collected=measured.collected,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
         verdicts={spec: one.verdict for spec, one in judge_cases(measured).items()},
-        observed=measured,
+        observations=measured,
     )
 
 
@@ -201,6 +201,6 @@ def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
     assert SessionOutcome.NO_VERDICT not in judge_measured(whole).session_verdict.outcomes
-    found = judge_measured(replace(whole, lost="b is gone")).session_verdict
+    found = judge_measured(replace(whole, lost_host_text="b is gone")).session_verdict
     assert SessionOutcome.NO_VERDICT in found.outcomes
     assert "b is gone" in found.text

@@ -38,7 +38,7 @@ def _text(history: Path, stack: LockedStack) -> str:
     measured = Measured(
         collected=Collected(options=options),
         specs=(spec,),
-        skipped={},
+        skipped_verdicts={},
         jobs={spec: TimedJob(case=case, key=build.key())},
         references={spec: build.measurement(1e-3)},
         measurements={spec: build.measurement(1e-3)},
@@ -49,6 +49,6 @@ def _text(history: Path, stack: LockedStack) -> str:
     judged = Judged(
         collected=measured.collected,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured"),
-        observed=measured,
+        observations=measured,
     )
     return session_finding(judged).text
