@@ -34,9 +34,13 @@ AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 def select_specs(request: GridOptions) -> tuple[Spec, ...]:
     """Return the Specs of all requested combinations, in a stable order with payloads innermost.
 
-    A framework gets only the collectives and strategies that it supports. Raises GridError if a
-    framework that the user named supports no combination, if a collective has no requested
-    placement or reduce op, if a payload is not a whole number of elements, or if no Spec is left.
+    A framework gets only the collectives and strategies that it supports.
+
+    Raises:
+        GridError: A framework that the user named supports no combination. Or a collective has no
+            requested placement or reduce op, a payload is not a whole number of elements, or no
+            Spec is left.
+
     """
     for name in request.collectives:
         _placements(name, request)
@@ -156,9 +160,9 @@ def _check_elements(request: GridOptions) -> None:
 class Target:
     """The devices on which a session measures.
 
-    `device` is their class, and `reason` says why it was chosen. `not_found` says why each class
-    that was tried before was not chosen. `device_sets` has the devices of each framework that
-    reaches them, and `unreached` says, by framework, why the other frameworks do not reach them.
+    `device` is their class, and `reason` says why this class was chosen. `not_found` says why each
+    class that was tried before was not chosen. `device_sets` contains the devices by framework, for
+    each framework that reaches them. `unreached` says by framework why other frameworks do not.
     """
 
     device: Device

@@ -39,9 +39,9 @@ def parse_payloads(text: str) -> tuple[int, ...]:
     """Return the payloads in bytes of a comma list of payloads and ranges, in ascending order.
 
     A range ``begin:end``, such as ``1K:1024M``, doubles from `begin` on and ends with the last
-    payload that is not above `end`; ``begin:end:4`` grows by a factor of four, as ``-f 4`` does in
-    nccl-tests. Repeats count once. Raises ValueError, which says what is accepted, for another
-    text.
+    payload that is not above `end`. A range ``begin:end:4`` grows by a factor of four, as ``-f 4``
+    does in nccl-tests. Repeated payloads count once. Raises ValueError for any other text; its
+    message says which texts are accepted.
     """
     sizes: set[int] = set()
     for part in text.split(","):

@@ -102,9 +102,11 @@ class WireError(ValueError):
 def parse_json(content: bytes | str) -> Any:
     """Return the document in `content`, which must be JSON in UTF-8.
 
-    Raises WireError, with line and column if they are known, if `content` is not JSON, if a key
-    occurs twice in an object, if lists and objects are nested too deeply, or if a whole number has
-    more digits than Python reads.
+    Raises:
+        WireError: `content` is not JSON, or a key occurs twice in an object. Or lists and objects
+            are nested too deeply, or a whole number has more digits than Python reads. The message
+            contains line and column if they are known.
+
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")

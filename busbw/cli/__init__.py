@@ -1,10 +1,10 @@
 """The `busbw` command with its subcommands: `run`, `history`, `summary`, and extensions' commands.
 
 A subcommand is a module in this package, or a module that an extension declares. Its function
-`add_to` adds a parser, and its function `run` reads options and files, passes values to other
-packages, prints the results, and returns the exit code: 0 for success, 1 for failure, 2 for wrong
-usage. A file that an option names for output is checked before the command does anything, so that
-no file of a user is lost.
+`add_to` adds a parser. Its function `run` reads options and files, calls other packages, and prints
+the results. It returns the exit code: 0 for success, 1 for failure, 2 for wrong usage. A file that
+an option names for output is checked before the command does anything, so that no file of a user is
+lost.
 """
 
 from __future__ import annotations

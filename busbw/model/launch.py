@@ -170,8 +170,8 @@ class Proof:
 class Run:
     """The measurement of a case in a launch. All values were correct: otherwise it is a Failure.
 
-    `samples_s` has the seconds of a collective in each sample, in the order in which they were
-    taken, read from `clock`; each sample is of a chain of `iterations` collectives.
+    Each sample is the time of a chain of `iterations` collectives, read from `clock`. `samples_s`
+    contains the seconds of one collective in each sample, in the order of measuring.
     `clocks_s` has the launch's time (the p25 of samples) by each clock that was read.
     `dispatch_s` is the time that a call takes in addition to its collectives, None if unknown.
     `rank_times_s` has the median time of a collective on each rank; empty if the clock cannot
@@ -179,13 +179,13 @@ class Run:
     phase of the launch. `values_checked` counts the elements that were compared with the expected
     elements, over all ranks and samples.
 
-    `peak_memory_bytes` is the largest size of the worker's memory (on an accelerator, of a device's
-    memory) during the case, `predicted_memory_bytes` its prediction, and `compiled_memory_bytes`
-    the memory of the program on a rank according to the compiler; each is None if unknown.
-    `injected` is the text of the injection, empty without it. `injected_ratio` is the time with an
-    injected delay over the time without it, in interleaved samples on the host's clock; None
-    without a delay. `framework_path` is the folder of the framework, `versions` has the versions of
-    its packages, and `extra` the values of extensions by name.
+    `peak_memory_bytes` is the most memory that the worker (on an accelerator, a device) used during
+    the case. `predicted_memory_bytes` is the prediction of it. `compiled_memory_bytes` is the
+    memory of the program on a rank, as the compiler reports it. Each is None if unknown. `injected`
+    is the text of the injection, empty without it. `injected_ratio` is the time with an injected
+    delay over the time without it, in interleaved samples on the host's clock; None without a
+    delay. `framework_path` is the folder of the framework, `versions` has the versions of its
+    packages, and `extra` the values of extensions by name.
     """
 
     launch: LaunchId

@@ -15,11 +15,11 @@ from .words import FailureKind, Outcome, SessionOutcome
 class Summary:
     """The statistics of a case's launch times. They are always computed anew from the times.
 
-    `times_s` has the time of each launch, of which `median_s`, `best_s` (the least) and `worst_s`
-    are taken. The bandwidths are computed from `median_s`. `spread` is 1.4826 x the median absolute
-    deviation over the median: a robust relative standard deviation, 0 for a single launch.
-    `dispatch_s` is the time that a call takes in addition to its collectives, the median of the
-    launches; None if it was not measured.
+    `times_s` contains the time of each launch. `median_s` is their median, `best_s` the shortest
+    and `worst_s` the longest. The bandwidths are computed from `median_s`. `spread` is 1.4826 x the
+    median absolute deviation over the median: a robust relative standard deviation, 0 for a single
+    launch. `dispatch_s` is the time that a call takes in addition to its collectives, the median of
+    the launches; None if it was not measured.
     """
 
     times_s: tuple[Positive, ...]

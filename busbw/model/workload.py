@@ -44,10 +44,10 @@ class Workload:
 class Framework:
     """The facts about a framework that are known without importing it.
 
-    `strategies` are the strategies of its all-reduce, by the names that --strategies takes, the
-    default first; `only_strategy` is the strategy of its other collectives, and `ring_strategy` the
-    strategy whose all-reduce is a ring. With `has_only_sums` its only collective is an all-reduce
-    of sums over all ranks.
+    `strategies` are the strategies of its all-reduce, as --strategies names them, the default
+    first. `only_strategy` is the strategy of its other collectives. `ring_strategy` is the strategy
+    whose all-reduce is a ring. With `has_only_sums` its only collective is an all-reduce of sums
+    over all ranks.
 
     `pip_extra` is the word that installs it, such as ``tf`` in ``busbw[tf]``. `packages` are the
     packages that may provide it, and libraries for chips that no package requires. `can_inject`

@@ -1,8 +1,7 @@
 """The plugin of `busbw run`, which runs the tests that busbw ships unless paths are passed.
 
-These tests are outside of the user's repository. pytest nevertheless finds the root directory and
-the ini file from the current directory, because it looks for them before it calls hooks of this
-file.
+These tests are outside of the user's repository. Nevertheless pytest finds the root directory and
+the ini file of the current directory, because it looks for both before it calls the hooks below.
 """
 
 from __future__ import annotations

@@ -256,8 +256,8 @@ def _find_replaced_cases(
 ) -> frozenset[Case]:
     """Return the cases whose stored times an update replaces, even if the case is PASS today.
 
-    These are the cases with a loss of several sessions, the cases whose accepted session all
-    later sessions contradict, and all cases of a session that is noisier than usual. With
+    They are the cases with a loss of several sessions, and the cases whose accepted session all
+    later sessions contradict. If the session is noisier than usual, they are all of its cases. With
     --accept-regression they are also the cases of frameworks that are slower as a whole.
     """
     names: set[Case | str] = {loss.subject for loss in losses}
@@ -294,8 +294,8 @@ def _unmeasured_text(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> st
 def _other_ranks_text(measured: Measured) -> str:
     """Return a text such as ``8 ranks here until 2026-11-20, 7 today``.
 
-    The text is empty if today's number of ranks has baselines on this kind of device, if no other
-    number has baselines, or if an option chose the number of ranks.
+    The text is empty if an option chose the number of ranks, or if today's number of ranks has
+    baselines on this kind of device. It is also empty if no other number has baselines.
     """
     options, key = measured.options, measured.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
@@ -311,7 +311,7 @@ def _other_ranks_text(measured: Measured) -> str:
 
 
 def _fallback_texts(measured: Measured) -> list[str]:
-    """Return a text for each default clock or strategy that differs from that of the baseline.
+    """Return a text for each default clock or strategy that the baseline does not have.
 
     Clocks and strategies that an option chose are left out.
     """

@@ -52,9 +52,9 @@ def resolve_cases(
         say: Receives a line before a reference stack is built, which takes long.
 
     Raises:
-        UsageError: A Spec is not possible on the machine, a file of baselines or of the history is
-            damaged or cannot be written, or the reference stack cannot be built or would measure
-            other cases.
+        UsageError: A Spec is not possible on the machine. Or a file of baselines or of the history
+            is damaged or cannot be written. Or the reference stack cannot be built, or would
+            measure other cases.
         HostError: A worker of the reference stack does not answer.
 
     """

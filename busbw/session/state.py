@@ -1,7 +1,7 @@
 """The frozen values of a session: Collected → Observed → Judged.
 
-Each step of the session makes a new value from the value of the step before. Measured is the
-Observed of a session that measures; an extension that does something else has its own subclass.
+Each step of the session makes a new value from the value of the step before. An extension that
+compiles instead of measuring has its own subclass of Observed in place of Measured.
 """
 
 from __future__ import annotations
