@@ -130,31 +130,24 @@ def _acknowledged_moments(
 def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
     """Return an Assessment of today's launches for each machine that has levels."""
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
+    # The tick of the clock, for each case whose samples show that the clock ticks.
+    ticks_s: dict[Case, float] = {}
+    launches = measured.plan.launches
     for job, measurement in jobs_without_failures(measured, measured.measurements):
         if job.key in measured.levels:
             launches_s = tuple(launch_time_s(run) for run in measurement.runs)
             times_s.setdefault(job.key, {})[job.case] = launches_s
-    ticks_s, launches = _find_ticks_s(measured), measured.plan.launches
+            # Only the planned launches count, not the launches that confirm a suspicion.
+            planned_runs = measurement.runs[:launches]
+            tick_s = clock_tick_s([sample for run in planned_runs for sample in run.samples_s])
+            if tick_s:
+                ticks_s[job.case] = tick_s
     return {
         key: measured.levels[key].assess_session(
             today, measured.policy, planned_launches=launches, ticks_s=ticks_s
         )
         for key, today in times_s.items()
     }
-
-
-def _find_ticks_s(measured: Measured) -> dict[Case, float]:
-    """Return the tick of the clock in seconds, for each case whose samples show that it ticks.
-
-    Only the planned launches count, not the launches that confirm a suspicion.
-    """
-    ticks_s = {}
-    for job, measurement in jobs_without_failures(measured, measured.measurements):
-        runs = measurement.runs[: measured.plan.launches]
-        tick = clock_tick_s([sample for run in runs for sample in run.samples_s])
-        if tick:
-            ticks_s[job.case] = tick
-    return ticks_s
 
 
 def jobs_without_failures(

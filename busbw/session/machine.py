@@ -23,7 +23,7 @@ from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, Environment, EnvironmentKey, Probe, mesh_shape
+from busbw.model.machine import Environment, EnvironmentKey, Probe, mesh_shape
 from busbw.model.words import Clock, Device, InjectionKind, payload_text
 
 from .command_line import how_to_install
@@ -39,28 +39,17 @@ _SHARING_TEXT = (
 )
 
 
-def check_options_before_lock(options: Options, specs: Sequence[Spec], executor: Executor) -> None:
-    """Raise UsageError for a request that is known to fail before devices are opened.
+def check_request(options: Options, specs: Sequence[Spec]) -> None:
+    """Raise UsageError for options that cannot be used on this host, whatever devices it has.
 
     The user need not wait for this error until the session has the machine's lock, which another
     session may hold for many minutes.
     """
-    ranks = requested_ranks(options)
-    if ranks is None and options.device is Device.CPU:
-        ranks = VIRTUAL_RANKS
-    with usage_error(GridError):
-        for spec in specs:
-            if ranks is not None and spec.is_sized:
-                grid.check_equal_blocks(spec, ranks)
     if options.inject is not None:
         _check_injection(options.inject, specs)
     with usage_error(ValueError):
         for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
-    # A missing TPU is reported at once. A TPU chip that the kernel shows is probed under the lock,
-    # because opening the chip could disturb the session that uses it.
-    if options.device is Device.TPU and options.remote is None and not has_tpu_chips():
-        find_machine(options, specs, executor)
 
 
 def _check_injection(injection: Injection, specs: Sequence[Spec]) -> None:

@@ -17,7 +17,7 @@ from busbw.model.words import Outcome
 from .accept import accept_baselines, accept_times
 from .errors import UsageError, raise_with_remedy, usage_error
 from .judge import fail_all_cases, judge_measured
-from .machine import check_options_before_lock, find_machine
+from .machine import check_request, find_machine
 from .measure import measure_cases
 from .progress import Display
 from .record import results_text, write_outputs
@@ -100,7 +100,7 @@ def run_on_machine(
         waiting = "another busbw session is measuring on this machine; waiting for its end"
         display.write_line(f"{waiting} ({holder})")
 
-    check_options_before_lock(collected.options, session.specs, executor)
+    check_request(collected.options, session.specs)
     with lock_this_machine(wait_s, report_waiting):
         session.transport.join(wait_s)
         session.transport.lock(wait_s, display.write_line)
