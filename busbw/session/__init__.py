@@ -1,5 +1,15 @@
 """A session without pytest: functions of frozen values, from the options to the written files.
 
-The values are Collected → Observed → Judged (`state.py`). The caller of `run.run_session` passes
-the collected session, the selected Specs, and a Display for the progress.
+Each step is in a file of its name, and makes a value of `state.py`:
+
+1. `command_line` makes Options of the command line and of the ini file.
+2. `mode` selects the cases, and returns a Collected.
+3. `machine` probes the devices, and returns a Machine.
+4. `resolve` finds the job of each case with its stored times, and returns a Measured.
+5. `measure` adds the measurements to the Measured.
+6. `judge` returns a Judged with the verdicts.
+7. `accept` stores accepted times, and `record` writes the history and the requested files.
+
+The plugin calls steps 1 and 2. `run.run_session` calls steps 3 to 6, and `run.accept_and_write`
+calls step 7.
 """
