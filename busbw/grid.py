@@ -45,8 +45,10 @@ def select_specs(request: GridOptions) -> tuple[Spec, ...]:
     for name in request.collectives:
         _placements(name, request)
         _reduce_ops(name, request)
-    frameworks = (*request.frameworks, *request.absent_frameworks)
-    reasons = {framework: _unsupported_text(framework, request) for framework in frameworks}
+    reasons = {
+        framework: _unsupported_text(framework, request)
+        for framework in (*request.frameworks, *request.absent_frameworks)
+    }
     unsupported_reasons = [reason for reason in reasons.values() if reason]
     if unsupported_reasons and request.names_frameworks:
         raise GridError(unsupported_reasons[0])
