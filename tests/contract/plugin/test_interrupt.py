@@ -182,8 +182,10 @@ def test_the_session_after_a_killed_session_measures_and_removes_the_folder_that
     session = start_hanging_session(folder)
     session.kill()
     session.wait()
+    assert folder.left_over()
     folder.script()
     assert folder.run("--device-wait=10", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+    assert not folder.left_over()
 
 
 @pytest.mark.exhaustive

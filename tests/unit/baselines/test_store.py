@@ -19,7 +19,6 @@ from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.baselines.updates import BaselineChange, save_accepted
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
-from busbw.model.verdict import Reference
 from tests.helpers import build
 from tests.unit.baselines.written import written
 
@@ -95,13 +94,6 @@ def test_a_saved_out_of_memory_keeps_its_needed_and_available_bytes(root: Path) 
         10,
     )
     assert (baseline.date, baseline.level_s, baseline.pinned_s) == (TODAY.date, None, None)
-
-
-def test_a_baseline_keeps_the_protocol_that_it_was_measured_with(root: Path) -> None:
-    _save(root, 1e-3, protocol="host/chain0")
-    baseline = _found(root)
-    assert baseline is not None
-    assert str(baseline.case.protocol) == "host/chain0"
 
 
 def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: Path) -> None:
@@ -209,13 +201,6 @@ def _published(root: Path, document: Any, name: str = "paper") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))
     return path
-
-
-def test_a_published_figure_is_found_by_the_payload_of_a_case(tmp_path: Path) -> None:
-    _published(tmp_path, _table())
-    assert Reference(
-        source="v2-8: a paper, table 3", oom=False, algbw_gb_per_s=1.5
-    ) == find_published_bandwidth(tmp_path, KEY, build.case(ranks=8))
 
 
 def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import venv
 from contextlib import ExitStack
 from pathlib import Path
@@ -213,22 +212,6 @@ def test_a_new_bundle_that_another_session_removes_as_an_orphan_is_made_again(
     assert (other.path / "__main__.py").exists()
     other.remove()
     assert list(bundle.path.parent.iterdir()) == [bundle.path]
-
-
-def test_an_interrupt_while_a_bundle_is_removed_leaves_no_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bundle = Bundle()
-
-    def interrupted(*_: object, **options: object) -> None:
-        (bundle.path / "__main__.py").unlink()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tempfile.TemporaryDirectory, "_rmtree", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            bundle.remove()
-    assert not bundle.path.exists()
 
 
 _FEW_DESCRIPTORS = """

@@ -15,12 +15,11 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import Ending, Exit, HostLostError, Starter
+from busbw.driver.transport import HostLostError, Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
     PLAN,
-    Watched,
     case,
     executor,
     interpreter,
@@ -105,42 +104,6 @@ def opened_group(starting: Executor, then: str = "") -> Group:
     group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
     return group
-
-
-def test_an_interrupt_leaves_no_group_of_workers_and_another_group_can_be_opened(
-    bundle: Bundle,
-) -> None:
-    with pytest.raises(KeyboardInterrupt), executor(bundle) as starting:
-        opened_group(starting)
-        starting.start(starter(), LaunchId.parse("2.fake"))
-        assert wait_until(lambda: len(processes(bundle.path)) == 2)
-        raise KeyboardInterrupt
-    assert not processes(bundle.path)
-    assert not starting.is_stopped
-    with starting:
-        opened_group(starting)
-    assert not processes(bundle.path)
-
-
-def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Impatient users interrupt a session twice."""
-    workers: list[LocalWorker] = []
-    starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
-    opened_group(starting)
-    opened_group(starting)
-
-    def interrupted(worker: LocalWorker) -> Exit:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalWorker, "wait", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            starting.kill()
-    assert wait_until(lambda: not processes(bundle.path), 5)
-    for worker in workers:
-        worker.end_and_wait(Ending.KILL)
 
 
 def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_more_groups(

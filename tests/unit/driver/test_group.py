@@ -16,7 +16,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.transport import Ending, Exit, Reply, Starter, Worker
+from busbw.driver.transport import Ending, Exit, Starter, Worker
 from busbw.model.cluster import Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.words import FailureKind
@@ -92,18 +92,6 @@ def test_a_worker_that_cannot_start_leaves_no_other_worker_of_its_group(bundle: 
     assert not processes(bundle.path)
 
 
-def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descriptor(
-    bundle: Bundle,
-) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
-    transport = ByIndex(bundle, {2: impossible})
-    with pytest.raises(ValueError, match="illegal environment variable name"):
-        Group(transport, starter(), LAUNCH, CLUSTER)
-    assert not processes(bundle.path)
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_an_interrupt_while_the_workers_of_a_group_end_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,21 +103,6 @@ def test_an_interrupt_while_the_workers_of_a_group_end_leaves_no_worker(
         with pytest.raises(KeyboardInterrupt):
             group.close_gracefully()
         assert group.is_over
-
-
-@pytest.mark.exhaustive
-def test_a_worker_that_sends_replies_endlessly_does_not_prevent_the_timeout_of_its_group(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(bundle, worker0="hang") as group:
-        reading, writing = os.pipe()
-        os.write(writing, b".")
-        monkeypatch.setattr(group.members[3], "fileno", lambda: reading)
-        monkeypatch.setattr(group.members[3], "receive", lambda: Reply(True))
-        ended = failure(group.ask(REQUEST, SHORT_S, "measuring"))
-        os.close(reading)
-        os.close(writing)
-    assert ended.kind is FailureKind.TIMEOUT
 
 
 def stop(pid: int) -> None:

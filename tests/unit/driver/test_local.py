@@ -123,26 +123,6 @@ def test_a_worker_that_was_killed_between_two_requests_answers_the_next_with_its
     assert answer.exit_code == -signal.SIGKILL
 
 
-def test_the_reason_of_a_failed_request_contains_no_earlier_line_of_the_log(bundle: Bundle) -> None:
-    with ready(bundle, starter(cases=[{"then": "exit"}])) as worker:
-        with bundle.log_path("1.fake.fake").open("a") as log:
-            log.write("ran out of memory, and went on\n")
-        answer = measure(worker)
-    assert isinstance(answer, Exit)
-    assert answer.log == "the script says exit"
-    assert failure_of_exit(answer, worker.launch, "measuring").kind is FailureKind.CRASHED
-
-
-def test_killing_a_worker_twice_is_no_error_and_leaves_no_file_descriptor_open(
-    bundle: Bundle,
-) -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    worker = LocalWorker(starter(), bundle, LaunchId.parse("1.fake"))
-    kill(worker)
-    kill(worker)
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_sentence(bundle: Bundle) -> None:
     # The kernel takes no variable of more than 128 KiB.
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})

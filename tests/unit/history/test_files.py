@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import resource
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,20 +20,6 @@ from busbw.history.files import (
 from tests.helpers.history_lines import KEY, line, session
 
 _FIRST, _SECOND = "0" * 16, "1" * 16
-
-# Appends session after session, and says which are there.
-_APPENDS = """
-import os
-import sys
-from pathlib import Path
-from busbw.history.files import append_lines
-from tests.helpers.history_lines import KEY, session
-
-while True:
-    name = os.urandom(8).hex()
-    append_lines(Path(sys.argv[1]), KEY, session(name, cases=40))
-    print(name, flush=True)
-"""
 
 
 def _names(root: Path) -> list[str]:
@@ -112,17 +94,6 @@ def test_the_last_line_of_a_history_without_a_newline_is_kept(tmp_path: Path) ->
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
-def test_a_damaged_line_of_a_history_is_an_error_with_its_file_and_number(tmp_path: Path) -> None:
-    path = append_lines(tmp_path, KEY, session(_FIRST))
-    lines = path.read_text().splitlines()
-    document = json.loads(lines[1])
-    document["times_us"] = []
-    document["times_us"].append("fast")
-    path.write_text("\n".join([lines[0], json.dumps(document), ""]))
-    with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2\.times_us\[0\]: "):
-        read_machine(tmp_path, KEY)
-
-
 def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path: Path) -> None:
     path = append_lines(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
@@ -173,33 +144,6 @@ def test_a_conflict_marker_or_an_lfs_pointer_in_a_history_is_named_and_prevents_
             action()
         assert f"{path}{message}" in str(refused.value)
     assert _SECOND not in path.read_text()
-
-
-def _appending(root: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _APPENDS, str(root)]
-    folder = Path(__file__).parents[3]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.slow
-def test_killed_writers_of_a_history_lose_and_duplicate_no_session(tmp_path: Path) -> None:
-    draw, written = random.Random(1), []
-    for _ in range(4):
-        writers = [_appending(tmp_path) for _ in range(2)]
-        for writer in writers:
-            assert writer.stdout is not None
-            written.append(writer.stdout.readline().strip())
-        time.sleep(draw.uniform(0.0, 0.05))
-        for writer in writers:
-            writer.kill()
-            rest, _ = writer.communicate()
-            written += rest.split()
-    append_lines(tmp_path, KEY, session(_FIRST, cases=40))
-    names = _names(tmp_path)
-    assert len(written) == len(set(written))
-    assert {name: names.count(name) for name in written} == dict.fromkeys(written, 40)
-    assert max(names.count(name) for name in set(names)) == 40
 
 
 def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
@@ -290,11 +234,3 @@ def test_an_invalid_file_of_acknowledged_changes_is_an_error_that_names_the_plac
         _read(tmp_path, text)
     assert str(caught.value).startswith(str(tmp_path / "acknowledged.toml"))
     assert message in str(caught.value)
-
-
-def test_a_folder_in_the_place_of_the_file_of_acknowledged_changes_is_an_error(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "acknowledged.toml").mkdir()
-    with pytest.raises(HistoryError, match="Is a directory"):
-        read_acknowledged(tmp_path)

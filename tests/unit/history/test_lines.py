@@ -58,17 +58,6 @@ def test_an_invalid_record_of_a_history_is_refused_with_its_location(
         parse_line(json.dumps(document), "line 3")
 
 
-def test_a_record_of_a_history_with_0_ranks_is_refused() -> None:
-    document = json.loads(line().text)
-    document["case"]["ranks"] = 0
-    with pytest.raises(wire.WireError, match=r"^line 3\.case\.ranks: expected 1 to 1000000, got 0"):
-        parse_line(json.dumps(document), "line 3")
-
-
-def test_the_time_at_which_a_history_record_began_is_read_from_its_text() -> None:
-    assert line().began == datetime(2026, 1, 31, 3, tzinfo=UTC)
-
-
 _FIRST, _SECOND = "0" * 16, "1" * 16
 CASE = build.case()
 OTHER = build.case(payload_bytes=8192)

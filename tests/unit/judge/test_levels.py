@@ -26,14 +26,12 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.words import Device as Class
 from tests.helpers import build
-from tests.helpers.sweep import sweep
 from tests.unit.judge.rules import POLICY, record, records
 from tests.unit.judge.simulated_sessions import (
     FIRST,
     Device,
     accepted,
     cases,
-    decide_all,
     levels,
     session,
 )
@@ -116,15 +114,6 @@ def test_losses_between_sessions_that_count_as_one_session_do_not_widen_the_limi
     assert len(earlier.sessions) == 1
     limit = earlier.assess_session({CASE: (1e-3,)}, POLICY).limits[CASE]
     assert limit.slower_above == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
-
-
-def test_stored_sessions_of_a_baseline_that_began_at_the_same_moment_count_as_one_session() -> None:
-    later = build.session(1.01e-3, 1.01e-3, date="2026-01-02")
-    day = [build.session(1e-3, date="2026-01-02"), later]
-    stored = build.pooled(*day, build.session(1e-3, date="2026-01-03"))
-    earlier = _levels(stored, history=[])
-    assert _times(earlier) == [(1e-3, 1.01e-3, 1.01e-3), (1e-3,)]
-    assert _sessions(earlier, CASE) == 2
 
 
 def test_the_baselines_that_one_session_stored_count_as_one_session() -> None:
@@ -337,28 +326,6 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     assert text.endswith("in all cases of jax; accept again with --update-baselines")
     _, _, judged = _judged(device.sessions(4))
     assert odd_accepted_session_text(judged) == ""
-
-
-@pytest.mark.parametrize("factor", [1.05, {4: 1.1}, {4: 0.9}], ids=["all", "slow", "fast"])
-@pytest.mark.parametrize("seed", sweep(range(16), in_gate=2))
-def test_accepting_times_again_replaces_an_accepted_session_that_differs_from_later_sessions(
-    factor: float | dict[int, float], seed: int
-) -> None:
-    device = Device(seed)
-    changed = factor if isinstance(factor, float) else {device.cases[4]: factor[4]}
-    sessions = [device.session(0, changed), *device.sessions(3, first=1)]
-    assert odd_accepted_session_text(_judged(sessions)[2])
-    again = device.session(4)
-    for day in range(5, 10):
-        today = device.session(day, launches=6)
-        earlier = levels([again, *sessions, again], TPU)
-        assert earlier.sessions[0].began == again.began
-        assert {decision.direction for decision in decide_all(earlier, today, TPU).values()} == {0}
-        judged = earlier.assess_session(today.times_s, TPU, planned_launches=3)
-        assert not judged.slower_frameworks and odd_accepted_session_text(judged) == ""
-        sessions.append(today)
-    slower = device.session(10, 1.05, launches=6).times_s
-    assert earlier.assess_session(slower, TPU, planned_launches=3).slower_frameworks == {"jax"}
 
 
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:

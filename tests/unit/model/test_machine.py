@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -55,7 +54,6 @@ def test_the_folder_of_a_machine_names_its_cores_ranks_mesh_hosts_and_processes(
     assert folder == key.folder.as_posix()
 
 
-MESHES = ("2x2", "2x4", "4x2", "2x2x2", "2x3x4", "1x8", "2x2x2x2")
 HOSTS = "hosts:2,devices:4"
 
 
@@ -129,19 +127,6 @@ def test_consecutive_ranks_are_neighbours_along_the_last_axis_of_a_mesh(
 @pytest.mark.parametrize("mesh", ["", "2x4"])
 def test_all_ranks_of_a_mesh_are_one_group_if_no_axes_are_given(mesh: str) -> None:
     assert split_ranks(mesh, "", 8) == (tuple(range(8)),)
-
-
-@pytest.mark.parametrize("mesh", MESHES)
-def test_every_rank_of_a_mesh_is_in_exactly_one_group_along_any_axes(mesh: str) -> None:
-    extents = mesh_shape(mesh)
-    names = "xyzuvw"[: len(extents)]
-    for count in range(1, len(names) + 1):
-        for axes in itertools.combinations(names, count):
-            groups = split_ranks(mesh, "".join(axes), math.prod(extents))
-            assert sorted(sum(groups, ())) == list(range(math.prod(extents)))
-            assert {len(group) for group in groups} == {
-                math.prod(extents[names.index(axis)] for axis in axes)
-            }
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,6 @@ from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 
 
-def test_the_headline_of_a_verdict_has_the_outcome_and_the_reason() -> None:
-    assert build.verdict(Outcome.REGRESSED, text="too slow").headline() == "REGRESSED: too slow"
-
-
 def test_a_verdict_without_a_failure_explains_itself_in_one_line() -> None:
     verdict = build.verdict(text="as before")
     assert verdict.headline() == verdict.explain()

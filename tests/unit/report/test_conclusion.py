@@ -32,12 +32,6 @@ def _lines(*verdicts: Verdict) -> list[str]:
     return lines
 
 
-def test_the_answer_has_one_line_for_a_regression_with_the_ratio_and_the_limit() -> None:
-    assert _lines(build.verdict(), _slow(256 * KIB, 3.5)) == [
-        "1 REGRESSED: jax 256K 3.50 x (limit 2.00 x)"
-    ]
-
-
 def test_the_answer_lists_regressions_of_a_framework_in_one_line_in_the_order_of_severity() -> None:
     verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
     assert _lines(*verdicts) == [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,7 +11,7 @@ import pytest
 from busbw import wire
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
-from busbw.model.words import Detection, FailureKind, Outcome, SessionOutcome
+from busbw.model.words import Detection, Outcome, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
 from tests.helpers.results_files import results
@@ -118,33 +117,6 @@ def test_the_head_of_results_has_the_environment_the_plan_and_the_outcomes_of_th
     assert (document["measuring_s"], document["process_hosts"]) == (12.5, ["a", "b"])
 
 
-def test_a_compared_case_in_results_has_both_times_the_limit_and_every_sample() -> None:
-    (case,) = _document(COMPARED)["cases"]
-    assert (case["id"], case["outcome"]) == ("jax-default-float32-4K", "REGRESSED")
-    assert case["case"]["payload_bytes"] == 4096
-    assert (case["ratio"], case["ratio_interval"], case["limit"]) == (2.0, [1.9, 2.1], 1.6)
-    assert case["now"] == case["baseline"]
-    assert case["published"]["source"] == "a paper"
-    assert [launch["samples_s"] for launch in case["launches"]] == [[1e-3, 2e-3]] * 2
-    assert case["launches"] == case["reference_launches"]
-    assert case["launches"][0]["launch"] == "1.0"
-    assert case["failures"][0]["detected"] == "predicted"
-
-
-def test_a_case_in_results_has_the_share_of_its_ceiling_only_if_it_has_a_time() -> None:
-    reached, lost = _document(COMPARED, replace(COMPARED, now=None))["cases"]
-    assert reached["figures"]["ceiling_share"] == 0.75
-    assert "ceiling_share" not in lost["figures"] and lost["ceiling"] == reached["ceiling"]
-
-
-def test_a_case_without_a_time_is_in_the_results_with_its_failure() -> None:
-    lost, case = _document(OUT, UNRESOLVED)["cases"]
-    assert (lost["now"], lost["ratio_interval"], lost["expected"]) == (None, None, True)
-    assert lost["failure"]["kind"] == FailureKind.OUT_OF_MEMORY.value
-    assert (case["case"], case["launches"], case["failures"]) == (None, [], [])
-    assert (case["id"], case["ceiling"]) == ("jax-default-float32-1K", None)
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -181,10 +153,3 @@ def test_the_schema_of_results_refuses_an_invalid_value(
         place = place[step]
     place[path[-1]] = value
     assert _complaints(document) != []
-
-
-def test_the_schema_of_results_refuses_a_document_that_lacks_a_key() -> None:
-    document = _document(COMPARED)
-    for key in document:
-        lacking = {other: value for other, value in document.items() if other != key}
-        assert _complaints(lacking) == [f"$: {key!r} is a required property"]

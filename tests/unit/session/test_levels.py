@@ -14,7 +14,7 @@ from busbw import grid
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import open_draft
 from busbw.baselines.store import find_baseline
-from busbw.baselines.updates import AcceptedCase, save_accepted
+from busbw.baselines.updates import save_accepted
 from busbw.history.files import HistoryError, append_lines, read_machine
 from busbw.history.lines import Series, comparable_sessions
 from busbw.judge.levels import Levels
@@ -26,7 +26,7 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session.command_line import read_options
 from busbw.session.judge import judge_cases, judge_measured
-from busbw.session.levels import read_levels, record_of, sessions_of_today
+from busbw.session.levels import read_levels, sessions_of_today
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
 from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
@@ -177,23 +177,6 @@ def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_fla
     assert before.lasting_setup == now.lasting_setup
     assert now.lasting_setup["jaxlib"] == "0.10.0" and now.lasting_setup["XLA_FLAGS"] == "--a"
     assert {HOST, OWN_CODE} <= now.lasting_setup.keys()
-
-
-def test_a_session_that_is_both_the_baseline_and_in_the_history_counts_once_for_the_level(
-    tmp_path: Path,
-) -> None:
-    measured = _measured(
-        tmp_path, [Measurement(case=build.case(), runs=(build.run(1.23456789e-3),))]
-    )
-    ((_, job),) = measured.jobs.items()
-    (found,) = measured.measurements.values()
-    record = record_of(measured, found)
-    with open_draft(tmp_path / "baselines") as draft:
-        accepted = AcceptedCase(key=KEY, measurement=found, record=record)
-        save_accepted(draft, [accepted], session=record, budget=0.1)
-    append_to_history(_judged(measured))
-    (levels,) = _levels(_options(tmp_path)).values()
-    assert [len(one.times_s[job.case]) for one in levels.sessions] == [1]
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(

@@ -98,20 +98,6 @@ def test_a_run_by_the_host_clock_has_slopes_as_samples_and_the_overhead_of_a_cal
     assert run.values_checked == SURE * len(program.runs)
 
 
-def test_a_run_has_the_time_of_each_phase_of_measuring() -> None:
-    phases_s = _run_of(ScriptedProgram(lambda _: 1.0)).phases_s
-    assert list(phases_s) == [
-        "prefaulting",
-        "compiling",
-        "warming_up",
-        "laying_out",
-        "checking",
-        "waiting",
-        "sampling",
-    ]
-    assert (phases_s["waiting"], phases_s["sampling"]) == (0.0, 4.0)
-
-
 @pytest.mark.parametrize("turn", [0, 1, 2, 4, 7])
 def test_a_wrong_value_in_any_chain_of_a_case_is_a_failure_and_gives_no_run(turn: int) -> None:
     backend = ScriptedBackend(ScriptedProgram(wrong_at=turn))

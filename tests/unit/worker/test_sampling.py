@@ -13,7 +13,7 @@ import pytest
 from busbw.model.launch import HostPace
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError
-from busbw.worker.sampling import PhaseTimer, Samples, launch_time_s
+from busbw.worker.sampling import PhaseTimer, Samples
 from tests.unit.worker.scripted import BESIDE_S, ScriptedProgram, make_sampler, take_samples
 
 
@@ -216,13 +216,6 @@ def test_no_chain_is_longer_than_its_values_stay_exact(shortest: int, most: int)
     assert samples.samples_s == pytest.approx((1e-9,) * 4, rel=1e-3)
 
 
-def test_the_calibration_makes_a_chain_at_most_eight_times_longer_at_a_time() -> None:
-    program = ScriptedProgram(lambda _: 1e-9, most=10**6)
-    _slopes(program)
-    grown = [after / before for before, after in zip(program.runs, program.runs[1:])]
-    assert max(grown) <= 8
-
-
 @pytest.mark.parametrize("single", [False, True])
 def test_sampling_ends_after_its_time_with_two_samples_or_with_one_very_long_sample(
     single: bool,
@@ -345,26 +338,3 @@ def test_time_before_the_first_sample_does_not_count_as_sampling_time() -> None:
     assert not sampler.has_enough_samples
     sampler.take_sample()
     assert not sampler.has_enough_samples
-
-
-@pytest.mark.parametrize(
-    ("samples_s", "time_s"),
-    [
-        ((1.0, 2.0), 1.25),
-        ((5.0, 1.0, 3.0, 2.0, 4.0), 2.0),
-        ((1.0, 1.0, 1.0, 1.0, 900.0), 1.0),
-        ((4.0, 3.0, 2.0, 1.0), 1.75),
-        ((3.0,), 3.0),
-    ],
-)
-def test_the_time_of_a_launch_is_the_p25_of_its_samples(
-    samples_s: tuple[float, ...], time_s: float
-) -> None:
-    assert launch_time_s(samples_s) == time_s
-
-
-def test_samples_of_single_calls_are_warmed_up_and_never_chained() -> None:
-    program = ScriptedProgram(lambda turn: [8.0, 4.0, 2.0, 1.9][turn] if turn < 4 else 1.0)
-    samples = take_samples(make_sampler(program, min_sample_s=100.0), single=True)
-    assert samples.samples_s == (1.0,) * 4
-    assert program.calls == [1] * 8

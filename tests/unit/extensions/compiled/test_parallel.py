@@ -73,15 +73,6 @@ def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, e
     assert not processes(bundle.path)
 
 
-@pytest.mark.parametrize("event", sweep(["listen", "describe"]))
-def test_an_interrupt_while_a_compiler_is_described_leaves_no_worker(
-    bundle: Bundle, event: str
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(bundle, event).describe_compilers("", [V5E])
-    assert not processes(bundle.path)
-
-
 def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_reason(
     bundle: Bundle,
 ) -> None:

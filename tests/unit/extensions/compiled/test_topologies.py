@@ -10,7 +10,6 @@ from busbw.extensions.compiled.topologies import (
     GPUS,
     SLICED_CHIPS,
     USUAL_TOPOLOGIES,
-    Gpu,
     topology_of,
 )
 from busbw.model.words import Device
@@ -74,11 +73,3 @@ def test_an_unknown_name_of_a_topology_is_refused_with_the_known_names(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         topology_of(name)
-
-
-@pytest.mark.parametrize("gpu", GPUS.values(), ids=lambda gpu: gpu.name)
-def test_the_target_description_of_a_gpu_has_its_memory_and_balanced_braces(gpu: Gpu) -> None:
-    text = gpu.target_config()
-    assert text.count("{") == text.count("}")
-    assert f"device_memory_size: {gpu.memory_bytes}" in text
-    assert 'platform_name: "CUDA"' in text
