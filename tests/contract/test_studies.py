@@ -15,7 +15,6 @@ import pytest
 
 from studies.__main__ import NAMES
 from studies.measurements import parse_payloads
-from studies.report import published_rates, table_lines
 from tests.contract.docs.pages import ROOT
 from tests.helpers.frameworks import is_stalled
 
@@ -86,20 +85,6 @@ def test_a_study_whose_session_fails_prints_the_error_of_the_session() -> None:
     assert done.returncode == 1
     assert "ended with exit code 4" in done.stderr
     assert "--payloads: " in done.stderr
-
-
-def test_a_table_of_a_study_is_aligned_to_the_right_except_for_its_first_column() -> None:
-    assert table_lines(("case", "s"), [["a", "1"], ["b", "2"]]) == [
-        "| case | s |",
-        "| --- | ---: |",
-        "| a | 1 |",
-        "| b | 2 |",
-    ]
-
-
-def test_the_published_rates_of_studies_equal_the_rates_of_the_source() -> None:
-    rates = published_rates(128)
-    assert (rates["1K"], rates["512M"], rates["1024M"]) == ("0.02275", "45.25", "OOM")
 
 
 def test_the_payloads_of_a_study_are_multiples_of_a_row_of_weights() -> None:

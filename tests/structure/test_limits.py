@@ -59,12 +59,12 @@ def test_a_new_extension_needs_no_limits_of_code_and_counts_for_no_sum_of_packag
     assert len(limits.exceeded(measured, {"busbw": {}})) == 1
 
 
-def test_docstrings_are_not_counted_as_statements() -> None:
+def test_docstrings_in_python_source_are_not_counted_as_statements() -> None:
     tree = ast.parse('"""A module."""\n\ndef run():\n    """Run."""\n    return 1\n')
     assert sizes.size(list(ast.walk(tree)))["statements"] == 2
 
 
-def test_a_docstring_with_a_verb_first_or_of_a_property_is_not_counted_as_a_fragment() -> None:
+def test_the_docstring_of_a_property_or_with_a_verb_first_is_not_counted_as_a_fragment() -> None:
     text = 'def run():\n    """Run."""\n\n@property\ndef size(self):\n    """The size."""\n'
     nodes = list(ast.walk(ast.parse(text)))
     assert language.counts(nodes, text)["fragments"] == 0
@@ -79,7 +79,7 @@ def test_a_docstring_with_a_verb_first_or_of_a_property_is_not_counted_as_a_frag
         ("tests/unit/judge/test_rule.py", ["tests"]),
     ],
 )
-def test_the_code_of_a_file_counts_for_its_package_and_for_the_sums_of_packages(
+def test_the_statements_of_a_file_count_for_its_package_and_for_the_sums_of_packages(
     path: str, package: list[str]
 ) -> None:
     assert sources.packages(path) == package

@@ -99,13 +99,13 @@ _SUM = "jax-default-float32-1K"
         ),
     ],
 )
-def test_options_give_the_expected_specs_in_the_expected_order(
+def test_options_of_a_session_give_the_expected_specs_in_the_expected_order(
     changes: dict[str, Any], ids: list[str]
 ) -> None:
     assert [spec.id for spec in _grid(**changes)] == ids
 
 
-def test_every_spec_of_the_whole_grid_has_a_unique_id() -> None:
+def test_every_spec_that_options_can_request_has_a_unique_id() -> None:
     grid = _grid(
         frameworks=("jax", "tensorflow", "fake"),
         strategies=("default", "psum", "ring", "fake"),
@@ -165,7 +165,7 @@ BOTH = {"frameworks": ("jax", "tensorflow")}
         ),
     ],
 )
-def test_options_that_give_no_spec_are_an_error_that_names_the_valid_values(
+def test_options_that_request_no_valid_spec_are_an_error_that_names_the_valid_values(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=f"^{message}"):

@@ -97,7 +97,7 @@ def test_only_a_regular_file_within_the_limit_of_bytes_is_read(tmp_path: Path) -
             storage.read(large, 99)
 
 
-def test_a_failed_write_leaves_the_earlier_file_unchanged(
+def test_a_failed_write_of_a_file_leaves_the_earlier_file_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "new" / "file"
@@ -113,7 +113,7 @@ def test_a_failed_write_leaves_the_earlier_file_unchanged(
     assert path.read_text() == "old" and os.listdir(path.parent) == ["file"]
 
 
-def test_a_write_follows_a_link_and_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
+def test_writing_a_file_follows_a_link_and_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     target.chmod(0o640)

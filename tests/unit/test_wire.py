@@ -158,7 +158,7 @@ def test_a_text_that_is_no_json_is_refused_with_its_place(content: bytes, says: 
         wire.parse_json(content)
 
 
-def test_a_text_with_half_a_character_is_refused_with_a_message_that_can_be_encoded() -> None:
+def test_json_with_half_a_surrogate_pair_is_refused_with_a_message_that_can_be_encoded() -> None:
     for document in ({"message": "\ud800"}, {"message\udfff": ""}):
         with pytest.raises(wire.WireError) as caught:
             wire.from_json(Failure, {**wire.to_json(build.failure()), **document})

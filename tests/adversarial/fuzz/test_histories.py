@@ -70,7 +70,7 @@ def _draw(chart: Chart) -> None:
 # Each example draws up to five charts.
 @settings(fuzzed, max_examples=fuzzed.max_examples // 4)
 @given(st.lists(lines(), min_size=1, max_size=12))
-def test_any_valid_history_is_drawn_as_figures_and_tables(history: list[Line]) -> None:
+def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[Line]) -> None:
     with bounded():
         machine = _read(history)
         _draw(heat_map(machine))

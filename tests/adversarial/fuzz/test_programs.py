@@ -55,7 +55,7 @@ def _read(text: str, mesh: dict[str, int]) -> tuple[CollectiveUse, ...]:
 
 @fuzzed
 @given(content=contents(*_TEXTS), mesh=st.sampled_from(_MESHES))
-def test_any_damaged_text_of_hlo_is_read_or_refused_with_a_sentence(
+def test_any_damaged_hlo_text_is_read_or_refused_with_a_message(
     content: bytes, mesh: dict[str, int]
 ) -> None:
     _read(content.decode(errors="replace"), mesh)
@@ -73,7 +73,7 @@ def test_any_damaged_text_of_hlo_is_read_or_refused_with_a_sentence(
     words=st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4),
     text=st.sampled_from((_LOOPED, FUSED)),
 )
-def test_any_order_of_the_lines_of_hlo_is_read_or_refused_with_a_sentence(
+def test_hlo_with_lines_in_any_order_is_read_or_refused_with_a_message(
     changes: list[tuple[float, float, str]], words: list[str], text: str
 ) -> None:
     lines = text.splitlines()
@@ -120,6 +120,6 @@ _HOSTILE = {
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_a_text_of_hlo_that_is_written_to_take_long_is_read_in_time(name: str) -> None:
+def test_a_hostile_hlo_text_is_read_or_refused_within_five_seconds(name: str) -> None:
     for mesh in _MESHES:
         _read(_HOSTILE[name], mesh)

@@ -24,7 +24,7 @@ RESULTS = document(
 
 @fuzzed
 @given(content=documents(RESULTS))
-def test_any_document_of_results_is_drawn_as_a_figure_or_refused(content: bytes) -> None:
+def test_any_results_document_is_drawn_as_a_chart_or_refused(content: bytes) -> None:
     with bounded():
         try:
             session = read_results(content, "night.json")
@@ -49,7 +49,7 @@ _OF_KINDS = [
 
 
 @pytest.mark.parametrize("recorded", _OF_KINDS, ids=lambda recorded: recorded.name)
-def test_any_document_of_results_gives_a_page_or_is_refused(recorded: Recorded) -> None:
+def test_any_results_document_is_shown_as_a_page_or_refused(recorded: Recorded) -> None:
     @fuzzed
     @given(content=documents(recorded.results))
     def show(content: bytes) -> None:

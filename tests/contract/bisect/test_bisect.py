@@ -69,18 +69,6 @@ def bisected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bisected:
 
 
 @pytest.mark.exhaustive
-def test_bisect_names_the_second_of_three_releases_as_the_first_slow_release(
-    bisected: Bisected,
-) -> None:
-    bisected.script("1.1", SLOW)
-    answer = bisected.run(bad="1.2")
-    assert answer.code == 0, answer.err
-    assert answer.sentence.startswith(
-        f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; 3 of 3 releases tried, "
-    )
-
-
-@pytest.mark.exhaustive
 def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     bisected: Bisected,
 ) -> None:

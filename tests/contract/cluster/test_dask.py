@@ -50,7 +50,7 @@ def test_a_session_measures_with_dask_workers_over_tls(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_client_without_the_certificate_cannot_connect_to_a_dask_scheduler_with_tls(
+def test_a_client_without_a_certificate_cannot_connect_to_a_dask_scheduler_with_tls(
     folder: Folder,
 ) -> None:
     with_certificate(folder)
@@ -76,7 +76,7 @@ def test_a_client_without_the_certificate_cannot_connect_to_a_dask_scheduler_wit
             assert "refused" in done.stdout, done.stderr
 
 
-def test_a_dask_scheduler_on_another_machine_is_refused_without_tls_or_cluster_trust_network(
+def test_a_remote_dask_scheduler_without_tls_is_refused_unless_an_option_trusts_the_network(
     folder: Folder,
 ) -> None:
     ran = folder.run("--cluster=tcp://192.0.2.1:8786", "--processes=2", exit_code=4)
@@ -85,7 +85,7 @@ def test_a_dask_scheduler_on_another_machine_is_refused_without_tls_or_cluster_t
 
 
 @pytest.mark.exhaustive
-def test_a_session_that_waits_in_vain_for_dask_workers_says_how_many_have_joined(
+def test_a_session_with_too_few_dask_workers_ends_after_a_wait_and_says_how_many_joined(
     folder: Folder,
 ) -> None:
     with cluster(folder, ("one",)) as hosts:
@@ -104,7 +104,7 @@ def test_a_session_that_waits_in_vain_for_dask_workers_says_how_many_have_joined
         ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
     ],
 )
-def test_a_missing_dask_scheduler_is_a_usage_error_with_the_reason(
+def test_a_missing_dask_scheduler_is_a_usage_error_that_gives_the_reason(
     folder: Folder, option: str, sentence: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

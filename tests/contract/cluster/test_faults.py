@@ -49,7 +49,7 @@ def test_a_worker_on_another_host_that_is_killed_or_hangs_fails_only_its_case(
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
 
-def test_a_session_names_a_host_whose_process_was_killed(folder: Folder, hosts: Hosts) -> None:
+def test_a_session_names_the_host_whose_process_was_killed(folder: Folder, hosts: Hosts) -> None:
     session = start_hanging_session(folder, hosts)
     os.kill(hosts.pid("two"), signal.SIGKILL)
     assert session.wait(90) == 1
@@ -59,7 +59,7 @@ def test_a_session_names_a_host_whose_process_was_killed(folder: Folder, hosts: 
     folder.run("--payloads=1K", exit_code=0)
 
 
-def test_a_session_names_a_stopped_host_after_the_timeout_of_the_case(
+def test_a_session_names_the_host_whose_process_was_stopped_after_the_case_timeout(
     folder: Folder, hosts: Hosts
 ) -> None:
     session = start_hanging_session(folder, hosts, "--case-timeout=5", "--device-wait=3")

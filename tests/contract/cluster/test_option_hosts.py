@@ -67,7 +67,7 @@ def test_two_names_of_one_host_are_a_usage_error_that_names_both_names(folder: F
 
 
 @pytest.mark.exhaustive
-def test_a_regression_over_several_hosts_names_the_command_that_finds_the_slow_host(
+def test_a_session_with_a_regression_over_several_hosts_prints_the_find_slow_command(
     folder: Folder,
 ) -> None:
     folder.script(latency_s=1e-3)

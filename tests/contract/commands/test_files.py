@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -167,26 +165,3 @@ def test_a_command_refuses_an_output_that_is_a_pipe_or_a_loop_of_links(
 ) -> None:
     become(tmp_path / "output")
     run_writing(name, tmp_path, tmp_path / "output").refuses(f"{OPTIONS[name]}: {tmp_path}/", says)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.extension("page")
-def test_a_full_disk_leaves_the_earlier_page_unchanged(tmp_path: Path) -> None:
-    path, output = _results(tmp_path), tmp_path / "page.html"
-    assert run_writing("page", tmp_path, output).code == 0
-    before, names = output.read_bytes(), sorted(tmp_path.iterdir())
-    limited = (
-        "import resource, sys; from busbw.__main__ import main; "
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); sys.exit(main())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", limited, "page", str(path), f"--output={output}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    error = f"busbw page: --output: {output}: File too large\n"
-    assert (done.returncode, done.stderr) == (1, error)
-    assert output.read_bytes() == before
-    assert sorted(tmp_path.iterdir()) == names

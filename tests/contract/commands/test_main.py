@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,52 +101,3 @@ def test_the_help_of_busbw_lists_each_command_in_order_with_a_description() -> N
     listed = re.findall(r"^    (\S+)\s+(.*)", asked_here("--help").out, flags=re.MULTILINE)
     assert [name for name, _ in listed] == NAMES
     assert {_verb(text) for _, text in listed} <= _VERBS
-
-
-_COMMAND = '''
-"""How long a year is."""
-
-from busbw.cli import add_command
-from busbw.session.errors import UsageError
-
-
-def add_to(commands):
-    """Add the command."""
-    parser = add_command(commands, "year", run, help="how long a year is", description=__doc__)
-    parser.add_argument("days", type=int)
-
-
-def run(options):
-    """Print it."""
-    if options.days < 365:
-        raise UsageError("too short")
-    print(f"{options.days} days")
-    return 0
-'''
-
-
-@pytest.mark.exhaustive
-@pytest.mark.extension("setup")
-def test_the_command_of_a_new_extension_is_the_last_command_in_the_help(tmp_path: Path) -> None:
-    skipped = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "busbw", tmp_path / "busbw", ignore=skipped)
-    folder = tmp_path / "busbw/extensions/year"
-    folder.mkdir()
-    (folder / "__init__.py").write_text('COMMANDS = {"year": "command"}\n')
-    (folder / "command.py").write_text(_COMMAND)
-
-    def busbw(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "busbw", *words],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    listed = re.findall(r"^    (\S+)", busbw("--help").stdout, flags=re.MULTILINE)
-    assert listed == [name.replace("_", "-") for name in [*NAMES, "year"]]
-    assert busbw("year", "366").stdout == "366 days\n"
-    refused = busbw("year", "364")
-    assert (refused.returncode, refused.stderr) == (2, "busbw year: too short\n")

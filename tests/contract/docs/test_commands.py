@@ -57,7 +57,7 @@ def _paths(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
-def test_a_command_on_the_pages_names_only_commands_options_and_files_that_exist(
+def test_a_command_line_in_the_documentation_names_only_existing_commands_options_and_files(
     command: Command,
 ) -> None:
     calls = [words for words in command.calls if not programs.session(words)]
@@ -67,7 +67,7 @@ def test_a_command_on_the_pages_names_only_commands_options_and_files_that_exist
 
 @pytest.mark.exhaustive
 @needs_frameworks
-def test_every_session_on_the_pages_can_be_collected(
+def test_every_pytest_command_in_the_documentation_can_be_collected(
     objections_by_session: Mapping[tuple[str, ...], str],
 ) -> None:
     refused = {
@@ -81,7 +81,7 @@ def test_every_session_on_the_pages_can_be_collected(
 @pytest.mark.exhaustive
 @needs_frameworks
 @pytest.mark.parametrize("option", _WRONG)
-def test_the_check_of_the_pages_reports_a_session_with_an_invalid_option(
+def test_the_documentation_check_reports_a_pytest_command_with_an_invalid_option(
     option: str, objections_by_session: Mapping[tuple[str, ...], str]
 ) -> None:
     assert objections_by_session[("perf/", option)].startswith("exit code 4: ")
@@ -90,7 +90,7 @@ def test_the_check_of_the_pages_reports_a_session_with_an_invalid_option(
 _BAD = {(option,) for option in _WRONG}
 
 
-def test_every_option_in_the_text_of_a_page_exists(pytester: pytest.Pytester) -> None:
+def test_every_option_that_a_documentation_page_mentions_exists(pytester: pytest.Pytester) -> None:
     helped = pytester.runpytest("-p", "busbw.plugin", "--help").stdout.str()
     parsers = [parser.format_help() for parser in programs.busbw_parsers().values()]
     options = set(re.findall(r"--[a-z][a-z-]*", "".join([helped, *parsers])))
@@ -122,7 +122,7 @@ def _options(page: Path) -> list[tuple[int, str]]:
         ("python -m pytest tests/none", "no tests/none"),
     ],
 )
-def test_the_check_of_the_pages_reports_a_command_that_names_a_missing_file_or_option(
+def test_the_documentation_check_reports_a_command_with_a_missing_file_or_option(
     text: str, problem: str
 ) -> None:
     (words,) = Command(page="", line=0, text=text).calls

@@ -26,7 +26,7 @@ def test_the_readme_shows_the_output_of_a_session_with_a_regression() -> None:
     assert expected[-1].startswith(lines[-1])
 
 
-def test_the_picture_in_the_pages_shows_the_recorded_session_with_a_regression() -> None:
+def test_the_documentation_picture_of_a_regression_equals_the_recorded_session() -> None:
     pytest.importorskip("vl_convert")
     drawn = example.picture(example.example())
     assert texts(drawn) == texts(example.PICTURE.read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def test_the_readme_shows_the_output_of_a_first_session(folder: Folder) -> None:
         ("busbw device: another", True),
     ],
 )
-def test_a_shown_line_is_compared_with_printed_lines_by_its_words(
+def test_documented_output_lines_are_compared_with_printed_lines_word_by_word(
     line: str, is_printed: bool
 ) -> None:
     printed = "first\n 64K   9.5  PASS\n===== last: 4 of 5 =====\n"

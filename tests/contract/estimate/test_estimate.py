@@ -49,7 +49,9 @@ def test_estimate_reproduces_the_published_efficiency_of_four_machines_at_1_gbit
 
 
 @pytest.mark.parametrize("method", ["ring all-reduce", "naive ring all-reduce"])
-def test_the_needed_bandwidth_of_an_estimate_gives_the_wanted_efficiency(method: str) -> None:
+def test_estimate_with_the_needed_bandwidth_that_it_printed_gives_the_requested_efficiency(
+    method: str,
+) -> None:
     options = ("--model=vgg-16", "--ranks=8", "--hosts=2", "--intra=nvlink-2,5us", "--compute=2s")
     before = row(method, 2, *options, "--inter=1gbe,1ms", "--want-efficiency=0.8")
     assert before["bottleneck"] == "inter: 1gbe"
@@ -57,13 +59,13 @@ def test_the_needed_bandwidth_of_an_estimate_gives_the_wanted_efficiency(method:
     assert after["efficiency"] == pytest.approx(0.8, rel=1e-6)
 
 
-def test_an_estimate_has_no_needed_bandwidth_if_the_latency_alone_takes_too_long() -> None:
+def test_estimate_prints_no_needed_bandwidth_if_latency_alone_exceeds_the_time() -> None:
     slow = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s,1s", "--compute=1s")
     ring = row("ring all-reduce", 1, *slow, "--want-efficiency=0.5")
     assert ring["needed_bytes_per_s"] is None
 
 
-def test_an_estimate_has_each_method_for_each_number_of_hosts_and_names_the_slowest_link() -> None:
+def test_estimate_lists_each_method_for_each_number_of_hosts_and_names_the_slowest_link() -> None:
     rows = document(
         *("--parameters=25M", "--ranks=8", "--hosts=2,8", "--intra=nvlink-2", "--inter=10gbe,20us")
     )["estimates"]
@@ -77,7 +79,7 @@ def test_an_estimate_has_each_method_for_each_number_of_hosts_and_names_the_slow
     assert times_s == sorted(times_s)
 
 
-def test_an_estimate_leaves_out_a_number_of_hosts_whose_link_is_not_given_with_a_note() -> None:
+def test_estimate_skips_a_number_of_hosts_without_a_given_link_and_prints_a_note() -> None:
     answer = document("--parameters=1M", "--ranks=4", "--hosts=2", "--intra=pcie-3")
     assert {row["hosts"] for row in answer["estimates"]} == {1}
     (note,) = answer["notes"]
@@ -106,7 +108,7 @@ def test_the_option_servers_of_estimate_sets_the_numbers_of_parameter_servers() 
         (["--gradient-bytes=4096B"], 4096),
     ],
 )
-def test_an_estimate_has_the_gradient_bytes_of_a_known_model_or_of_given_parameters(
+def test_estimate_prints_the_gradient_bytes_of_a_known_model_or_of_a_number_of_parameters(
     arguments: list[str], payload_bytes: float
 ) -> None:
     answer = document(*arguments, "--ranks=2", "--bandwidth=1gbe")
@@ -122,7 +124,7 @@ def test_an_estimate_has_the_gradient_bytes_of_a_known_model_or_of_given_paramet
         ("108660Mbit/s,5us", 13582.5e6, 5e-6),
     ],
 )
-def test_a_link_of_an_estimate_can_be_a_name_or_a_rate_with_or_without_a_latency(
+def test_the_option_link_of_estimate_accepts_a_name_or_a_rate_with_or_without_latency(
     text: str, bytes_per_s: float, latency_s: float
 ) -> None:
     answer = document("--parameters=3", "--ranks=2", f"--intra={text}")
@@ -143,7 +145,7 @@ def rate_of(name: str) -> float:
     return float(links["intra"]["bytes_per_s"])
 
 
-def test_the_page_of_studies_lists_every_model_and_link_of_estimate_with_its_figure() -> None:
+def test_the_documentation_of_studies_lists_every_model_and_every_link_of_estimate() -> None:
     page = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
     cells = [line.strip("| ").split("|") for line in page.splitlines() if line.startswith("|")]
     rows = {name.strip(): [value.strip() for value in values] for name, *values in cells}
@@ -160,7 +162,7 @@ def test_the_page_of_studies_lists_every_model_and_link_of_estimate_with_its_fig
         assert [float(rate) * 1e6 for rate in listed] == measured
 
 
-def test_a_command_whose_output_pipe_is_closed_ends_without_an_error_message() -> None:
+def test_the_estimate_command_ends_without_an_error_message_if_its_output_pipe_is_closed() -> None:
     """Write to a pipe that has no reader any more, as in `| head`."""
     reading, writing = os.pipe()
     os.close(reading)

@@ -77,7 +77,7 @@ def test_a_host_that_is_unreachable_for_12_seconds_fails_at_most_the_current_cas
     assert wait_until(lambda: two.runs_only("sshd"), MISSED_S + 5)
 
 
-def test_a_link_between_hosts_that_is_slowed_tenfold_is_a_regression(
+def test_a_session_regresses_if_the_link_between_hosts_becomes_ten_times_slower(
     two: Network, place: Place
 ) -> None:
     # To lock the stack it would need a network that leads further.

@@ -115,7 +115,7 @@ def test_a_session_with_too_few_dask_workers_is_a_usage_error(launcher: Launcher
     assert "2 of 3 Dask workers joined within 15 s" in ran.text, ran.text
 
 
-def test_the_script_of_the_page_about_hosts_runs_under_sbatch(
+def test_the_documented_script_for_hosts_runs_under_sbatch(
     two: Network, reached: Ssh, place: Place, tmp_path: Path
 ) -> None:
     """Use the certificate and the script of the page with fewer nodes and the fake framework."""

@@ -36,7 +36,7 @@ def test_the_formula_of_a_link_divides_the_rate_between_groups_that_share_the_li
 @pytest.mark.parametrize(
     ("ranks", "groups", "latency_s", "per_byte"), [(2, 1, 0.02, 1.0), (2, 2, 0.02, 2.0)]
 )
-def test_the_curve_of_two_ranks_over_a_link_is_near_the_closed_form(
+def test_the_fitted_curve_of_two_ranks_over_a_link_is_near_the_closed_form(
     ranks: int, groups: int, latency_s: float, per_byte: float
 ) -> None:
     fit = curve(CABLE, ranks, GRID, groups)

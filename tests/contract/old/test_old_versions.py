@@ -113,7 +113,7 @@ def test_programs_of_an_old_framework_copy_no_payload_unless_the_collective_is_a
                 assert run["proof"]["payload_copies"] == run["proof"]["copies_per_call"] == 0
 
 
-def test_a_case_of_an_old_framework_takes_the_predicted_memory_within_a_quarter(
+def test_an_old_framework_needs_the_predicted_memory_of_a_case_to_within_25_percent(
     session: Session,
 ) -> None:
     for run in session.runs:
@@ -137,7 +137,7 @@ def test_a_session_with_the_option_python_records_the_versions_of_its_interprete
 
 
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
-def test_an_old_framework_measures_by_the_device_clock_or_refuses_the_clock(
+def test_an_old_framework_measures_by_the_device_clock_or_reports_that_it_has_no_device_clock(
     interpreter: str, tmp_path: Path
 ) -> None:
     done = measured(interpreter, tmp_path / "results.json", "--clock=device", "--payloads=1M")

@@ -66,7 +66,7 @@ def test_the_figure_command_draws_a_curve_for_each_results_file(
     assert ">jax psum, on b<" in text and ">jax psum, night.json<" not in text
 
 
-def test_the_figure_command_draws_published_figures_without_results(tmp_path: Path) -> None:
+def test_the_figure_command_draws_published_rates_without_a_results_file(tmp_path: Path) -> None:
     _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     assert all(f">v2-{n} ({n} ranks)<" in text for n in (8, 32, 128, 512))
@@ -80,7 +80,7 @@ def texts(picture: str) -> list[str]:
     return [*texts, Tree.fromstring(picture).get("aria-label", "")]
 
 
-def test_the_picture_of_tpu_v2_in_docs_equals_the_output_of_the_figure_command(
+def test_the_documentation_picture_of_tpu_v2_equals_the_output_of_the_figure_command(
     tmp_path: Path,
 ) -> None:
     _drawn("--published=tpu-v2", "-o", tmp_path / "a.svg")
@@ -92,7 +92,7 @@ def test_the_picture_of_tpu_v2_in_docs_equals_the_output_of_the_figure_command(
 @pytest.mark.parametrize(
     ("command", "library"), [("figure", "altair"), ("figure", "vl_convert"), ("page", "jinja2")]
 )
-def test_a_missing_library_of_figures_or_pages_is_an_error_that_says_what_to_install(
+def test_the_figure_and_page_commands_say_what_to_install_if_a_library_is_missing(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, library: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)

@@ -131,17 +131,6 @@ def test_update_baselines_stores_that_a_case_was_out_of_memory_in_all_launches(
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_accepts_a_first_baseline_in_ci_where_baselines_are_required(
-    folder: Folder,
-) -> None:
-    folder.environment.setenv("CI", "1")
-    folder.with_baselines("--launches=2")
-    times = stored_times(folder)["1M"]
-    assert len(times) == 2
-    assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
-
-
-@pytest.mark.exhaustive
 def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Folder) -> None:
     folder.with_baselines("--payloads=4K,1M")
     folder.with_baselines("--payloads=1K,64K")

@@ -114,7 +114,7 @@ def publish(folder: Folder, *entries: dict[str, object]) -> None:
     path.write_text(json.dumps(document))
 
 
-def test_published_figures_are_shown_and_fail_no_case(folder: Folder) -> None:
+def test_published_rates_are_shown_next_to_measured_rates_and_fail_no_case(folder: Folder) -> None:
     publish(
         folder,
         {"payload": "1M", "algbw_gb_per_s": 9999.0},
@@ -131,7 +131,7 @@ def test_published_figures_are_shown_and_fail_no_case(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_published_figures_of_the_package_are_shown_for_payloads_without_figures_in_the_folder(
+def test_published_rates_of_the_package_are_shown_if_the_folder_has_none_for_a_payload(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})
@@ -141,7 +141,7 @@ def test_published_figures_of_the_package_are_shown_for_payloads_without_figures
     assert "marsggbo/TPU_All_reduce" in ran.case("2M")["published"]["source"]
 
 
-def test_published_figures_stay_unchanged_by_an_update_and_do_not_count_as_a_baseline(
+def test_published_rates_are_not_changed_by_update_baselines_and_do_not_count_as_a_baseline(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})

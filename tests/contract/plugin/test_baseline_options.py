@@ -159,26 +159,3 @@ def test_the_ini_setting_of_require_baselines_overrides_the_environment_variable
     folder.ini({"busbw_require_baselines": setting})
     folder.environment.setenv("CI", ci)
     folder.run(exit_code=exit_code)
-
-
-@pytest.mark.exhaustive
-def test_the_option_require_baselines_overrides_the_ini_setting(folder: Folder) -> None:
-    folder.ini({"busbw_require_baselines": "false"})
-    folder.run("--require-baselines", exit_code=1)
-
-
-@pytest.mark.exhaustive
-def test_require_baselines_fails_a_case_whose_baseline_has_another_protocol(folder: Folder) -> None:
-    folder.with_baselines()
-    folder.script(protocol="another")
-    ran = folder.run("--require-baselines", exit_code=1)
-    assert ran.outcomes == {"1M": "INCOMPARABLE"}
-
-
-@pytest.mark.exhaustive
-def test_require_baselines_fails_a_case_that_is_out_of_memory_without_a_baseline(
-    folder: Folder,
-) -> None:
-    folder.script(cases=[{"then": "out_of_memory"}])
-    ran = folder.run("--require-baselines", exit_code=1)
-    assert ran.outcomes == {"1M": "OUT_OF_MEMORY"}

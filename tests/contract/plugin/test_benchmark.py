@@ -17,7 +17,7 @@ def rows(folder: Folder) -> list[dict[str, Any]]:
     return benchmarks
 
 
-def test_the_json_of_pytest_benchmark_has_every_sample_and_the_figures_of_each_case(
+def test_the_json_file_of_pytest_benchmark_has_all_samples_and_the_bandwidths_of_each_case(
     folder: Folder,
 ) -> None:
     json_option = f"--benchmark-json={folder.path / 'benchmark.json'}"

@@ -175,7 +175,7 @@ def test_a_program_that_a_worker_started_ends_with_the_worker(folder: Folder) ->
     assert not processes(folder.temporary)
 
 
-def test_the_session_after_a_killed_session_measures_and_removes_the_folder_that_was_left(
+def test_a_session_after_a_killed_session_measures_and_removes_the_folder_of_the_killed_session(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])

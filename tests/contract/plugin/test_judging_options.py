@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.contract.plugin.test_reference_options import AGAINST
-from tests.helpers.session_folder import SLOW, TPU, Folder
+from tests.helpers.session_folder import SLOW, Folder
 from tests.helpers.sweep import sweep
 
 PAIRS = (AGAINST, "--launches=2")
@@ -42,7 +42,9 @@ def test_a_session_with_an_injected_delay_reports_the_requested_and_the_measured
     assert not any("injected" in text for text in ran.case("1K")["notes"])
 
 
-def test_a_case_fails_if_the_injected_delay_did_not_slow_it_down(folder: Folder) -> None:
+def test_a_case_with_an_injected_delay_fails_if_the_delay_did_not_slow_it_down(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW, injected_more=0.0)
     ran = folder.run("--payloads=1K,1M", "--inject=delay:30%@1M", exit_code=1)
     assert ran.outcomes == {"1K": "NO_BASELINE", "1M": "FAILED"}
@@ -75,16 +77,6 @@ def test_a_case_whose_ratio_is_below_fail_above_passes_although_it_is_above_the_
     folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
     assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
-
-
-@pytest.mark.exhaustive
-def test_a_loss_just_below_fail_above_is_noisy_and_a_loss_far_below_fail_above_passes(
-    folder: Folder,
-) -> None:
-    folder.slower(1.5, script=TPU)
-    assert folder.run("--fail-above=60%", exit_code=0).outcomes == {"1M": "NOISY"}
-    assert folder.run("--fail-above=2.5x", exit_code=0).outcomes == {"1M": "PASS"}
-    assert folder.run("--fail-above=40%", exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
 @pytest.mark.exhaustive
@@ -133,7 +125,7 @@ def test_a_stored_out_of_memory_is_expected_only_under_the_same_memory_limit(
 
 
 @pytest.mark.exhaustive
-def test_an_out_of_memory_that_is_stored_in_addition_to_a_time_hides_no_regression(
+def test_a_case_with_a_stored_out_of_memory_and_a_stored_time_still_regresses(
     folder: Folder,
 ) -> None:
     """Fail a slower case, and a case that does not fit in the whole memory of the machine."""
@@ -160,7 +152,7 @@ def test_no_case_fits_under_a_memory_limit_below_the_memory_of_an_idle_worker(
 
 
 @pytest.mark.exhaustive
-def test_a_session_passes_if_all_its_cases_run_out_of_memory_as_expected(
+def test_a_session_passes_if_all_its_cases_are_out_of_memory_and_were_stored_as_out_of_memory(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -226,17 +218,6 @@ def test_times_are_read_from_the_clock_that_the_option_clock_names(
     (launch,) = case["launches"]
     assert launch["clock"] == clock
     assert launch["clocks_s"][clock] == case["now"]["median_s"]
-
-
-@pytest.mark.exhaustive
-def test_the_device_clock_gives_a_time_of_every_rank_in_addition_to_a_time_of_the_host_clock(
-    folder: Folder,
-) -> None:
-    folder.script(**SCRIPT)
-    (launch,) = folder.run("--clock=device", exit_code=0).case()["launches"]
-    assert set(launch["clocks_s"]) == {"host", "device"}
-    assert launch["rank_times_s"] == pytest.approx([0.5e-3] * 4, rel=0.05)
-    assert launch["dispatch_s"] == pytest.approx(5e-4, rel=0.2)
 
 
 def test_a_session_without_the_option_clock_uses_the_first_clock_of_the_device(

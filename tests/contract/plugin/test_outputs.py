@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.session_folder import SLOW, Folder
 
 
-def test_a_csv_file_of_results_has_a_row_with_the_figures_of_each_case(folder: Folder) -> None:
+def test_a_csv_file_of_results_has_a_row_with_times_and_rates_for_each_case(folder: Folder) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--results=night.csv", "--payloads=1K,2K,4K", exit_code=1)
     rows = list(csv.DictReader((folder.path / "night.csv").read_text().splitlines()))
@@ -26,7 +26,9 @@ def test_a_csv_file_of_results_has_a_row_with_the_figures_of_each_case(folder: F
 
 
 @pytest.mark.extension("metrics")
-def test_metrics_have_outcomes_and_figures_for_each_case(folder: Folder) -> None:
+def test_the_metrics_file_has_the_outcome_the_time_and_the_rates_of_each_case(
+    folder: Folder,
+) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")

@@ -54,15 +54,6 @@ def test_a_session_with_against_has_six_launches_of_each_stack_by_default(folder
     assert "float32, 6 launches of each side" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_session_with_against_adds_a_second_launch_to_a_single_launch_of_each_stack(
-    folder: Folder,
-) -> None:
-    ran = folder.run(AGAINST, exit_code=0)
-    assert "busbw: 1 more launch of fake-default-float32-1M" in ran.text
-    assert len(ran.case()["launches"]) == 2
-
-
 def test_two_interpreters_that_load_the_same_framework_are_refused_as_two_stacks(
     folder: Folder,
 ) -> None:
@@ -257,18 +248,6 @@ def test_a_case_that_seems_slower_is_measured_again_within_the_time_budget(folde
     assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_case_passes_if_additional_launches_are_not_slower_than_the_baseline(
-    folder: Folder,
-) -> None:
-    folder.script(**SLOW)
-    folder.with_baselines()
-    folder.script(**SLOW, cases=[{"passes": [1], "slower": 3}])
-    ran = folder.run(exit_code=0)
-    assert ran.outcomes == {"1M": "PASS"}
-    assert len(ran.case()["launches"]) == 4
-
-
 def test_a_session_whose_time_budget_ends_before_a_loss_is_confirmed_has_no_verdict(
     folder: Folder,
 ) -> None:
@@ -277,16 +256,4 @@ def test_a_session_whose_time_budget_ends_before_a_loss_is_confirmed_has_no_verd
     assert ran.outcomes == {"1M": "NOISY"}
     assert len(ran.case()["launches"]) == 1
     assert SPENT in ran.text
-    assert STANDS in ran.session_failure
-
-
-@pytest.mark.exhaustive
-def test_an_interleaved_session_whose_time_budget_ends_before_a_loss_is_confirmed_has_no_verdict(
-    folder: Folder,
-) -> None:
-    folder.script(**SLOW, cases=[{"slower": 1.1}])
-    ran = folder.run(reference(**SLOW), PAIRS, NONE, exit_code=1)
-    assert ran.outcomes == {"1M": "NOISY"}
-    assert SPENT in ran.text
-    assert "seems slower, not yet confirmed" in ran.text
     assert STANDS in ran.session_failure

@@ -56,7 +56,9 @@ def test_an_invalid_reply_of_a_worker_fails_only_its_case(folder: Folder, case: 
 
 
 @pytest.mark.exhaustive
-def test_a_worker_whose_first_line_is_invalid_fails_all_cases_of_its_launch(folder: Folder) -> None:
+def test_all_cases_of_a_launch_fail_if_the_first_line_of_its_worker_is_invalid(
+    folder: Folder,
+) -> None:
     python = garbled(folder, "1.fake", "NoneType", b"steady\n")
     ran = folder.run("--payloads=1M,2M", f"--python=fake={python}", exit_code=1)
     assert set(ran.outcomes.values()) == {"FAILED"}

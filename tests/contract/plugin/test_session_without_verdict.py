@@ -107,7 +107,7 @@ def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) 
 
 
 @pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
-def test_a_change_of_all_cases_within_the_limit_of_shared_changes_fails_no_session(
+def test_a_session_passes_if_all_cases_are_slower_by_less_than_the_limit_for_a_shared_change(
     folder: Folder, factor: float
 ) -> None:
     folder.slower(factor, SEVEN)
@@ -192,7 +192,7 @@ def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_rank_fewer_than_in_the_baselines_is_reported_and_fails_if_baselines_are_required(
+def test_a_session_with_fewer_ranks_than_its_baselines_says_so_and_fails_if_they_are_required(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

@@ -54,7 +54,7 @@ def test_a_launch_whose_worker_is_killed_twice_at_its_start_fails_and_other_laun
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
-def test_a_launch_of_the_candidate_or_of_the_reference_is_started_once_more(
+def test_a_launch_of_either_stack_whose_worker_is_killed_at_its_start_is_started_once_more(
     folder: Folder, side: str
 ) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
@@ -63,16 +63,6 @@ def test_a_launch_of_the_candidate_or_of_the_reference_is_started_once_more(
     ran = folder.run(*options, "--payloads=1K", "--launches=2", exit_code=0)
     assert ran.outcomes == {"1K": "PASS"}
     assert f"note: launch 1.fake.{side}: {KILLED}; it was started once more" in ran.text
-
-
-@pytest.mark.exhaustive
-def test_a_group_of_workers_is_started_once_more_if_a_worker_is_killed_at_its_start(
-    folder: Folder,
-) -> None:
-    launch = "1.fake.worker1"
-    ran = folder.run(option_that_kills(folder, launch, 1), "--processes=2", exit_code=0)
-    assert f"note: launch {launch}: worker 1: {KILLED}; it was started once more" in ran.text
-    assert "= 1 without baseline in " in ran.text
 
 
 @pytest.mark.exhaustive
@@ -88,14 +78,6 @@ def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
     assert "= 2 without baseline in " in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_probe_whose_worker_is_killed_is_started_once_more_with_a_note(folder: Folder) -> None:
-    ran = folder.run(option_that_kills(folder, "probe", 1), exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    note = "note: launch probe: the worker was killed (SIGKILL) while looking for devices with fake"
-    assert f"{note}; it was started once more" in ran.text
-
-
 def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_error(
     folder: Folder,
 ) -> None:
@@ -106,7 +88,7 @@ def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_e
     assert len(ran.failures) == 1 and ran.session_failure
 
 
-def test_an_interpreter_that_ends_with_an_error_is_a_usage_error_and_not_started_again(
+def test_an_interpreter_that_ends_with_an_error_is_a_usage_error_and_is_not_started_again(
     folder: Folder,
 ) -> None:
     ran = folder.run(option_that_kills(folder, "probe", 9, "echo too old >&2; exit 1"), exit_code=4)
@@ -139,7 +121,7 @@ def test_a_failed_case_is_reported_with_the_fatal_line_of_the_log_of_its_worker(
 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
-def test_a_conftest_that_has_started_jax_causes_no_error_by_a_warning_of_a_fork(
+def test_a_session_passes_although_a_conftest_started_jax_and_warnings_are_errors(
     folder: Folder,
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:

@@ -31,7 +31,7 @@ def error_after_the_verdicts(ran: Ran) -> str:
     return error
 
 
-def test_earlier_results_stay_unchanged_if_new_results_do_not_fit_on_the_disk(
+def test_an_earlier_results_file_stays_unchanged_if_new_results_do_not_fit_on_the_disk(
     folder: Folder,
 ) -> None:
     file = folder.path / "mine.json"

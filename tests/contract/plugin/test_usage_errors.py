@@ -56,7 +56,7 @@ OF_TENSORFLOW = [
         in_gate=2,
     ),
 )
-def test_options_for_cases_that_cannot_be_measured_are_a_usage_error(
+def test_options_that_request_a_case_that_cannot_be_measured_are_a_usage_error(
     folder: Folder, options: list[str], message: str
 ) -> None:
     ran = folder.run(*options, exit_code=4)
@@ -66,7 +66,7 @@ def test_options_for_cases_that_cannot_be_measured_are_a_usage_error(
 
 
 @pytest.mark.parametrize(("script", "options", "message"), sweep(ATTACHED, in_gate=2))
-def test_a_request_that_the_devices_cannot_fulfil_is_a_usage_error(
+def test_options_that_request_more_than_the_devices_can_do_are_a_usage_error(
     folder: Folder, script: dict[str, object], options: list[str], message: str
 ) -> None:
     folder.script(**script)
@@ -76,7 +76,7 @@ def test_a_request_that_the_devices_cannot_fulfil_is_a_usage_error(
 
 
 @pytest.mark.parametrize(("option", "message"), sweep(OF_TENSORFLOW))
-def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_a_framework_import(
+def test_an_option_value_that_a_named_framework_lacks_is_a_usage_error_before_its_import(
     folder: Folder, option: str, message: str
 ) -> None:
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
@@ -99,7 +99,7 @@ def test_an_option_that_a_named_framework_lacks_is_a_usage_error_without_a_frame
         ]
     ),
 )
-def test_a_delay_that_a_framework_or_clock_cannot_have_is_refused_before_the_probe(
+def test_an_injected_delay_that_a_framework_or_clock_does_not_support_is_refused_before_the_probe(
     folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)

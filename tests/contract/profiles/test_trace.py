@@ -280,7 +280,9 @@ def test_trace_counts_the_devices_of_all_hosts_together(tmp_path: Path) -> None:
     assert (answer.code, answer.table) == (1, [])
 
 
-def test_trace_prints_groups_of_a_part_of_the_devices_in_a_separate_column(tmp_path: Path) -> None:
+def test_trace_prints_collectives_over_only_some_of_the_devices_in_a_separate_column(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, a_chrome=_named(TWO * 2, "[2,2]<=[4]"))
     assert trace(tmp_path).table[0] == ["payload", "2 of 4 ranks (GB/s)"]
     answer = trace(tmp_path, "--slice-from=(?P<slice>profile|tmp|test)")

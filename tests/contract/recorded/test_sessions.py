@@ -38,7 +38,7 @@ def _parameter(recorded: Recorded) -> Any:
 
 
 @pytest.mark.parametrize("recorded", [_parameter(recorded) for recorded in SESSIONS])
-def test_a_recorded_session_gets_the_same_outcomes_and_figures_when_it_is_judged_again(
+def test_a_recorded_session_gets_the_same_outcomes_and_numbers_when_it_is_judged_again(
     recorded: Recorded, tmp_path: Path
 ) -> None:
     recorded.write_baselines(tmp_path)

@@ -35,12 +35,12 @@ def _entry(name: str, payload: str) -> PublishedEntry:
     return entry
 
 
-def test_the_published_figures_have_one_table_for_each_slice() -> None:
+def test_the_published_rates_have_one_table_for_each_tpu_slice() -> None:
     assert {table.slice: table.ranks for table in map(read_published, FILES)} == RANKS
 
 
 @each_file
-def test_a_table_of_published_figures_is_in_the_folder_of_its_device_kind_and_ranks(
+def test_a_table_of_published_rates_is_in_the_folder_of_its_device_kind_and_ranks(
     path: Path,
 ) -> None:
     table = read_published(path)
@@ -63,13 +63,13 @@ def test_a_table_of_published_figures_is_in_the_folder_of_its_device_kind_and_ra
         ("v2-512", "128M", 48.67078),
     ],
 )
-def test_a_published_figure_equals_the_figure_of_the_source_in_gb_per_s(
+def test_a_published_rate_equals_the_rate_of_its_source_in_gb_per_s(
     name: str, payload: str, gib_per_s: float
 ) -> None:
     assert _entry(name, payload).algbw_gb_per_s == _gb_per_s(gib_per_s)
 
 
-def test_published_baselines_say_out_of_memory_for_the_same_two_payloads_as_their_source() -> None:
+def test_the_published_rates_say_out_of_memory_for_the_same_two_payloads_as_their_source() -> None:
     out_of_memory = {
         (name, entry.payload)
         for name in RANKS
@@ -79,13 +79,13 @@ def test_published_baselines_say_out_of_memory_for_the_same_two_payloads_as_thei
     assert out_of_memory == {("v2-128", "1024M"), ("v2-512", "256M")}
 
 
-def test_published_figures_leave_out_payloads_that_the_source_did_not_measure() -> None:
+def test_the_published_rates_leave_out_payloads_that_their_source_did_not_measure() -> None:
     assert [len(_table(name).entries) for name in RANKS] == [21, 21, 21, 10]
     payloads = [entry.payload for entry in _table("v2-512").entries]
     assert (payloads[0], payloads[-1]) == ("512K", "256M")
 
 
 @each_slice
-def test_only_the_published_figure_of_1k_is_marked_as_doubtful(name: str) -> None:
+def test_only_the_published_rate_of_the_payload_1k_is_marked_as_doubtful(name: str) -> None:
     doubted = [entry.payload for entry in _table(name).entries if entry.doubt]
     assert doubted == (["1K"] if name != "v2-512" else [])

@@ -62,7 +62,7 @@ def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
     return find_baseline(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
-def test_a_saved_baseline_is_found_unchanged(root: Path) -> None:
+def test_a_saved_baseline_is_read_back_unchanged(root: Path) -> None:
     (change,) = _save(root, 1e-3, 1.25e-3)
     baseline = _found(root)
     assert baseline == change.baseline_after
@@ -75,7 +75,7 @@ def test_a_saved_baseline_is_found_unchanged(root: Path) -> None:
     assert (root / FILE, None) == (change.path, change.baseline_before)
 
 
-def test_a_saved_out_of_memory_keeps_its_needed_and_available_bytes(root: Path) -> None:
+def test_a_saved_out_of_memory_baseline_keeps_its_needed_and_available_bytes(root: Path) -> None:
     failure = build.out_of_memory(needed_bytes=20, available_bytes=10)
     measured = build.measurement(failures=(failure,))
     accepted = build.accepted(measured, TODAY)
@@ -203,7 +203,7 @@ def _published(root: Path, document: Any, name: str = "paper") -> Path:
     return path
 
 
-def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(
+def test_a_published_out_of_memory_entry_keeps_its_remark_that_the_source_is_doubtful(
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table())
@@ -212,7 +212,7 @@ def test_a_published_out_of_memory_keeps_the_remark_that_marks_it_as_doubtful(
     assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
 
 
-def test_no_published_figure_is_found_for_another_payload_collective_or_number_of_ranks(
+def test_no_published_rate_is_found_for_another_payload_collective_or_number_of_ranks(
     tmp_path: Path,
 ) -> None:
     assert find_published_bandwidth(tmp_path, KEY, build.case()) is None
@@ -223,7 +223,7 @@ def test_no_published_figure_is_found_for_another_payload_collective_or_number_o
     assert find_published_bandwidth(tmp_path, other, build.case()) is None
 
 
-def test_a_published_figure_comes_from_the_first_table_by_name_that_has_the_case(
+def test_a_published_rate_comes_from_the_first_table_by_name_that_has_the_case(
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
@@ -245,7 +245,7 @@ def test_a_published_figure_comes_from_the_first_table_by_name_that_has_the_case
         ({"doubt": "\udfff"}, {}, r"entries\[0\]\.doubt: expected text"),
     ],
 )
-def test_an_invalid_table_of_published_figures_is_refused_with_its_file_and_key(
+def test_an_invalid_table_of_published_rates_is_refused_with_its_file_and_key(
     tmp_path: Path, entry: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     _published(tmp_path, _table({**ENTRIES[0], **entry}, **changes))

@@ -18,13 +18,13 @@ RATES = [
 RECORDED = [(0, 14), (0, 14), (10, 14), (14, 14)]
 
 
-def test_the_batched_rule_of_the_benchmark_and_the_judge_agree_on_sessions_of_three_cases() -> None:
+def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_three_cases() -> None:
     (last,) = agreement.rows(2, 12, 7, ["3 cases"])
     assert last == "24 sessions judged by both, 0 differ"
 
 
 @pytest.mark.exhaustive
-def test_the_batched_rule_of_the_benchmark_and_the_judge_agree_on_every_noise_and_loss() -> None:
+def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_every_noise_and_loss() -> None:
     rows = list(agreement.rows(1, 20, 11))
     assert rows == [f"{20 * len(agreement.KINDS)} sessions judged by both, 0 differ"]
 
@@ -54,7 +54,7 @@ def test_the_count_of_each_verdict_on_recorded_sessions_equals_the_recorded_coun
         (13, 40, (0.1857, 0.4913), (0.2008, 0.4798)),
     ],
 )
-def test_confidence_intervals_equal_the_published_intervals(
+def test_the_confidence_intervals_of_error_rates_equal_published_intervals(
     hits: int, among: int, exact: tuple[float, float], wilson: tuple[float, float]
 ) -> None:
     assert interval(hits, among, "exact") == pytest.approx(exact, abs=1e-4)

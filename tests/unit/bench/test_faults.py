@@ -43,7 +43,7 @@ LOST = [case(), case(1, "the worker was killed (SIGKILL) while measuring 1K")]
         ("session", SIGKILL, 0, ALL),
     ],
 )
-def test_a_signal_with_an_expected_exit_code_and_loss_of_cases_is_no_surprise(
+def test_the_faults_benchmark_reports_no_surprise_for_an_expected_exit_code_and_loss_of_cases(
     target: str, number: Any, exit_code: int, cases: Any
 ) -> None:
     assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == []
@@ -64,13 +64,13 @@ def test_a_signal_with_an_expected_exit_code_and_loss_of_cases_is_no_surprise(
         ("session", SIGKILL, 0, None, "exit code 0, expected -9"),
     ],
 )
-def test_a_signal_with_an_unexpected_exit_code_or_loss_of_cases_is_a_surprise(
+def test_the_faults_benchmark_reports_a_surprise_for_an_unexpected_exit_code_or_loss_of_cases(
     target: str, number: Any, exit_code: int | None, cases: Any, message: str
 ) -> None:
     assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == [message]
 
 
-def test_every_signal_is_sent_to_every_target_equally_often_and_reproducibly_by_the_seed() -> None:
+def test_the_faults_benchmark_sends_every_signal_to_every_target_equally_often() -> None:
     hits = list(draw_hits(48, 1, 9.0))
     assert set(Counter((hit.target, hit.signal, hit.launch) for hit in hits).values()) == {2}
     assert hits == list(draw_hits(48, 1, 9.0)) != list(draw_hits(48, 2, 9.0))
@@ -108,7 +108,7 @@ def _leave_a_temporary_file(folder: Path) -> None:
         (_leave_a_temporary_file, False, "x.json.part"),
     ],
 )
-def test_lost_and_incomplete_entries_of_history_and_baselines_are_damage(
+def test_the_faults_benchmark_counts_lost_and_incomplete_history_and_baselines_as_damage(
     change: Callable[[Path], object], ended: bool, message: str, tmp_path: Path
 ) -> None:
     for name in ("before", "after"):

@@ -31,7 +31,7 @@ def test_the_sweep_benchmark_measures_a_session_whose_phases_sum_to_the_wall_tim
     assert lines[3] == "2 cases, 1 launches: measured in "
 
 
-def test_the_phases_in_the_table_sum_to_the_wall_time_whatever_their_names() -> None:
+def test_the_phases_in_the_table_of_the_sweep_benchmark_sum_to_the_wall_time() -> None:
     launch = {"phases_s": {"sampling": 20.0, "waiting": 30.0, "of_another_name": 10.0}}
     results = {
         "cases": [{"launches": [launch]}],

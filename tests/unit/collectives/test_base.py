@@ -151,7 +151,7 @@ def test_the_bus_factor_of_a_collective_equals_the_bus_factor_of_nccl_tests(
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_the_input_and_output_bytes_of_a_rank_of_four_equal_the_known_parts_of_the_payload(
+def test_the_input_and_output_bytes_of_a_rank_are_the_known_fractions_of_the_payload(
     name: str,
 ) -> None:
     collective, example = COLLECTIVES[name], KNOWN[name]

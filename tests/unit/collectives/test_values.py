@@ -112,7 +112,7 @@ def _tampered(begun: list[Buffer], name: str, reduce_op: str) -> Iterator[list[B
 @each_kind
 @each_dtype
 @each_size
-def test_a_rank_that_is_left_out_replaced_or_counted_twice_changes_the_results(
+def test_a_collective_that_leaves_out_or_replaces_or_repeats_a_rank_changes_the_results(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     draw, collective = _draw(dtype, reduce_op, ranks), COLLECTIVES[name]
@@ -125,7 +125,7 @@ def test_a_rank_that_is_left_out_replaced_or_counted_twice_changes_the_results(
 @each_kind
 @each_dtype
 @each_size
-def test_results_differ_between_ranks_that_get_parts_and_contain_no_zero(
+def test_expected_results_differ_between_ranks_with_different_blocks_and_contain_no_zero(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     ended = afters(COLLECTIVES[name], _draw(dtype, reduce_op, ranks), 1)

@@ -144,7 +144,7 @@ def test_a_variable_of_the_user_overrides_the_default_variable_of_a_framework(
     assert worker_environment(begin, os.environ)["NOISE"] == noise
 
 
-def test_a_machine_that_cannot_be_locked_is_an_error(
+def test_a_session_on_a_machine_whose_lock_file_cannot_be_opened_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path / "missing" / "machine"))

@@ -48,7 +48,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_starting_a_process_runs_no_fork_hooks_of_libraries() -> None:
+def test_the_driver_starts_a_worker_process_without_fork_hooks_of_libraries() -> None:
     done = _run(sys.executable, "-c", _WITH_FORK_HOOKS)
     assert (done.stdout, done.stderr) == ("1\n0 []\n", "")
 

@@ -96,7 +96,7 @@ def test_the_order_of_cases_is_shuffled_in_each_launch_and_reproducible_by_the_s
 
 
 @pytest.mark.exhaustive
-def test_a_worker_gets_the_pace_of_the_last_launch_that_measured_the_case(
+def test_a_worker_gets_the_chain_length_of_the_last_launch_that_measured_the_case(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paces: list[object] = []
@@ -148,7 +148,7 @@ def test_the_remaining_time_counts_down_and_includes_the_starts_of_launches(bund
         ]
     ),
 )
-def test_a_worker_with_handover_ends_only_when_the_worker_of_the_next_launch_is_ready(
+def test_a_worker_of_a_launch_ends_only_when_the_worker_of_the_next_launch_is_ready(
     bundle: Bundle, handover: bool, order: list[str]
 ) -> None:
     events: list[str] = []

@@ -26,7 +26,7 @@ def _chip(device_kind: str) -> Chip:
     return chip
 
 
-def test_every_known_chip_names_the_source_of_its_figures() -> None:
+def test_every_known_chip_names_the_source_of_its_link_and_memory_rates() -> None:
     assert all(chip.source for chip in CHIPS)
     assert len({chip.device_kind for chip in CHIPS}) == len(CHIPS)
 
@@ -44,14 +44,14 @@ def test_the_link_and_memory_rates_of_an_h100_are_for_one_direction_in_bytes_per
         *((name, "") for name in ("AMD EPYC", "Fake CPU", "")),
     ],
 )
-def test_a_gpu_is_known_by_the_beginning_of_its_name_and_an_unknown_chip_has_no_figures(
+def test_a_gpu_is_known_by_the_beginning_of_its_name_and_an_unknown_chip_has_no_rates(
     device_kind: str, known_as: str
 ) -> None:
     chip = chip_of(device_kind)
     assert (chip.device_kind if chip else "") == known_as
 
 
-def test_the_page_about_measuring_lists_exactly_the_known_chips_with_their_figures() -> None:
+def test_the_documentation_of_measuring_lists_exactly_the_known_chips_with_their_rates() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))
     rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :]))
@@ -154,7 +154,7 @@ def test_a_ceiling_is_the_busbw_that_the_links_in_use_allow(
     assert {name: getattr(ceiling, name) for name in expected} == pytest.approx(expected)
 
 
-def test_ranks_that_share_a_device_have_no_ceiling_and_no_bound() -> None:
+def test_a_case_whose_ranks_share_a_device_has_no_ceiling_and_no_bound_of_its_rate() -> None:
     shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
     case = build.case(ranks=2)
     assert ceiling_of(replace(shared, shared=False), case) is not None

@@ -46,7 +46,7 @@ def test_the_level_of_a_history_is_the_mean_log_time_of_the_median_launches_of_s
     assert case.newest_time_s == pytest.approx(10e-6)
 
 
-def test_the_spread_of_a_case_with_few_sessions_is_moderated_by_the_spread_of_other_cases() -> None:
+def test_the_spread_of_a_case_with_few_sessions_moves_toward_the_spread_of_other_cases() -> None:
     (alone,) = _history(_nights()[:3]).cases
     assert alone.relative_stddev == pytest.approx(0.0223, rel=0.05)
     (noisy, *others) = _history(_cases(3, lambda night, case: 1 + 0.1 * (night == 1 > case))).cases

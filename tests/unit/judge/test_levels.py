@@ -106,7 +106,7 @@ def test_sessions_within_an_hour_count_as_one_session(minutes: int, count: int) 
         assert _times(earlier) == [(1e-3, 1.01e-3)]
 
 
-def test_losses_between_sessions_that_count_as_one_session_do_not_widen_the_limit() -> None:
+def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> None:
     """Otherwise losses that were accepted one after the other would count as noise."""
     stored = build.pooled(record(2, 1e-3))
     history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
@@ -163,7 +163,7 @@ def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() ->
     assert _expected(_levels(stored, history=crept)).log_level == pytest.approx(most, abs=1e-4)
 
 
-def test_a_faster_session_does_not_change_the_level_of_a_case_until_it_is_accepted() -> None:
+def test_a_faster_session_changes_the_level_of_a_case_only_after_it_is_accepted() -> None:
     earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
     assert _level_s(earlier) == pytest.approx(1e-3)
 
@@ -251,7 +251,7 @@ def _stepped(
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("number", "factor"), [(4, 1.05), (None, 1.04)])
-def test_a_lasting_loss_has_its_size_its_first_session_and_the_changed_version(
+def test_a_lasting_loss_is_found_with_its_size_its_first_session_and_the_changed_version(
     seed: int, number: int | None, factor: float
 ) -> None:
     device = Device(seed)
@@ -270,7 +270,7 @@ def test_a_loss_of_all_cases_from_the_second_session_on_is_found_in_every_later_
         assert _judged(sessions[:count])[2].slower_frameworks == {"jax"}
 
 
-def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_repair() -> None:
+def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -> None:
     device = Device(seed=1)
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
@@ -283,7 +283,7 @@ def test_a_repaired_loss_is_no_loss_and_named_in_the_first_session_after_the_rep
     assert repaired_losses_text(_judged(lost)[2]) == ""
 
 
-def test_a_loss_that_comes_and_goes_is_found_exactly_in_the_slow_sessions() -> None:
+def test_a_loss_in_some_of_the_sessions_is_found_exactly_in_the_slow_sessions() -> None:
     device = Device(seed=2)
     slow, sessions = device.cases[7], device.sessions(5)
     for day in range(5, 17):

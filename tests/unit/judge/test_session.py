@@ -114,7 +114,9 @@ def test_a_session_has_no_verdict_if_more_than_a_tenth_of_its_cases_are_noisy(
 
 
 @pytest.mark.parametrize("skipped", [0, 21])
-def test_the_share_of_noisy_cases_in_a_session_does_not_count_skipped_cases(skipped: int) -> None:
+def test_the_percentage_of_noisy_cases_in_a_session_does_not_count_skipped_cases(
+    skipped: int,
+) -> None:
     session = _judged_cases(4, 21, skipped)
     assert SessionOutcome.NO_VERDICT is session.outcome
     assert session.text.startswith("4 of 21 cases too noisy to judge")
@@ -141,7 +143,7 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         ),
     ],
 )
-def test_a_change_of_all_cases_or_a_drift_fails_a_session_whose_cases_pass(
+def test_a_slowdown_of_all_cases_or_a_drift_fails_a_session_in_which_each_case_passes(
     about: dict[str, Any], outcome: SessionOutcome, text: str
 ) -> None:
     session = _judge_measured_case(**about)

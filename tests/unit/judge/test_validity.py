@@ -266,7 +266,7 @@ def test_one_launch_above_the_ceiling_fails_a_case_whose_median_is_below_the_cei
     assert apply_ceiling(verdict, A100, _runs({})).outcome is Outcome.FAILED
 
 
-def test_a_rate_above_a_ceiling_of_uncertain_figures_is_a_note_and_passes() -> None:
+def test_a_rate_above_an_uncertain_ceiling_passes_with_a_note() -> None:
     result = _apply_ceiling_of(V100, 200.0)
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert may_become_baseline(result)
@@ -292,7 +292,7 @@ def test_a_rate_above_the_ceiling_of_a_switch_that_adds_up_has_failed() -> None:
     assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in result.text
 
 
-def test_a_rate_above_the_ceiling_of_the_published_colors_passes_with_a_note() -> None:
+def test_a_rate_above_the_ceiling_for_the_routes_of_the_compiler_passes_with_a_note() -> None:
     result = _apply_ceiling_of(POD, 150.0, {"colors": "2"})
     assert result.outcome is Outcome.PASS
     (note,) = result.notes
@@ -300,7 +300,7 @@ def test_a_rate_above_the_ceiling_of_the_published_colors_passes_with_a_note() -
     assert "the 200 GB/s that some algorithm may reach" in note
 
 
-def test_launches_with_different_colors_have_the_ceiling_of_all_links() -> None:
+def test_launches_whose_programs_use_different_routes_have_the_ceiling_of_all_links() -> None:
     result = _apply_ceiling_of(POD, 150.0, {"colors": "2"}, {"colors": "4"})
     assert result.ceiling_share == pytest.approx(0.75)
     assert result.notes == ()
@@ -321,7 +321,7 @@ def test_a_reference_stack_above_the_ceiling_fails_the_case_and_is_named_in_the_
     assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
-def test_a_reference_stack_above_the_colors_of_the_candidate_does_not_change_the_verdict() -> None:
+def test_a_reference_stack_above_the_ceiling_for_the_candidate_s_routes_fails_no_case() -> None:
     verdict = _measured(POD, 90.0, baseline=_summary(POD, 180.0))
     result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), is_paired=True)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())

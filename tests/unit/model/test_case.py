@@ -84,7 +84,7 @@ def test_the_text_of_an_injection_is_the_value_of_the_option_inject(
         ({"seconds": 0.25, "share": 0.5}, 1.25),
     ],
 )
-def test_an_injected_delay_is_a_fixed_time_plus_a_share_of_the_measured_time(
+def test_an_injected_delay_is_a_fixed_time_plus_a_percentage_of_the_measured_time(
     amount: dict[str, Any], delay_s: float
 ) -> None:
     injection = Injection(extra=InjectionKind.DELAY, **amount)

@@ -44,13 +44,13 @@ def test_a_session_fails_unless_its_outcome_is_pass_or_nothing_compared(
     assert (outcome not in passes) == session.failed
 
 
-def test_the_share_of_the_ceiling_is_the_shown_busbw_divided_by_the_ceiling() -> None:
+def test_the_percentage_of_the_ceiling_is_the_shown_busbw_divided_by_the_ceiling() -> None:
     ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)
     assert build.verdict(ceiling=ceiling).ceiling_share == pytest.approx(0.75)
 
 
 @pytest.mark.parametrize("missing", ["now", "ceiling"])
-def test_a_verdict_without_a_time_or_without_a_ceiling_has_no_share_of_the_ceiling(
+def test_a_verdict_without_a_time_or_without_a_ceiling_has_no_percentage_of_the_ceiling(
     missing: str,
 ) -> None:
     ceiling = Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True)

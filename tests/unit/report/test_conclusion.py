@@ -32,7 +32,7 @@ def _lines(*verdicts: Verdict) -> list[str]:
     return lines
 
 
-def test_the_answer_lists_regressions_of_a_framework_in_one_line_in_the_order_of_severity() -> None:
+def test_the_last_lines_of_a_session_list_regressions_in_the_order_of_severity() -> None:
     verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
     assert _lines(*verdicts) == [
         "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x (limit 2.00 x), "
@@ -40,17 +40,17 @@ def test_the_answer_lists_regressions_of_a_framework_in_one_line_in_the_order_of
     ]
 
 
-def test_the_conclusion_of_a_session_names_its_worst_regressions_and_counts_the_others() -> None:
+def test_the_last_lines_of_a_session_name_its_worst_regressions_and_count_the_others() -> None:
     (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
     assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
 
 
-def test_the_answer_names_framework_and_dtype_of_a_case_if_they_differ_within_the_session() -> None:
+def test_the_last_lines_of_a_session_name_a_framework_only_if_cases_differ_in_it() -> None:
     other = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
     assert _lines(other, _slow(KIB, 3.0)) == ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]
 
 
-def test_the_answer_lists_the_worst_outcome_first_and_equal_reasons_once() -> None:
+def test_the_last_lines_of_a_session_list_the_worst_outcome_first_and_equal_reasons_once() -> None:
     broken = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
     assert _lines(_slow(4 * KIB, 3.0), *broken) == [
         "2 FAILED: jax 1K, 2K: killed by SIGKILL",
@@ -58,16 +58,16 @@ def test_the_answer_lists_the_worst_outcome_first_and_equal_reasons_once() -> No
     ]
 
 
-def test_the_answer_names_the_smallest_and_largest_of_many_payloads_with_the_same_reason() -> None:
+def test_the_last_lines_of_a_session_name_the_first_and_last_payload_with_one_reason() -> None:
     verdicts = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
     assert _lines(*verdicts) == ["6 NO_BASELINE: jax 1K to 32K: none"]
 
 
-def test_the_answer_does_not_name_noisy_or_improved_cases() -> None:
+def test_the_last_lines_of_a_session_do_not_name_noisy_or_improved_cases() -> None:
     assert _lines(build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)) == []
 
 
-def test_the_answer_counts_the_cases_that_do_not_fit_into_eight_lines() -> None:
+def test_the_last_lines_of_a_session_count_the_cases_that_do_not_fit_into_eight_lines() -> None:
     verdicts = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
     assert _lines(*verdicts)[-1] == "and 4 cases more: see the tables"
 
@@ -80,7 +80,7 @@ def test_the_answer_counts_the_cases_that_do_not_fit_into_eight_lines() -> None:
         ((SessionOutcome.SLOWER, SessionOutcome.NO_VERDICT), {"red": True}),
     ],
 )
-def test_the_last_line_of_the_answer_is_the_outcome_of_the_session_in_its_colour(
+def test_the_last_line_of_a_session_is_its_outcome_in_the_colour_of_the_outcome(
     outcomes: tuple[SessionOutcome, ...], markup: dict[str, bool]
 ) -> None:
     session = SessionVerdict(outcomes=outcomes, text="all sizes")
@@ -89,7 +89,7 @@ def test_the_last_line_of_the_answer_is_the_outcome_of_the_session_in_its_colour
     assert (last.text, last.markup) == (session.headline(), markup)
 
 
-def test_the_end_of_a_log_is_shown_once_for_cases_with_the_same_failure() -> None:
+def test_the_end_of_a_worker_log_is_shown_once_for_cases_with_the_same_failure() -> None:
     failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
     verdicts = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
     (log,) = failure_logs([build.verdict(), *verdicts])
@@ -97,7 +97,7 @@ def test_the_end_of_a_log_is_shown_once_for_cases_with_the_same_failure() -> Non
     assert log.lines[-4:] == ("exit code 3", "end of the worker's log:", "    one", "    two")
 
 
-def test_no_shown_line_of_a_log_is_a_workflow_command_of_github() -> None:
+def test_no_shown_line_of_a_worker_log_is_a_workflow_command_of_github() -> None:
     text = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
     (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])

@@ -96,7 +96,7 @@ def test_the_summary_escapes_markup_in_names_reasons_and_logs() -> None:
         assert not row.lstrip().startswith("::"), row
 
 
-def test_the_annotations_are_one_workflow_command_for_each_line_of_a_failed_answer() -> None:
+def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_session() -> None:
     slow = verdict(4096, 6.0, **made.SLOW)
     bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
     session = made.answered(slow, bad, text="50 % of\nit")

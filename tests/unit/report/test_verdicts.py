@@ -140,7 +140,7 @@ def _verdict_with_ceiling(payload: int, ceiling: Ceiling | None, **changes: Any)
     ("busbw_gb_per_s", "words"),
     [(8.0, "100"), (8.4, "105"), (0.8, "10"), (0.24, "3"), (0.0004, "0.005")],
 )
-def test_the_table_of_verdicts_keeps_a_digit_of_a_small_share_of_the_ceiling(
+def test_the_table_of_verdicts_keeps_a_digit_of_a_small_percentage_of_the_ceiling(
     busbw_gb_per_s: float, words: str
 ) -> None:
     summary = build.summary(busbw_gb_per_s=busbw_gb_per_s)
@@ -148,7 +148,7 @@ def test_the_table_of_verdicts_keeps_a_digit_of_a_small_share_of_the_ceiling(
     assert row.text.split()[4] == words
 
 
-def test_a_case_without_a_time_has_no_share_of_the_ceiling_in_the_table_of_verdicts() -> None:
+def test_a_case_without_a_time_has_no_percentage_of_the_ceiling_in_the_table_of_verdicts() -> None:
     failed = _verdict_with_ceiling(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
     _, row, reason, last = (line.text for line in _rows(_verdict_with_ceiling(4096, LINKS), failed))
     assert row.split() == ["1M", "FAILED"]
@@ -167,7 +167,7 @@ def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ce
     ]
 
 
-def test_the_table_of_verdicts_says_that_the_figures_of_a_chip_are_not_sure() -> None:
+def test_the_table_of_verdicts_says_that_the_link_rates_of_a_chip_are_uncertain() -> None:
     unsure = replace(LINKS, sure=False)
     assert _rows(_verdict_with_ceiling(4096, unsure))[-1].text.endswith(
         "in use; the chip's figures are not sure"

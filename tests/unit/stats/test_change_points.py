@@ -46,7 +46,7 @@ def test_a_step_of_a_series_is_found_only_if_three_values_follow_it() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 5, 10, 18, 19])
-def test_a_single_odd_value_of_a_series_is_no_step(position: int) -> None:
+def test_a_single_outlier_in_a_series_is_no_step(position: int) -> None:
     values = series((20, 0.0))
     values[position] += 60
     assert steps(values) == []

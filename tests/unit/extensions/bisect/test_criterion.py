@@ -33,7 +33,7 @@ PASSES = _result(_verdict(Outcome.PASS), _verdict(Outcome.PASS, LARGE))
 WRONG = FailureKind.WRONG_RESULT
 
 
-def test_a_problem_that_the_good_release_also_has_is_no_criterion_of_a_bisection() -> None:
+def test_a_failure_that_the_good_release_also_has_does_not_make_a_release_bad() -> None:
     assert find_criterion(PASSES, PASSES) is None
     failure = _result(_failed(WRONG))
     assert find_criterion(failure, failure) is None
@@ -71,7 +71,7 @@ def test_the_criterion_of_a_bisection_is_the_case_with_the_largest_ratio() -> No
         (_verdict(Outcome.SKIPPED), Status.UNTESTABLE),
     ],
 )
-def test_a_release_that_fails_in_another_way_than_the_criterion_is_untestable(
+def test_a_release_that_fails_in_another_way_than_the_bad_release_is_untestable(
     verdict: Verdict, status: Status
 ) -> None:
     case = _verdict(Outcome.PASS).spec.id

@@ -38,7 +38,7 @@ def test_the_first_bad_release_is_found_with_at_most_log2_of_the_releases_tested
         assert len(tested) <= math.ceil(math.log2(count))
 
 
-def test_a_bisection_tests_other_releases_in_place_of_untestable_releases() -> None:
+def test_a_bisection_tests_a_neighbour_of_a_release_that_cannot_be_tested() -> None:
     for seed in range(300):
         chance = random.Random(seed)
         first = chance.randrange(1, 64)
@@ -49,7 +49,7 @@ def test_a_bisection_tests_other_releases_in_place_of_untestable_releases() -> N
         assert len(tested) == len(set(tested)) <= 6 + len(untestable)
 
 
-def test_the_answer_of_a_bisection_lists_all_untestable_releases_before_the_bad_release() -> None:
+def test_the_result_of_a_bisection_lists_all_untestable_releases_before_the_bad_release() -> None:
     span, _ = _search(5, 2, {1, 2, 3})
     assert span == SearchResult(
         last_good_release="0", first_bad_release="4", untestable=("1", "2", "3")

@@ -24,7 +24,7 @@ PLACEMENTS = [(2, 1), (3, 1), (8, 1), (2, 2), (4, 2), (6, 3), (12, 3)]
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
-def test_the_estimated_ring_sends_a_part_of_the_gradients_in_each_of_2_times_n_minus_1_steps(
+def test_the_estimated_ring_sends_one_nth_of_the_gradients_in_each_of_2_times_n_minus_1_steps(
     ranks: int, hosts: int
 ) -> None:
     cost = ring_cost(1.0, ranks, hosts)

@@ -29,7 +29,7 @@ def _bandwidth(*verdicts: Any, **changes: Any) -> CurveChart:
     return bandwidth_chart(curves_of(session(*verdicts, **changes)))
 
 
-def test_a_figure_of_bandwidth_has_the_baseline_the_range_and_the_outcomes() -> None:
+def test_a_bandwidth_chart_has_the_baseline_the_range_and_the_outcomes() -> None:
     chart = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
     slow, lost, published, _ = chart.rows
     assert slow == {
@@ -49,7 +49,7 @@ def test_a_figure_of_bandwidth_has_the_baseline_the_range_and_the_outcomes() -> 
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
 
 
-def test_the_table_and_the_description_of_a_figure_have_the_values_of_its_rows() -> None:
+def test_the_table_and_the_description_of_a_chart_have_the_values_of_its_rows() -> None:
     chart = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
     table = chart.table
     headings = [column.heading for column in table.columns]
@@ -79,7 +79,7 @@ def test_curves_of_several_sessions_are_named_by_the_host_or_file_that_differs(
     assert not any(row.get("reference") for row in bandwidth_chart(curves_of_all).rows)
 
 
-def test_a_figure_refuses_more_than_12_curves_which_a_page_splits_into_several_figures() -> None:
+def test_a_chart_refuses_more_than_12_curves_and_a_page_splits_them_into_several_charts() -> None:
     many = [verdict(4096, 6.0, ranks=ranks) for ranks in range(2, 15)]
     with pytest.raises(ValueError, match="13 curves, expected at most 12"):
         _bandwidth(*many)
@@ -90,7 +90,7 @@ def test_a_figure_refuses_more_than_12_curves_which_a_page_splits_into_several_f
     assert counts == [4, 4, 4, 4, 2]
 
 
-def test_figures_of_a_history_have_levels_changes_and_gaps() -> None:
+def test_charts_of_a_history_have_levels_changes_and_gaps() -> None:
     machine = made.changed()
     chart = case_history_chart(machine, machine.cases[0])
     words = [row["word"] for row in chart.rows]
@@ -105,7 +105,7 @@ def test_figures_of_a_history_have_levels_changes_and_gaps() -> None:
     assert slower["x2"].startswith("2026-01-17")
 
 
-def test_every_color_of_a_figure_has_a_color_in_the_dark_theme() -> None:
+def test_every_color_of_a_chart_has_a_color_in_the_dark_theme() -> None:
     picture = drawing.draw_svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
     elements = list(Tree.fromstring(picture).iter())
     colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}

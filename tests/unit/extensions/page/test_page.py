@@ -80,7 +80,7 @@ def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> No
     assert "night" not in text.replace("night.json", "")
 
 
-def test_a_page_has_a_label_and_a_table_for_every_figure(text: str) -> None:
+def test_a_page_has_a_label_and_a_table_for_every_chart(text: str) -> None:
     titles = [chart.title for chart in charts_of(made.whole_page())]
     assert titles == [
         *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),

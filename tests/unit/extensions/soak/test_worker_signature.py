@@ -113,7 +113,7 @@ def test_the_signature_names_the_order_of_additions_of_a_simulated_sum(
 
 
 @pytest.mark.parametrize("count", [11, 16, 48])
-def test_the_signature_names_a_ring_with_any_number_of_parts_a_ring(count: int) -> None:
+def test_a_ring_with_any_number_of_segments_has_the_signature_of_a_ring(count: int) -> None:
     """Name a ring also if a framework divides the buffer into other parts."""
     inputs = _inputs(4, seed=count)
     parts = [
@@ -167,7 +167,7 @@ def test_the_inputs_of_signatures_equal_splitmix64_and_use_all_bits() -> None:
     "text",
     ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
 )
-def test_a_valid_signature_of_a_sum_is_read_unchanged(text: str) -> None:
+def test_a_valid_signature_of_an_order_of_additions_is_read_unchanged(text: str) -> None:
     assert wire.from_json(Signature, text, "it") == text
 
 
@@ -199,7 +199,7 @@ def test_a_valid_signature_of_a_sum_is_read_unchanged(text: str) -> None:
         *("x" * 5000, "5e1c09af " + "ring or " * 1000),
     ],
 )
-def test_an_invalid_signature_of_a_sum_is_refused(text: str) -> None:
+def test_an_invalid_signature_of_an_order_of_additions_is_refused(text: str) -> None:
     with pytest.raises(
         wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
     ):

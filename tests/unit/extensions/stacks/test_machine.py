@@ -96,7 +96,7 @@ def test_the_outcome_of_a_session_is_machine_shift_only_if_the_machine_is_slower
     assert session.text.endswith(f"1 case measured; {stack}; the machine: {TEXT}")
 
 
-def test_the_text_about_the_stack_names_the_three_slowest_cases_and_counts_the_rest() -> None:
+def test_the_text_about_a_slower_stack_names_three_cases_and_counts_the_others() -> None:
     slow = [
         build.verdict(Outcome.REGRESSED, failed=True, ratio=ratio)
         for ratio in (1.1, 1.3, 1.2, 1.15)

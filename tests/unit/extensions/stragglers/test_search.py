@@ -82,7 +82,7 @@ def test_find_slow_reports_racks_with_a_slow_connection_as_not_healthy() -> None
     assert [racks.alone for racks in result.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
 
 
-def test_two_candidates_that_are_slow_with_every_other_host_stay_undecided() -> None:
+def test_find_slow_leaves_two_hosts_undecided_that_are_slow_with_every_other_host() -> None:
     far = {(min(a, b), max(a, b)): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
     cluster = Cluster(noise=0.02, links={**far, (1, 6): 0.4})
     result = search(cluster, 8)
@@ -181,7 +181,9 @@ def test_find_slow_measures_pairs_of_hosts_again_if_none_of_the_pairs_answered()
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 31, 32])
-def test_every_two_hosts_are_paired_once_and_a_host_is_in_one_pair_at_a_time(count: int) -> None:
+def test_find_slow_pairs_every_two_hosts_once_and_measures_a_host_in_one_pair_at_a_time(
+    count: int,
+) -> None:
     hosts = [f"{host:02}" for host in range(count)]
     rounds = rounds_of_pairs(hosts)
     assert sorted(itertools.chain(*rounds)) == list(itertools.combinations(hosts, 2))

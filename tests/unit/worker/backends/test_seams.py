@@ -77,7 +77,7 @@ COMPILED = ("--topology=v5e:2x4", "--compile-cache=none", "--frameworks=fake")
         ("framework", ("--device=cpu", "--ranks=2", "--frameworks=numpy"), ["numpy"]),
     ],
 )
-def test_new_files_without_an_edit_add_a_collective_or_a_framework(
+def test_a_collective_or_a_framework_is_added_by_new_files_without_an_edit(
     tmp_path: Path, new: str, options: tuple[str, ...], frameworks: list[str]
 ) -> None:
     _copied(tmp_path, new)

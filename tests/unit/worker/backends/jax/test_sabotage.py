@@ -207,7 +207,7 @@ def results() -> Results:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["nothing", "no round apart", "nothing again"])
-def test_jax_without_sabotage_gives_a_run(results: Results, name: str) -> None:
+def test_jax_with_an_unchanged_back_end_gives_a_time(results: Results, name: str) -> None:
     assert isinstance(results[name], Run), results[name]
 
 
@@ -249,7 +249,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, names in REFUSED.items() for name in names]
 )
-def test_a_sabotaged_jax_gives_a_failure_of_the_expected_kind_and_no_time(
+def test_jax_with_a_broken_back_end_gives_a_failure_of_the_expected_kind_and_no_time(
     results: Results, kind: FailureKind, name: str
 ) -> None:
     refused(results[name], kind, REFUSED[kind][name])
@@ -263,7 +263,7 @@ def test_a_sabotaged_jax_gives_a_failure_of_the_expected_kind_and_no_time(
         ("all axes", ((0, 1, 2, 3),)),
     ],
 )
-def test_the_failure_of_a_sabotaged_jax_shows_the_groups_that_xla_compiled(
+def test_the_failure_of_jax_with_wrong_groups_shows_the_groups_that_xla_compiled(
     results: Results, name: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     failure = results[name]

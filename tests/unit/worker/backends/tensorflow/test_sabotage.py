@@ -146,7 +146,7 @@ def results() -> Results:
 
 # "by itself" also says that what TensorFlow has no need of is not imported beside it.
 @pytest.mark.parametrize("name", ["nothing", "by itself", "nothing again"])
-def test_tensorflow_without_sabotage_gives_a_run(results: Results, name: str) -> None:
+def test_tensorflow_with_an_unchanged_back_end_gives_a_time(results: Results, name: str) -> None:
     assert isinstance(results[name], Run), results[name]
 
 
@@ -180,7 +180,7 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind, names in REFUSED.items() for name in names]
 )
-def test_a_sabotaged_tensorflow_gives_a_failure_of_the_expected_kind_and_no_time(
+def test_tensorflow_with_a_broken_back_end_gives_a_failure_of_the_expected_kind_and_no_time(
     results: Results, kind: FailureKind, name: str
 ) -> None:
     refused(results[name], kind, REFUSED[kind][name])
