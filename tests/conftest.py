@@ -58,7 +58,7 @@ def interruptible() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a file for each framework that a process of this session has imported."""
+    """Provide a folder with a file for each framework that a process of this session imported."""
     folder = tmp_path_factory.mktemp("imported")
     path = [str(Path(watch.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +69,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def without_framework(request: pytest.FixtureRequest, imported: Path) -> Iterator[None]:
-    """Of a test that is not marked no process imports a framework."""
+    """Fail a test without the marker `framework` if one of its processes imports a framework."""
     if request.node.get_closest_marker("framework"):
         yield
         return

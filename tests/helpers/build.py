@@ -23,12 +23,12 @@ VERSIONS = {"jax": "0.10.0"}
 
 
 def spec(**changes: Any) -> Spec:
-    """An all-reduce of 4 KiB in float32, as asked for."""
+    """Build an all-reduce of 4 KiB in float32, as requested."""
     return replace(Spec(framework="jax", payload_bytes=4096), **changes)
 
 
 def case(**changes: Any) -> Case:
-    """The same on four ranks; its protocol may be given as text."""
+    """Build the same all-reduce on four ranks; its protocol may be given as text."""
     ordinary = Case(
         framework="jax",
         payload_bytes=4096,
@@ -49,7 +49,7 @@ def plan(**changes: Any) -> Plan:
 
 
 def proof() -> Proof:
-    """One all-reduce over all four ranks in the program."""
+    """Build the proof of one all-reduce over all four ranks."""
     return Proof(
         collectives={"all-reduce": 1},
         payload_copies=0,
@@ -60,7 +60,7 @@ def proof() -> Proof:
 
 
 def run(*samples_s: float, **changes: Any) -> Run:
-    """A launch with these samples; one of 1 ms if none are given."""
+    """Build a launch with these samples; one of 1 ms if none are given."""
     ordinary = Run(
         launch=LaunchId.parse("1.0"),
         iterations=8,
@@ -76,40 +76,44 @@ def run(*samples_s: float, **changes: Any) -> Run:
 
 
 def _with_launch(changes: dict[str, Any]) -> dict[str, Any]:
-    """A launch may be given as text."""
+    """Parse a launch that is given as text."""
     launch = changes.get("launch")
     return {**changes, "launch": LaunchId.parse(launch)} if isinstance(launch, str) else changes
 
 
 def failure(kind: FailureKind = FailureKind.CRASHED, **changes: Any) -> Failure:
-    """A launch that gave no Run."""
+    """Build a launch that gave no Run."""
     ordinary = Failure(kind=kind, message="it broke", launch=LaunchId.parse("2.0"))
     return replace(ordinary, **_with_launch(changes))
 
 
 def out_of_memory(**changes: Any) -> Failure:
-    """A launch that ran out of memory, as the framework said."""
+    """Build a launch that ran out of memory, as the framework said."""
     return failure(FailureKind.OUT_OF_MEMORY, **changes)
 
 
 def measurement(*times_s: float, failures: tuple[Failure, ...] = (), **changes: Any) -> Measurement:
-    """One launch for each of these times, and these failures."""
+    """Build one launch for each of these times, and these failures."""
     runs = tuple(run(time_s, launch=f"{i + 1}.0") for i, time_s in enumerate(times_s))
     return Measurement(case=case(**changes), runs=runs, failures=failures)
 
 
 def session(*times_s: float, **changes: Any) -> Record:
-    """A session of these launch times; without any a case was out of memory in it."""
+    """Build a session of these launch times; without times its case was out of memory."""
     times_us = tuple(float(f"{1e6 * time_s:.12g}") for time_s in times_s)
     moment = f"{changes.pop('date', DATE)}T03:00:00Z"
     return replace(Record(moment=moment, versions=VERSIONS, times_us=times_us), **changes)
 
 
-def accepted(measurement: Measurement, at: Record | None = None, **changes: Any) -> AcceptedCase:
-    """What was measured, in the session that began as the record `at` says."""
+def accepted(
+    measurement: Measurement, record: Record | None = None, **changes: Any
+) -> AcceptedCase:
+    """Build what was measured, in the session of the `record`."""
     times_s = [run.samples_s[0] for run in measurement.runs]
     versions = measurement.runs[0].versions if measurement.runs else {}
-    usual = session(*times_s, moment=(at or session()).moment, commit=at.commit if at else "")
+    usual = session(
+        *times_s, moment=(record or session()).moment, commit=record.commit if record else ""
+    )
     ordinary = AcceptedCase(
         key=key(), measurement=measurement, record=replace(usual, versions=versions)
     )
@@ -117,12 +121,12 @@ def accepted(measurement: Measurement, at: Record | None = None, **changes: Any)
 
 
 def baseline(*times_s: float, **changes: Any) -> Baseline:
-    """A stored baseline of one session with these times; with none it is out of memory."""
+    """Build a baseline of one session with these times; without times it is out of memory."""
     return pooled(session(*times_s), **changes)
 
 
 def pooled(*sessions: Record, **changes: Any) -> Baseline:
-    """A stored baseline of these sessions, pinned at its own level; `changes` are the case's."""
+    """Build a baseline of these sessions, pinned at its level; `changes` are the case's."""
     ordinary = Baseline(case=case(**changes), records=sessions)
     pinned = None if ordinary.is_out_of_memory else DATE
     return replace(ordinary, pinned_us=ordinary.level_us, pinned_date=pinned)
@@ -143,7 +147,7 @@ def summary(**changes: Any) -> Summary:
 
 
 def verdict(outcome: Outcome = Outcome.PASS, **changes: Any) -> Verdict:
-    """A verdict with the case and today's numbers."""
+    """Build a verdict with the case and today's numbers."""
     ordinary = Verdict(
         spec=spec(), outcome=outcome, failed=False, text="as before", case=case(), now=summary()
     )
@@ -156,7 +160,7 @@ def key(**changes: Any) -> EnvironmentKey:
 
 
 def environment(**changes: Any) -> Environment:
-    """The CPU, chosen because nothing better was there."""
+    """Build the environment of a CPU that was chosen for want of another device."""
     ordinary = Environment(
         key=key(), device=Device.CPU, reason="asked for", versions={"jax": {"jax": "0.10.0"}}
     )
@@ -179,7 +183,7 @@ def device_set(device: Device = Device.CPU, **changes: Any) -> DeviceSet:
 
 
 def probe(*devices: DeviceSet, framework: str = "jax", **missing: str) -> Probe:
-    """What one framework found, and its words for what is missing."""
+    """Build what one framework finds, and its words for what is missing."""
     return Probe(
         framework=framework,
         framework_path=f"/somewhere/{framework}",

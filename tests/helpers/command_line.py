@@ -43,7 +43,7 @@ class Answer:
         return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if " " in row]
 
     def refuses(self, *words: str) -> None:
-        """A usage error with these words, before anything else was said."""
+        """Check for a usage error with these words, before any other output."""
         assert (self.code, self.out) == (2, "")
         assert [word for word in words if word not in self.err] == []
 
@@ -60,7 +60,7 @@ class Answer:
 
 @functools.cache
 def _forked() -> Forked:
-    """What this process of tests forks its commands from; it ends with this one."""
+    """Return what this process of tests forks its commands from; it ends with this process."""
     return Forked("busbw", ROOT, "-W", "error")
 
 
@@ -84,7 +84,7 @@ def command(*arguments: str | Path) -> Answer:
 
 
 def asked_here(*arguments: str | Path) -> Answer:
-    """The same in this process, without the second that starting one takes."""
+    """Run a command in this process, without the second that starting a process takes."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -100,7 +100,7 @@ def trace(*arguments: str | Path) -> Answer:
 
 
 def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:
-    """A host's file: for each core the durations of its collectives, after a long first one."""
+    """Make a host's file: for each core its collectives' durations, after a long first one."""
     rows: list[dict[str, Any]] = []
     for core, times in enumerate(durations_us):
         pid = core + 1
@@ -115,7 +115,7 @@ def of_2019(durations_us: Sequence[Sequence[float]]) -> bytes:
 
 
 def of_today(durations_us: Sequence[Sequence[float]], **stats: str | int) -> bytes:
-    """The same with the instructions of today's TPUs, all in one call."""
+    """Make a host's file with the instructions of today's TPUs, all in one call."""
     rows: list[dict[str, Any]] = []
     for device, times in enumerate(durations_us):
         rows += process(device, f"/device:TPU:{device}", {2: "XLA Ops"})

@@ -34,25 +34,25 @@ def compiling() -> Iterator[ParallelCompiler]:
 
 
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
-    """What the compiler is for each of the topologies."""
+    """Describe the compiler of each of the topologies."""
     with compiling() as parallel:
         described = parallel.describe_compilers("", [topology_of(name) for name in topologies])
     return {compiler.topology: compiler for compiler in described}
 
 
 def compiled(
-    wanted: Mapping[str, Wanted], found: Mapping[str, Compiler]
+    programs: Mapping[str, Wanted], available: Mapping[str, Compiler]
 ) -> dict[str, CompiledProgram | Failure]:
-    """What becomes of each that is wanted, by its name."""
+    """Compile each program of `programs`, and return the results by name."""
 
     def job(topology: str, changes: Mapping[str, object]) -> Job:
-        devices = found[topology].devices
-        assert devices is not None, found[topology].missing
+        devices = available[topology].devices
+        assert devices is not None, available[topology].missing
         spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
         case, key = compilation.case_on(spec, devices)
         return Job(case=case, key=key, topology=topology_of(topology))
 
-    jobs = {name: job(*one) for name, one in wanted.items()}
+    jobs = {name: job(*program) for name, program in programs.items()}
     with compiling() as parallel:
         return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))
 
@@ -78,7 +78,7 @@ except MeasuringError as error:
 
 
 def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
-    """What is said of an all-reduce of 1M that is `collective` instead, a Python expression."""
+    """Compile an all-reduce of 1M that is `collective` instead, a Python expression."""
     arguments = topology, mesh, collective
     (answer,) = run_script(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
     return str(answer)

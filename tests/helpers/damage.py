@@ -91,7 +91,7 @@ def places(document: Any) -> list[tuple[Any, Any]]:
 
 
 def changed(document: Any, changes: list[tuple[str, int, int, Any]]) -> Any:
-    """A copy of `document` after the changes."""
+    """Return a copy of `document` after the changes."""
     held = [copy.deepcopy(document)]
     for kind, number, other, worth in changes:
         all_places = places(held)
@@ -198,7 +198,7 @@ def bounded(most_s: float = MOST_S) -> Iterator[None]:
 
 
 def _begun() -> int:
-    """The resident size now; the highest one is counted anew from here on."""
+    """Return the resident size, and begin to count the highest one anew."""
     with contextlib.suppress(OSError):
         (_PROCESS / "clear_refs").write_text("5")
         return _most_bytes()
@@ -206,7 +206,7 @@ def _begun() -> int:
 
 
 def _most_bytes() -> int:
-    """The highest resident size."""
+    """Return the highest resident size."""
     with contextlib.suppress(OSError):
         match = re.search(r"VmHWM:\s+(\d+) kB", (_PROCESS / "status").read_text())
         if match is not None:

@@ -68,11 +68,11 @@ class Forked:
         self._process: subprocess.Popen[str] | None = None
 
     def fits(self, environment: Mapping[str, str]) -> bool:
-        """Whether Python would start in `environment` as the process that forks has started."""
+        """Return whether Python would start in `environment` as the forking process has started."""
         return _at_start(environment) == _at_start(self._environment)
 
     def run(self, session: Session) -> int:
-        """How a session ended, as a Popen says; TimeoutExpired for one that had to be killed."""
+        """Return how a session ended, as a Popen does; TimeoutExpired if it had to be killed."""
         process = self._process = self._process or self._started()
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(json.dumps(asdict(session)) + "\n")
@@ -152,7 +152,7 @@ def _too_long(*_: object) -> NoReturn:
 
 
 def _status(child: int, timeout_s: float) -> int | None:
-    """How the session ended; None if it had to be killed."""
+    """Return how the session ended; None if it had to be killed."""
     signal.signal(signal.SIGALRM, _too_long)
     signal.setitimer(signal.ITIMER_REAL, timeout_s)
     try:

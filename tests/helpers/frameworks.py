@@ -60,14 +60,14 @@ def needs(module: str) -> pytest.MarkDecorator:
 
 
 def is_there(module: str) -> bool:
-    """Whether a module can be imported here; it is not."""
+    """Return whether a module can be imported; it is not."""
     package, _, _ = module.rpartition(".")
     spec = not package or importlib.util.find_spec(package)
     return bool(spec and importlib.util.find_spec(module))
 
 
 def starter(framework: str, ranks: int) -> Starter:
-    """The framework of this interpreter on that number of virtual CPU devices."""
+    """Return the framework of this interpreter on that number of virtual CPU devices."""
     return Starter(
         python=sys.executable,
         framework=framework,
@@ -89,7 +89,7 @@ def prepare(
 def run_script(
     script: str, *arguments: str, timeout_s: float = TIMEOUT_S, **environ: str
 ) -> list[Any]:
-    """What `script` hands to `say`, in a process of its own: it alone imports a framework."""
+    """Return what `script` hands to `say` in a process that alone imports a framework."""
     done = subprocess.run(
         [sys.executable, "-c", _BEGIN + script, *arguments],
         capture_output=True,
@@ -114,7 +114,7 @@ def local_executor() -> Iterator[Executor]:
 
 
 def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
-    """One launch over cases of one framework, in the order of `specs`.
+    """Measure cases of one framework in one launch, in the order of `specs`.
 
     A case in which the machine stalled is launched once more, twice at most.
     """
@@ -135,7 +135,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
 
 
 def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
-    """The cases of one framework here, each with where it is measured."""
+    """Resolve the cases of one framework, each with where it is measured."""
     framework = specs[0].framework
     target = grid.choose_target(
         device=Device.CPU,
@@ -148,7 +148,7 @@ def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
 
 @functools.cache
 def _probe(framework: str, ranks: int) -> Probe:
-    """What a framework finds here, which is the same for all tests."""
+    """Return what a framework finds here, which is the same for all tests."""
     with local_executor() as executor:
         return probe(starter(framework, ranks), executor)
 
@@ -180,7 +180,7 @@ def refused(result: object, kind: FailureKind, message: str) -> None:
 
 
 def check_clock(run: Run, clock: str) -> None:
-    """What every framework's run by one of the clocks says of its times."""
+    """Check what every framework's run by one of the clocks says of its times."""
     assert run.clock == clock
     if clock == "dispatch":
         assert (run.iterations, run.dispatch_s, list(run.clocks_s)) == (1, None, [clock])
@@ -254,7 +254,7 @@ for job in jobs:
 
 
 def sabotaged(framework: str, sabotages: Mapping[str, Sabotage]) -> Results:
-    """What comes of measuring one case after each of these, all in one process."""
+    """Measure one case after each of these sabotages, all in one process."""
     usual = {"framework": framework, "strategy": "psum" if framework == "jax" else "ring"}
     jobs = [
         {

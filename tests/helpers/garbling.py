@@ -56,7 +56,7 @@ def probe_reply(**changes: Any) -> bytes:
 
 
 def garbled(folder: Folder, launch: str, reply: str, raw: bytes) -> str:
-    """The path of such an interpreter; `raw` stands for `reply`, such as ``Run``, of `launch`."""
+    """Write such an interpreter; `raw` stands for `reply`, such as ``Run``, of `launch`."""
     settings = {"launch": launch, "reply": reply, "raw": str(folder.path / "raw")}
     (folder.path / "raw").write_bytes(raw)
     folder.environment.setenv("BUSBW_GARBLED", json.dumps(settings))

@@ -18,7 +18,7 @@ SESSION = "0123456789abcdef"
 
 
 def line(**changes: Any) -> Line:
-    """A case that passed in three launches."""
+    """Build the line of a case that passed in three launches."""
     ordinary = Line(
         session=SESSION,
         moment="2026-01-31T03:00:00Z",
@@ -39,7 +39,7 @@ def line(**changes: Any) -> Line:
 
 
 def session(name: str, cases: int = 2) -> list[Line]:
-    """The lines of a session."""
+    """Build the lines of a session."""
     sizes = [1024 << power for power in range(cases)]
     return [line(session=name, case=build.case(payload_bytes=size)) for size in sizes]
 

@@ -24,7 +24,7 @@ Factor = float | Callable[[Case], float]
 
 
 def days_ago(days: float) -> str:
-    """The moment, as files have it."""
+    """Return the moment some days ago, as files have it."""
     return moment_text(datetime.now(UTC) - timedelta(days=days))
 
 

@@ -14,17 +14,17 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """One session: what was `given` beside the launches, its `results`, its baselines by path."""
+    """One session: the `inputs` beside the launches, its `results`, its baselines by path."""
 
     name: str
-    given: Mapping[str, Any]
+    inputs: Mapping[str, Any]
     results: Mapping[str, Any]
     baselines: Mapping[str, str]
 
     @property
     def is_compiled(self) -> bool:
         """Whether it compiled, and measured nothing."""
-        return "compile_specs" in self.given
+        return "compile_specs" in self.inputs
 
     def write_baselines(self, root: Path) -> None:
         """Lay the baselines out below `root` as they were."""
@@ -35,12 +35,12 @@ class Recorded:
 
 
 def sessions() -> tuple[Recorded, ...]:
-    """Every recorded session."""
-    return tuple(Recorded(**document) for document in _lines("sessions"))
+    """Read every recorded session."""
+    return tuple(Recorded(inputs=row.pop("given"), **row) for row in _lines("sessions"))
 
 
 def baseline_files() -> tuple[tuple[str, str], ...]:
-    """Of every recorded file its path below the folder, and its text."""
+    """Read every recorded file of baselines: its path below the folder, and its text."""
     return tuple((document["path"], document["text"]) for document in _lines("baselines"))
 
 

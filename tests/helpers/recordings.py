@@ -83,7 +83,7 @@ def space(*planes: bytes) -> bytes:
 
 
 def process(pid: int, name: str, threads: Mapping[int, str]) -> list[dict[str, Any]]:
-    """The rows of a trace.json that name a process and its threads."""
+    """Return the rows of a trace.json that name a process and its threads."""
     rows = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}]
     for tid, thread in threads.items():
         args = {"name": thread}
@@ -94,12 +94,12 @@ def process(pid: int, name: str, threads: Mapping[int, str]) -> list[dict[str, A
 def complete(
     name: str, *, pid: int, tid: int, ts: float, dur: float, **args: Stat
 ) -> dict[str, Any]:
-    """A row of a trace.json with a begin and a duration in microseconds."""
+    """Return a row of a trace.json with a begin and a duration in microseconds."""
     row = {"ph": "X", "pid": pid, "tid": tid, "ts": ts, "dur": dur, "name": name}
     return {**row, "args": args} if args else row
 
 
 def packed(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """The content of a trace.json.gz, with the empty object that profilers put at the end."""
+    """Return a trace.json.gz, with the empty object that profilers put at the end."""
     document = {"displayTimeUnit": "ns", "traceEvents": [*rows, {}]}
     return gzip.compress(json.dumps(document).encode(), mtime=0)

@@ -32,10 +32,10 @@ TABLE = Table(
 
 
 def marked(tables: Sequence[Table]) -> list[TextLine]:
-    """All lines with their markup."""
+    """Return all lines of the tables with their markup."""
     return [line for table in tables for line in RENDERERS["text"](table)]
 
 
 def verdict_lines(verdicts: Sequence[Verdict], *, verbose: bool = False) -> list[TextLine]:
-    """The tables of verdicts as lines."""
+    """Return the tables of verdicts as lines."""
     return marked(verdict_tables(verdicts, verbose=verbose))

@@ -20,7 +20,7 @@ SOURCE = "v2-8: a paper, 2019"
 
 
 def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdict:
-    """A case of that payload and busbw with a baseline, a ceiling and a published figure.
+    """Build a case of that payload and busbw with a baseline, a ceiling and a published rate.
 
     Without a rate it is out of memory. Fields of the case and of the verdict may be changed.
     """
@@ -44,7 +44,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
 
 
 def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
-    """What a session that measured writes, as plain data.
+    """Build what a session that measured writes, as plain data.
 
     `own` has fields of it, and by Spec the `measurements`, and the `references` in turn with them.
     """
@@ -71,7 +71,7 @@ def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
 def document(
     *verdicts: Verdict, began: datetime = build.BEGAN, **environment: Any
 ) -> dict[str, Any]:
-    """The document of a session with these verdicts, as its text holds it."""
+    """Build the document of a session with these verdicts, as its text holds it."""
     about = build.environment(**environment)
     written = results(*verdicts, began=moment_text(began), environment=about)
     read: dict[str, Any] = json.loads(json.dumps(written))
@@ -79,7 +79,7 @@ def document(
 
 
 def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> MeasuredSession:
-    """The same, read back."""
+    """Build the document of a session, and read it back."""
     results = read_results(json.dumps(document(*verdicts, **changes)), name)
     assert isinstance(results, MeasuredSession)
     return results

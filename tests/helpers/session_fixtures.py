@@ -14,7 +14,7 @@ from tests.helpers.workers import processes, wait_until
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
-    """What this process of tests forks its sessions from."""
+    """Provide the process from which this process of tests forks its sessions."""
     server = Forked("pytest", tmp_path_factory.mktemp("forked"))
     yield server
     server.end()
@@ -22,7 +22,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
 
 @pytest.fixture(scope="session")
 def written() -> Written:
-    """What sessions of this process of tests have stored."""
+    """Provide what sessions of this process of tests have stored."""
     return Written()
 
 
@@ -30,7 +30,7 @@ def written() -> Written:
 def folder(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: Forked, written: Written
 ) -> Iterator[Folder]:
-    """A folder of its own; at the end no worker runs and no bundle lies there any more."""
+    """Provide a new folder; in the end no worker runs and no bundle lies there."""
     private = Folder(pytester, monkeypatch, forked=forked, written=written)
     yield private
     private.end()

@@ -120,14 +120,14 @@ class Ran:
         return _words(failure)
 
     def properties(self, payload: str = "1M") -> dict[str, str]:
-        """The JUnit properties of one case."""
+        """Return the JUnit properties of one case."""
         (case,) = (case for name, case in self.tests.items() if name.endswith(f"-{payload}]"))
         return {
             element.get("name", ""): element.get("value", "") for element in case.iter("property")
         }
 
     def case(self, payload: str = "1M") -> dict[str, Any]:
-        """What --results says of the only case with `payload`."""
+        """Return what --results says of the only case with `payload`."""
         (match,) = (case for case in self.cases if case["id"].endswith(f"-{payload}"))
         return match
 
@@ -170,11 +170,11 @@ class Folder:
         (self.path / "pytest.ini").write_text("\n".join(["[pytest]", *lines]) + "\n")
 
     def script(self, **fields: object) -> None:
-        """What the fake back end plays."""
+        """Set what the fake back end plays."""
         self.environment.setenv("BUSBW_FAKE", json.dumps(fields))
 
     def fill_disk(self, bytes_left: int = 64) -> None:
-        """At the end of the sessions that follow no file gets longer than `bytes_left`."""
+        """Let no file get longer than `bytes_left` at the end of the sessions that follow."""
         with (self.path / "conftest.py").open("a") as conftest:
             conftest.write(_FULL.format(bytes_left=bytes_left))
 
@@ -183,12 +183,12 @@ class Folder:
         self._before = (sys.executable, str(_LAUNCHER))
 
     def run(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
-        """One small session with the fake back end and no cache; its exit code is checked."""
+        """Run one small session with the fake back end and no cache; check its exit code."""
         words = (*FAKE, *WITHOUT_CACHE, *options)
         return self.pytest(*words, exit_code=exit_code, reports=reports)
 
     def pytest(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
-        """A session with these options and no others but those of the reports."""
+        """Run a session with these options and no others but those of the reports."""
         junit, results = self.path / "junit.xml", self.path / "results.json"
         for path in (junit, results):
             path.unlink(missing_ok=True)
@@ -203,11 +203,11 @@ class Folder:
         )
 
     def ended(self, *options: str) -> tuple[int, str]:
-        """The exit code of a session like `run`'s, whatever it is, and what the session said."""
+        """Run a session like `run`'s; return its exit code, whatever it is, and its output."""
         return self._done(*FAKE, *WITHOUT_CACHE, *options)
 
     def _done(self, *options: str) -> tuple[int, str]:
-        """How a session ended and what it said, stderr last."""
+        """Return how a session ended and its output, stderr last."""
         if self._before or not self._forked.fits(os.environ):
             done = self.pytester.run(*self.command(*options), timeout=TIMEOUT_S)
             return int(done.ret), "\n".join([*done.outlines, *done.errlines])
@@ -246,11 +246,11 @@ class Folder:
             session.wait()
 
     def command(self, *options: str) -> list[str]:
-        """How pytest is started in this folder."""
+        """Return the command that starts pytest in this folder."""
         return [*self._before, sys.executable, "-m", "pytest", *self._options(*options)]
 
     def _options(self, *options: str) -> list[str]:
-        """Those of every session in this folder too."""
+        """Add the options of every session in this folder."""
         return [f"--basetemp={self.path / 'base'}", *NOT_NEEDED, *options]
 
     @property
@@ -287,7 +287,7 @@ class Folder:
         return [json.loads(line) for line in self.history_file.read_text().splitlines()]
 
     def updated(self, *options: str) -> Ran:
-        """A session that stores its times."""
+        """Run a session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)
 
     def with_baselines(self, *options: str) -> None:
@@ -316,7 +316,7 @@ class Folder:
         path.write_text("".join(after))
 
     def left_over(self) -> list[str]:
-        """What lies in the temporary folder."""
+        """List what lies in the temporary folder."""
         return sorted(path.name for path in self.temporary.iterdir())
 
 

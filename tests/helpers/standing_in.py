@@ -38,7 +38,7 @@ _ASKED = """[ "$1" = -c ] && echo '{"python": "3.11.0"}' && exit\n"""
 
 
 def interpreter(folder: Folder, name: str = "standing-in") -> str:
-    """The path of such an interpreter; all of them load the same files."""
+    """Write such an interpreter, and return its path; all of them load the same files."""
     program = folder.path / "standing_in.py"
     program.write_text(_PROGRAM)
     path = folder.path / name
@@ -48,5 +48,5 @@ def interpreter(folder: Folder, name: str = "standing-in") -> str:
 
 
 def script(folder: Folder, framework: str, **fields: object) -> None:
-    """What `framework` plays in them."""
+    """Set what `framework` plays in these interpreters."""
     folder.environment.setenv(f"BUSBW_FAKE_{framework}", json.dumps(fields))

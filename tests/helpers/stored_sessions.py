@@ -52,7 +52,7 @@ def _put(files: dict[str, bytes], baselines: Path) -> None:
 
 
 def _digest(folder: Path, options: Sequence[str], without: str = "") -> str:
-    """Of everything that a session in `folder` reads, wherever that lies."""
+    """Return a hash of everything that a session in `folder` reads, wherever that lies."""
     texts = [os.getcwd(), *options]
     texts += [f"{n}={t}" for n, t in sorted(os.environ.items()) if not n.startswith(_VOLATILE)]
     parts = [text.encode() for text in texts]

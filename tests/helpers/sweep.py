@@ -12,7 +12,7 @@ import pytest
 
 
 def sweep(cases: Iterable[Any], *, in_gate: int = 1) -> list[Any]:
-    """The `cases` of `pytest.mark.parametrize`, all but the first `in_gate` marked exhaustive.
+    """Return the `cases` of a parametrized test, all but the first `in_gate` marked exhaustive.
 
     A tuple has a value for each name.
     """

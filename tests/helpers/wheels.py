@@ -83,7 +83,7 @@ def wheel(
     extras: Sequence[str] = (),
     files: Mapping[str, str] | None = None,
 ) -> Path:
-    """A wheel of one module, or of `files`, in `folder`."""
+    """Write a wheel of one module, or of `files`, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     module, about = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
@@ -109,7 +109,7 @@ def _hash(text: str) -> str:
 
 
 def venv(folder: Path, *wheels: Path) -> str:
-    """One of its own, with `wheels`."""
+    """Make an environment with `wheels`."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = str(folder / "bin" / "python")
     if wheels:

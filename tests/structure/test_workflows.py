@@ -132,7 +132,7 @@ PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
 
 
 def _run_ci_script(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
-    """The gate where only the Pythons named `running` run: the others are a version manager's.
+    """Run the gate where only the Pythons named `running` run, as with a version manager.
 
     What runs makes an environment whose `python` prints what it is asked.
     """
@@ -380,7 +380,7 @@ def test_git_gives_the_token_only_to_the_server_of_the_workflow(path: Path, tmp_
     }
 
     def fill(protocol: str, host: str) -> str:
-        """What git would log in with there."""
+        """Return what git would log in with at that host."""
         done = subprocess.run(
             ["git", "credential", "fill"],
             input=f"protocol={protocol}\nhost={host}\n\n",

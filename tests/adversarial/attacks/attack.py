@@ -39,18 +39,18 @@ def options(*words: str, codes: tuple[int, ...] = (1, 4, 5)) -> Attack:
 
 
 def hook(text: str, codes: tuple[int, ...] = (1, 2, 4, 5)) -> Attack:
-    """A conftest.py."""
+    """Return an attack by a conftest.py."""
     return Attack(conftest=f"import pytest\n\n{text}", codes=codes)
 
 
 def written(folder: Folder, name: str) -> Path:
-    """The only file below `name`."""
+    """Return the only file below `name`."""
     (path,) = (file for file in (folder.path / name).rglob("*.json*") if file.is_file())
     return path
 
 
 def baseline(change: Callable[[str], str]) -> Attack:
-    """The file of the baselines, changed as text."""
+    """Return an attack that changes the text of the file of baselines."""
 
     def do(folder: Folder) -> None:
         path = written(folder, "baselines")
@@ -60,7 +60,7 @@ def baseline(change: Callable[[str], str]) -> Attack:
 
 
 def worker(**script: object) -> Attack:
-    """A worker that dies, hangs or lies."""
+    """Return an attack whose worker dies, hangs or lies."""
     return Attack(script=script, codes=(1,))
 
 

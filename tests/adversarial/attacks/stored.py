@@ -39,7 +39,7 @@ def _read_only(folder: Folder) -> None:
 
 
 def _moved(folder: Folder) -> None:
-    """Whoever requires baselines is told that there is none."""
+    """Rename the file of baselines; who requires baselines is told that there is none."""
     path = written(folder, "baselines")
     shutil.move(path, path.with_suffix(".JSON"))
 
@@ -50,13 +50,13 @@ def _left(folder: Folder) -> None:
 
 
 def _copied(folder: Folder) -> None:
-    """The times of a copy do not count beside those of the original."""
+    """Copy the file of baselines; its times do not count beside those of the original."""
     path = written(folder, "baselines")
     shutil.copy(path, path.with_suffix(".old.json"))
 
 
 def _pipe(folder: Folder) -> None:
-    """The folder of the machine's history is a named pipe, as `mkfifo` with a wrong name makes."""
+    """Replace the machine's history by a named pipe, as `mkfifo` with a wrong name does."""
     machine = written(folder, "history").parent
     shutil.rmtree(machine)
     os.mkfifo(machine)

@@ -93,9 +93,9 @@ def test_hlo_with_lines_in_any_order_is_read_or_refused_with_a_message(
 
 
 _NESTED = "\n".join(
-    f"%c{at} (p: f32[8]) -> f32[8] {{\n  %x = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n"
-    f"  %y = f32[8]{{0}} call(%p), to_apply=%c{at + 1}\n}}\n"
-    for at in range(90)
+    f"%c{number} (p: f32[8]) -> f32[8] {{\n  %x = f32[8]{{0}} call(%p), to_apply=%c{number + 1}\n"
+    f"  %y = f32[8]{{0}} call(%p), to_apply=%c{number + 1}\n}}\n"
+    for number in range(90)
 )
 _HOSTILE = {
     "a call tree of 2^90": _NESTED
@@ -107,7 +107,7 @@ _HOSTILE = {
     "a value asked for twice, 60 deep": FUSED.replace(
         "  %two = s32[]{:T(128)} constant(2)\n",
         "  %v0 = s32[] constant(0)\n"
-        + "".join(f"  %v{at + 1} = s32[] add(%v{at}, %v{at})\n" for at in range(59))
+        + "".join(f"  %v{number + 1} = s32[] add(%v{number}, %v{number})\n" for number in range(59))
         + "  %two = s32[] add(%v59, %v59)\n",
     ),
     "a line of 200,000 brackets": HEAD

@@ -31,7 +31,7 @@ SHEET_PX = 717
 
 
 def requests(view: Opened) -> list[str]:
-    """What the page asks for beside its own file; data within the page are no request."""
+    """List what the page asks for beside its own file; data within the page are no request."""
     view.settle()
     others = [address for address in view.requests if address.partition("#")[0] != view.address]
     return [address for address in others if not address.startswith("data:")]
@@ -44,7 +44,7 @@ def messages(view: Opened) -> list[str]:
 
 
 def too_wide(view: Opened) -> list[str]:
-    """What is wider than the window, folded and unfolded."""
+    """List what is wider than the window, folded and unfolded."""
     folded = view.measure("tooWide")
     view.measure("unfold")
     return [*folded, *view.measure("tooWide")]
@@ -97,7 +97,7 @@ def colliding(view: Opened) -> list[str]:
 
 
 def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    """Whether letters meet: the box of a text has room above and below them."""
+    """Return whether letters meet: the box of a text has room above and below them."""
     if a["picture"] != b["picture"] or a["text"] == b["text"]:
         return False
     (left, top, right, bottom), other = a["box"], b["box"]
@@ -108,7 +108,7 @@ def _collide(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 
 def violations(view: Opened) -> list[str]:
-    """What axe-core objects to, with all that a click opens.
+    """List what axe-core objects to, with all that a click opens.
 
     Of long tables it reads the first rows, which the others are like: all of a year take a minute.
     """
@@ -126,7 +126,7 @@ def violations(view: Opened) -> list[str]:
 
 
 def printed(view: Opened) -> list[str]:
-    """What is folded on the screen and hidden in print or not in the PDF, too wide or too small.
+    """List what is folded, hidden or missing in print, too wide or too small.
 
     Chromium makes a page smaller until its widest part fits on a sheet.
     """
@@ -143,7 +143,7 @@ def printed(view: Opened) -> list[str]:
 
 
 def _text(sheet: Any, faults: list[str]) -> str:
-    """The sheet's text without spaces; what is too small is added to `wrong`."""
+    """Return the sheet's text without spaces; add what is too small to `wrong`."""
 
     def look(text: str, matrix: Sequence[float], of_text: Sequence[float], *font: Any) -> None:
         scale = math.sqrt(abs(matrix[0] * matrix[3] - matrix[1] * matrix[2]))
@@ -155,12 +155,12 @@ def _text(sheet: Any, faults: list[str]) -> str:
 
 
 def _solid(text: str) -> str:
-    """Without spaces, and letters that are printed as one again by themselves."""
+    """Remove spaces, and separate letters that are printed as one."""
     return re.sub(r"\s+", "", unicodedata.normalize("NFKC", text))
 
 
 def _rgb(colour: str) -> list[float]:
-    """Of ``rgb(1, 2, 3)``, each from 0 to 1. Raises ValueError for another form."""
+    """Read ``rgb(1, 2, 3)``, each from 0 to 1. Raises ValueError for another form."""
     match = re.fullmatch(r"rgba?\((\d+), (\d+), (\d+)(?:, 1)?\)", colour)
     if match is None:
         raise ValueError(f"{colour!r} is no opaque rgb(...)")
@@ -180,7 +180,7 @@ def _light(parts: Iterable[float]) -> float:
 
 
 def _contrast(fill: str, opacity: float, behind: str) -> float:
-    """Of a colour that lets some of what is behind it through."""
+    """Return the contrast of a colour that lets some of what is behind it through."""
     below = _rgb(behind)
     mixed = [opacity * a + (1 - opacity) * b for a, b in zip(_rgb(fill), below)]
     dark, light = sorted(map(_light, (mixed, below)))

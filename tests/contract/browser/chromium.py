@@ -37,7 +37,7 @@ def not_asked() -> str:
 
 
 def program() -> str:
-    """The browser's path. Raises BrowserError."""
+    """Return the browser's path. Raises BrowserError."""
     named = os.environ.get(PROGRAM)
     path = next(filter(None, map(shutil.which, [named] if named else PROGRAMS)), None)
     if path is None and named:
@@ -52,7 +52,7 @@ def program() -> str:
 
 @contextlib.contextmanager
 def started() -> Iterator[Browser]:
-    """A headless browser, which is ended. Raises BrowserError."""
+    """Start a headless browser, and end it. Raises BrowserError."""
     absent = [name for module, name in PACKAGES.items() if not importlib.util.find_spec(module)]
     if absent:
         raise BrowserError(f"not installed: {', '.join(absent)}; `tox -e browser` installs them")
@@ -85,7 +85,7 @@ class Opened:
     messages: list[str] = field(default_factory=list)
 
     def measure(self, name: str, *arguments: object) -> Any:
-        """What the function of that name in measures.js returns."""
+        """Return what the function of that name in measures.js returns."""
         call = f"arguments => ({_MEASURES}).{name}(...arguments)"
         return self.page.evaluate(call, list(arguments))
 
@@ -95,7 +95,7 @@ class Opened:
 
     @contextlib.contextmanager
     def seen_as(self, width: int | None = None, **media: Any) -> Iterator[None]:
-        """In a window of that width, with that ``media`` or ``color_scheme``."""
+        """Show the page in a window of that width, with that ``media`` or ``color_scheme``."""
         self.page.set_viewport_size({"width": width or self.width, "height": _HEIGHT})
         self.page.emulate_media(**media)
         try:
@@ -105,14 +105,14 @@ class Opened:
             self.page.emulate_media(media="null", color_scheme=self.theme)
 
     def screenshot(self) -> bytes:
-        """The whole page as PNG, or as much as fits."""
+        """Return the whole page as PNG, or as much as fits."""
         width, height = self.measure("size")
         clip: Any = {"x": 0, "y": 0, "width": width, "height": min(height, _MOST_PIXELS)}
         taken: bytes = self.page.screenshot(full_page=True, clip=clip, animations="disabled")
         return taken
 
     def pdf(self) -> bytes:
-        """The page as it is printed, with its colours."""
+        """Return the page as it is printed, with its colours."""
         margin: Any = dict.fromkeys(("top", "right", "bottom", "left"), "1cm")
         printed: bytes = self.page.pdf(format="A4", margin=margin, print_background=True)
         return printed
@@ -128,7 +128,7 @@ def opened(
     scripts: bool = True,
     offline: bool = False,
 ) -> Iterator[Opened]:
-    """The page of the file, in a profile of its own."""
+    """Open the page of the file in a new profile."""
     context = browser.new_context(
         viewport={"width": width, "height": _HEIGHT},
         color_scheme=theme,

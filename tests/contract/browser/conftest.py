@@ -21,7 +21,7 @@ Open = Callable[..., AbstractContextManager[Opened]]
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The browser; where it was asked for and is missing, tests fail and do not skip."""
+    """Start the browser; tests fail and do not skip where it is requested and missing."""
     if reason := chromium.not_asked():
         pytest.skip(reason)
     with chromium.started() as started:
@@ -30,11 +30,11 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def look(browser: Browser) -> Open:
-    """What opens the page of a file, such as ``look(path, theme="dark")``."""
+    """Return the function that opens the page of a file: ``look(path, theme="dark")``."""
     return partial(chromium.opened, browser)
 
 
 @pytest.fixture(scope="session")
 def pages(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    """Every kind of page by its name."""
+    """Write every kind of page, and return their paths by name."""
     return written.pages(tmp_path_factory.mktemp("pages"))

@@ -80,7 +80,7 @@ KINDS: Mapping[str, Callable[[], Page]] = {
 
 
 def pages(folder: Path) -> Mapping[str, Path]:
-    """Each kind of page, in files below the folder."""
+    """Write each kind of page into files below the folder."""
     paths = {kind: folder / f"{kind}.html" for kind in KINDS}
     for kind, path in paths.items():
         path.write_text(render_html(KINDS[kind]()), encoding="utf-8")

@@ -14,7 +14,7 @@ from tests.contract.docs.programs import busbw_parsers
 from tests.helpers.command_line import asked_here, command
 
 
-def _of(extension: str, *values: object) -> Any:
+def _load(extension: str, *values: object) -> Any:
     """Return `values`, which concern a command of an extension, as parameters."""
     return pytest.param(*values, marks=pytest.mark.extension(extension))
 
@@ -23,15 +23,15 @@ def _of(extension: str, *values: object) -> Any:
     ("arguments", "message"),
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
-        _of("stacks", ["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
-        _of("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
-        _of("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
+        _load("stacks", ["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
+        _load("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
+        _load("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         (
             ["history", "x", "--baselines="],
             "argument --baselines: expected a value, got an empty text",
         ),
-        _of("page", ["page", "x", "-o", ""], "argument -o/--output: expected a value, got an "),
+        _load("page", ["page", "x", "-o", ""], "argument -o/--output: expected a value, got an "),
         (["history", ""], "argument DIR: expected a value, got an empty text"),
         ([], "the following arguments are required: COMMAND"),
     ],
@@ -83,7 +83,7 @@ def _verb(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", [*OF_CORE, *(_of(extension, name) for name, extension in OF_EXTENSIONS.items())]
+    "name", [*OF_CORE, *(_load(extension, name) for name, extension in OF_EXTENSIONS.items())]
 )
 def test_the_help_of_a_command_begins_with_a_verb_and_explains_each_argument(name: str) -> None:
     parser = busbw_parsers()[name]

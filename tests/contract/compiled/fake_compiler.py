@@ -10,12 +10,12 @@ TOPOLOGY = ("--topology=v5e:2x4", "--compile-cache=none")
 
 
 def script(folder: Folder, *cases: dict[str, object], **fields: object) -> None:
-    """What the fake compiler does from now on."""
+    """Set what the fake compiler does from now on."""
     folder.environment.setenv("BUSBW_FAKE_COMPILER", json.dumps({"cases": cases, **fields}))
 
 
 def compiled(folder: Folder, *options: str, exit_code: int) -> Ran:
-    """A small session with the fake compiler."""
+    """Run a small session with the fake compiler."""
     usual = [] if any(option.startswith("--topology") for option in options) else list(TOPOLOGY)
     usual += (
         [] if any(option.startswith("--program") for option in options) else ["--payloads=1K,1M"]

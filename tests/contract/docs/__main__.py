@@ -99,7 +99,7 @@ class _Ground:
             _interpreter(folder / "home" / name)
 
     def checkout(self, page: Path) -> Path:
-        """A new copy of what git lists, with a remote of its own and all that is given."""
+        """Make a new copy of what git lists, with a remote and all that is given."""
         checkout = self.folder / name_of(page).replace("/", "-")
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
@@ -120,7 +120,7 @@ class _Ground:
         return checkout
 
     def _write(self, checkout: Path, name: str, options: str) -> None:
-        """What a session writes, once for all pages."""
+        """Write what a session writes, once for all pages."""
         copy = self.folder / "given" / name
         if not copy.exists():
             self.bash(f"python -m pytest perf/ {options}", checkout, limit_s=600)
@@ -137,7 +137,7 @@ class _Ground:
         return {"PYTEST_ADDOPTS": _SHORT_MEASURED}
 
     def bash(self, text: str, checkout: Path, limit_s: float) -> tuple[int | None, str]:
-        """The exit code, None if it took too long, and the output; all that it started is ended."""
+        """Return the exit code, None after the time limit, and the output; end all processes."""
         with subprocess.Popen(
             ["bash", "-c", text],
             cwd=checkout,
@@ -167,7 +167,7 @@ def _copied(source: Path, target: Path) -> None:
 
 
 def _record(folder: Path) -> None:
-    """A recording of the tests, in a folder whose name says its payload."""
+    """Write a recording of the tests into a folder whose name says its payload."""
     for name, run in _RECORDINGS.items():
         session = folder / run / "plugins" / "profile" / "2026_01_01"
         session.mkdir(parents=True)
@@ -178,7 +178,7 @@ def _record(folder: Path) -> None:
 
 
 def _interpreter(folder: Path) -> None:
-    """An environment with the packages of this one, in files of its own: links to them."""
+    """Make an environment with links to the packages of this one."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     spec = importlib.util.find_spec("pytest")
     assert spec is not None and spec.origin is not None
@@ -195,7 +195,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def _run(command: Command, ground: _Ground, checkout: Path, limit_s: float) -> Ran:
-    """One command by bash."""
+    """Run one command by bash."""
     began = time.monotonic()
     code, text = ground.bash(command.text, checkout, limit_s)
     measures = any(programs.session(words) for words in command.calls)
@@ -206,13 +206,13 @@ def _run(command: Command, ground: _Ground, checkout: Path, limit_s: float) -> R
 
 
 def _counted(text: str) -> str:
-    """What pytest counts in its last line, of a session."""
+    """Return what pytest counts in the last line of a session."""
     last = text.rstrip().rpartition("\n")[2].strip("= ")
     return f" ({last.rpartition(' in ')[0]})" if " in " in last else ""
 
 
 def _parsed(command: Command, reason: str, folder: Path) -> Ran:
-    """A command that is not run: what its programs object to."""
+    """Return what its programs object to in a command that is not run."""
     home = Path(tempfile.mkdtemp(dir=folder))
 
     def of_pytest(words: object) -> str:

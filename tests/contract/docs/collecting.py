@@ -27,7 +27,7 @@ _OF_OUTSIDE = ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORK
 
 
 def objections(calls: Sequence[Sequence[str]], home: Path) -> list[str]:
-    """What pytest objects to in each of the `calls`, with an interpreter wherever one is named."""
+    """Return what pytest objects to in each of the `calls`, with an interpreter for each path."""
     for name in INTERPRETERS:
         python = home / name / "bin" / "python"
         python.parent.mkdir(parents=True)

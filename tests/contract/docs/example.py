@@ -46,7 +46,7 @@ def example() -> MeasuredSession:
 
 def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     """Return `form` with the payloads and the times of `recording`."""
-    inputs, document = copy.deepcopy(form.given), copy.deepcopy(form.results)
+    inputs, document = copy.deepcopy(form.inputs), copy.deepcopy(form.results)
     count = len(_PAYLOADS)
     for name in ("specs", "keys", "slice_keys", "cases"):
         inputs[name][:] = [dict(inputs[name][0]) for _ in range(count)]
@@ -66,7 +66,7 @@ def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
                 {**case[name][0], "launch": f"{number}.jax.{side}", "samples_s": pair[side]}
                 for number, pair in enumerate(pairs, 1)
             ]
-    return replace(form, given=inputs, results=document)
+    return replace(form, inputs=inputs, results=document)
 
 
 def lines(session: MeasuredSession) -> list[str]:

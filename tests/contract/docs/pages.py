@@ -52,12 +52,12 @@ class Command:
 
 
 def name_of(page: Path) -> str:
-    """A page's path in the checkout."""
+    """Return a page's path in the checkout."""
     return page.relative_to(ROOT).as_posix()
 
 
 def commands(page: Path) -> list[Command]:
-    """All commands of a page, in order."""
+    """List the commands of a page in order."""
     text = page.read_text(encoding="utf-8")
     return [*_in_blocks(name_of(page), text), *_in_spans(name_of(page), text)]
 
@@ -79,7 +79,7 @@ def _in_blocks(page: str, text: str) -> Iterator[Command]:
 
 
 def blocks(text: str) -> Iterator[list[tuple[int, str]]]:
-    """The numbered lines of each block, indented by four or between fences, without the indent."""
+    """Yield the numbered lines of each block, indented by four or fenced, without the indent."""
     fenced = False
     numbered: list[tuple[int, str]] = []
     before = ""
@@ -101,7 +101,7 @@ def blocks(text: str) -> Iterator[list[tuple[int, str]]]:
 
 
 def prose(text: str) -> str:
-    """A page without its blocks, line by line."""
+    """Return a page without its blocks, line by line."""
     numbers = {number for block in blocks(text) for number, _ in block}
     lines = enumerate(text.splitlines(), start=1)
     return "\n".join("" if number in numbers else line for number, line in lines)

@@ -45,7 +45,7 @@ def problem(words: Sequence[str], pytest_problem: Problem) -> str:
 
 
 def session(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of pytest in a call that measures or compiles; nothing for any other call."""
+    """Return the words of pytest in a call that measures or compiles; nothing for other calls."""
     if any(word.startswith("--cluster=") for word in words):
         # Options are read once the scheduler has said how many workers it has.
         return ()
@@ -61,7 +61,7 @@ def session(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _of_busbw(words: Sequence[str]) -> str:
-    """The command and its options, as its own parser reads them; a command alone is a name."""
+    """Read the command and its options with its parser; a command alone is a name."""
     if not words or words[0] in ("--help", "--version"):
         return ""
     if len(words) == 1 or words[1].isupper():
@@ -111,7 +111,7 @@ def _parsed(parsers: Mapping[str, argparse.ArgumentParser], words: Sequence[str]
 
 
 def _of_tox(words: Sequence[str]) -> str:
-    """The environments that it names, and its flags."""
+    """Check the environments that it names, and its flags."""
     ini = configparser.ConfigParser()
     ini.read(ROOT / "tox.ini", encoding="utf-8")
     environments = {name.removeprefix("testenv:") for name in ini.sections() if ":" in name}
@@ -123,7 +123,7 @@ def _of_tox(words: Sequence[str]) -> str:
 
 
 def _of_pip(words: Sequence[str]) -> str:
-    """The extras of ours that it installs."""
+    """Check the extras of busbw that it installs."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = set(tomllib.loads(text)["project"]["optional-dependencies"])
     named = {
@@ -138,7 +138,7 @@ def _of_pip(words: Sequence[str]) -> str:
 
 
 def _of_module(module: str, words: Sequence[str]) -> str:
-    """Its own help has each option, and accepts the words before them."""
+    """Check that its help has each option, and that it accepts the words before them."""
     names = [word for word in words if not word.startswith("-")]
     positional = names[: next((n for n, word in enumerate(words) if word.startswith("-")), None)]
     done = _helped(module, *positional)
@@ -151,7 +151,7 @@ def _of_module(module: str, words: Sequence[str]) -> str:
 
 @functools.cache
 def _helped(*words: str) -> subprocess.CompletedProcess[str]:
-    """What a module says of itself, which is the same for every page."""
+    """Return the help of a module, which is the same for every page."""
     return subprocess.run(
         [sys.executable, "-m", *words, "--help"],
         cwd=ROOT,

@@ -63,7 +63,7 @@ def server(
     is_ready: Callable[[], bool],
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that serves until the end, in the foreground; ended with SIGTERM.
+    """Run a program that serves in the foreground until the end; end it with SIGTERM.
 
     Raises HostError, with the last lines of its log, if it ends or is not ready in time.
     """

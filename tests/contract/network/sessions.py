@@ -57,7 +57,7 @@ class Place:
         command: Sequence[str] = PYTEST,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
-        """A session on the host; its output is in a file, see `ran`."""
+        """Begin a session on the host; its output is in a file, see `ran`."""
         for name in ("baselines", "temporary"):
             (self.folder / name).mkdir(exist_ok=True)
         self._results.unlink(missing_ok=True)

@@ -53,11 +53,11 @@ def test_find_slow_names_only_the_host_with_half_the_rate(
     assert _slow(four_hosts, tmp_path) == {(NAMES[host],)}
 
 
-@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 3), (2, 3)])
 def test_find_slow_names_only_the_link_with_a_third_of_the_rate(
-    four_hosts: Network, tmp_path: Path, one: int, other: int
+    four_hosts: Network, tmp_path: Path, first: int, second: int
 ) -> None:
-    ends = [four_hosts.hosts[one]], [four_hosts.hosts[other]]
+    ends = [four_hosts.hosts[first]], [four_hosts.hosts[second]]
     for sources, targets in (ends, ends[::-1]):
         four_hosts.narrow(sources, targets, four_hosts.rate_bits_per_s / 3)
-    assert _slow(four_hosts, tmp_path) == {(NAMES[one], NAMES[other])}
+    assert _slow(four_hosts, tmp_path) == {(NAMES[first], NAMES[second])}

@@ -40,7 +40,7 @@ class DailySessions:
         self._folder, self._random = folder, random.Random(seed)
 
     def night(self, ratio: Ratio, *options: str) -> dict[str, Any]:
-        """What --results says of one, with its exit code; then a day goes by."""
+        """Run a session, let a day go by, and return its --results with its exit code."""
         self._folder.script(**QUIET, cases=list(self._cases(ratio)))
         path = self._folder.path / "night.json"
         usual = ("--payloads=1K:1024M", "--launches=auto", "--history=history", f"--results={path}")

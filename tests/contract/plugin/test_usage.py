@@ -117,7 +117,7 @@ def test_a_path_after_update_baselines_is_a_usage_error_and_runs_no_tests(
     assert "passed" not in ran.text
 
 
-def _of(extension: str, name: str) -> Any:
+def _load(extension: str, name: str) -> Any:
     """Return the option `name` of an extension as a parameter."""
     return pytest.param(name, marks=pytest.mark.extension(extension))
 
@@ -128,9 +128,9 @@ def _of(extension: str, name: str) -> Any:
         [
             *("processes", "ranks", "mesh", "axes", "results"),
             *("history", "memory-limit", "inject"),
-            *(_of("cluster", name) for name in ("hosts", "cluster", "host-env", "host-python")),
-            *(_of("compiled", name) for name in ("topology", "libtpu")),
-            *(_of("page", "page"), _of("stacks", "stack-cache")),
+            *(_load("cluster", name) for name in ("hosts", "cluster", "host-env", "host-python")),
+            *(_load("compiled", name) for name in ("topology", "libtpu")),
+            *(_load("page", "page"), _load("stacks", "stack-cache")),
         ],
         in_gate=3,
     ),

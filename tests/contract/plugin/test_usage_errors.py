@@ -113,7 +113,7 @@ def test_an_injected_delay_that_a_framework_or_clock_does_not_support_is_refused
 def test_two_dashes_as_the_value_of_an_option_are_a_usage_error(
     folder: Folder, option: str
 ) -> None:
-    """The argparse of Python 3.11 makes an empty list of two dashes."""
+    """Refuse two dashes, of which the argparse of Python 3.11 makes an empty list."""
     assert (
         f"{option}: expected a value, got '--'" in folder.run(f"{option}=--", exit_code=4).sentence
     )

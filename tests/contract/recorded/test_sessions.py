@@ -28,7 +28,7 @@ def test_the_recorded_sessions_have_every_outcome_of_a_case() -> None:
     assert {recorded.results["session"]["outcomes"][0] for recorded in measured} == {
         *("FAILED", "PASS", "NOTHING_COMPARED", "NO_VERDICT"),
     }
-    assert {recorded.given["settings"]["paired"] for recorded in measured} == {True, False}
+    assert {recorded.inputs["settings"]["paired"] for recorded in measured} == {True, False}
 
 
 def _parameter(recorded: Recorded) -> Any:

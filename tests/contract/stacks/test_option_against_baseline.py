@@ -26,7 +26,7 @@ class StackFolder:
     index: Path
 
     def run(self, *options: str, exit_code: int) -> Ran:
-        """A session under the interpreter."""
+        """Run a session under the interpreter."""
         return self.folder.run(
             f"--python=fake={self.python}", "--stack-cache=stacks", *options, exit_code=exit_code
         )
@@ -37,7 +37,7 @@ class StackFolder:
         subprocess.run(command, check=True, capture_output=True)
 
     def accept(self) -> Path:
-        """The lock of an accepted session."""
+        """Accept a session, and return the path of its lock."""
         self.run("--update-baselines", *TWO, exit_code=0)
         return self.lock
 

@@ -115,7 +115,7 @@ def test_a_text_that_is_no_baseline_document_is_refused_with_its_file_and_place(
 
 
 @pytest.mark.parametrize(
-    ("changes", "what"),
+    ("changes", "problem"),
     [
         ({"version": 2}, "this says 'busbw baselines' of version 2"),
         ({"version": True}, "this says 'busbw baselines' of version True"),
@@ -127,14 +127,14 @@ def test_a_text_that_is_no_baseline_document_is_refused_with_its_file_and_place(
     ],
 )
 def test_a_baseline_file_of_another_format_is_refused_with_the_expected_format_and_a_remedy(
-    tmp_path: Path, changes: dict[str, Any], what: str
+    tmp_path: Path, changes: dict[str, Any], problem: str
 ) -> None:
     document = {**json.loads(TEXT), **changes, "novelty": True}
     path = _written(tmp_path, json.dumps({k: v for k, v in document.items() if v is not ...}))
     with pytest.raises(BaselineError) as refused:
         read_baselines(path)
     assert str(refused.value) == (
-        f"{path}: {what}; expected 'busbw baselines' of version 1: move the file away, and "
+        f"{path}: {problem}; expected 'busbw baselines' of version 1: move the file away, and "
         "record it again with --update-baselines=all"
     )
 

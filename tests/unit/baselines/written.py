@@ -11,7 +11,7 @@ from busbw.baselines.files import open_draft
 T = TypeVar("T")
 
 
-def written(act: Callable[..., T], root: Path, *of: Any, **asked: Any) -> T:
-    """What `act`, such as `baselines.save`, says of its change, which is written below `root`."""
+def written(act: Callable[..., T], root: Path, *values: Any, **options: Any) -> T:
+    """Return what `act`, such as `baselines.save`, returns; write its change below `root`."""
     with open_draft(root) as draft:
-        return act(draft, *of, **asked)
+        return act(draft, *values, **options)

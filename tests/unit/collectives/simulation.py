@@ -17,22 +17,22 @@ LENGTH = 131
 
 
 def laid_out(blocks: Blocks, length: int = LENGTH) -> Buffer:
-    """Each block's period again and again, to the block's end."""
+    """Repeat each block's period to the block's end."""
     return [period[place % len(period)] for period in blocks for place in range(length)]
 
 
 def starts(collective: AbstractCollective, draw: Draw) -> list[Buffer]:
-    """What all ranks of a group put in."""
+    """Return the inputs of all ranks of a group."""
     return [laid_out(collective.starting_blocks(draw, rank)) for rank in range(draw.ranks)]
 
 
 def afters(collective: AbstractCollective, draw: Draw, rounds: int) -> list[Buffer]:
-    """What all ranks of a group should hold after `rounds` rounds."""
+    """Return what all ranks of a group should hold after `rounds` rounds."""
     return [laid_out(collective.blocks_after(draw, rank, rounds)) for rank in range(draw.ranks)]
 
 
 def simulated(name: str, reduce_op: str, held: Sequence[Buffer], rounds: int = 1) -> list[Buffer]:
-    """What all ranks hold after the collective has been run that number of times over `held`."""
+    """Return what all ranks hold after the collective was run so often over `held`."""
     result = list(held)
     for _ in range(rounds):
         result = KNOWN[name].once(result, _REDUCE[reduce_op])
@@ -48,7 +48,7 @@ _REDUCE: dict[str, Reduce] = {
 
 
 def kinds() -> list[tuple[str, str]]:
-    """Every collective with each of its reduce ops."""
+    """List every collective with each of its reduce ops."""
     return [
         (name, reduce_op)
         for name, collective in COLLECTIVES.items()
@@ -57,7 +57,7 @@ def kinds() -> list[tuple[str, str]]:
 
 
 def is_exact(value: float, dtype: str) -> bool:
-    """Whether `dtype` holds `value`: its odd factor fits the bits, its exponent the range."""
+    """Return whether `dtype` holds `value`: its odd factor fits the bits and its exponent fits."""
     exact = DTYPES[dtype]
     if value == 0:
         return True

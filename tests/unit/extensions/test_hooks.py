@@ -8,6 +8,6 @@ from busbw import extensions
 
 
 def test_only_the_extension_of_health_counters_can_make_a_regressed_case_noisy() -> None:
-    """A finding with `doubt` turns REGRESSED into NOISY, which does not fail."""
+    """Turn REGRESSED into NOISY, which does not fail, only by a finding with `doubt`."""
     paths = Path(extensions.__file__).parent.rglob("*.py")
     assert [path.name for path in paths if "doubt=" in path.read_text()] == ["health.py"]

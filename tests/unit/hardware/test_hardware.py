@@ -165,7 +165,7 @@ def test_a_case_whose_ranks_share_a_device_has_no_ceiling_and_no_bound_of_its_ra
 def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_is_slower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of 8 ranks with 400 GB/s of memory it is 7/8; a small payload stays in caches."""
+    """Expect 7/8 of 400 GB/s of memory for 8 ranks; a small payload stays in caches."""
     slow = replace(CHIPS[-1], device_kind="slow memory", memory_bytes_per_s=400e9)
     monkeypatch.setattr(chips, "CHIPS", (slow,))
     key = _key("slow memory", 8)

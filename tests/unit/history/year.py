@@ -82,13 +82,8 @@ class Planted:
     payloads: range
     ratio: float | None
 
-    @property
-    def at(self) -> datetime:
-        """The day on which it began."""
-        return BEGIN + timedelta(days=self.night)
-
     def is_of(self, case: Case) -> bool:
-        """Whether the case has it."""
+        """Return whether the case has the change."""
         return case.framework == self.framework and case.payload_bytes in self.payloads
 
 
@@ -107,7 +102,7 @@ def write(root: Path, nights: int = NIGHTS) -> None:
 
 
 def year(nights: int = NIGHTS) -> Iterator[Line]:
-    """The lines of the first `nights`, in order."""
+    """Yield the lines of the first `nights`, in order."""
     chance = random.Random("a year")
     for night in range(nights):
         lines = list(_night(night, chance))
@@ -141,7 +136,7 @@ def _night(night: int, chance: random.Random) -> Iterator[Line]:
 
 
 def _measured(case: Case, night: int, times_us: tuple[float, ...]) -> dict[str, Any]:
-    """The fields of a line that depend on how the case ended."""
+    """Return the fields of a line that depend on how the case ended."""
     if not times_us:
         failure = FailureKind.OUT_OF_MEMORY
         return {"outcome": Outcome.OUT_OF_MEMORY, "failure": failure}
@@ -166,7 +161,7 @@ def _is_fresh(planted: Planted, night: int) -> bool:
 
 
 def _reported(night: int) -> int:
-    """How many cases are slower than what is accepted."""
+    """Count the cases that are slower than what is accepted."""
     fresh = [
         planted
         for planted in PLANTED
@@ -176,7 +171,7 @@ def _reported(night: int) -> int:
 
 
 def _log_s(case: Case, night: int) -> float | None:
-    """The log of the true time, None once memory runs out: 20 us of latency and 80 GB/s."""
+    """Return the log of the true time (20 us, 80 GB/s), None once memory runs out."""
     log_s = math.log(20e-6 + case.payload_bytes / 80e9)
     if case.framework == "tensorflow":
         log_s += math.log(1.15)

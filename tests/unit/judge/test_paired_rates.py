@@ -70,7 +70,7 @@ def test_simulated_sessions_of_an_unchanged_candidate_rarely_regress_or_stay_und
 def test_a_detectable_loss_between_two_stacks_passes_in_about_one_of_ten_noisy_cases_at_most(
     prior: bool,
 ) -> None:
-    """With this much noise almost only the error rate of the rule keeps a case from passing."""
+    """Let noise be so high that hardly more than the error rate of the rule keeps a case red."""
     chance, passed, sessions, number = random.Random(20260106), 0, 30, 20
     for _ in range(sessions):
         cases = [Case(0.08, chance) for _ in range(number)]

@@ -78,7 +78,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
 
 
 def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slower() -> None:
-    """A case above its limit without a confirmation is noisy and never passes."""
+    """Judge a case above its limit without a confirmation as noisy; it never passes."""
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, launches=6)
@@ -99,7 +99,7 @@ def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slow
 
 @pytest.mark.parametrize("fresh", [1, 2])
 def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> None:
-    """All cases get as many launches as the case that needs the fewest."""
+    """Give all cases as many launches as the case that needs the fewest."""
     device = Device(seed=1)
     slow = device.cases[3]
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
@@ -183,7 +183,7 @@ def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slow
 
 
 def test_a_limit_after_sessions_without_noise_is_still_2_percent() -> None:
-    """A scripted device has no noise."""
+    """Judge sessions of a scripted device, which has no noise."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
     judged = levels(same, TPU).assess_session({case: [1e-3 * 1.019] for case in cases()}, TPU)
     assert {round(math.exp(limit.slower_above), 3) for limit in judged.limits.values()} == {1.02}

@@ -95,11 +95,11 @@ def test_an_injection_applies_to_its_payloads_or_without_payloads_to_every_case(
     everywhere = Injection(extra=InjectionKind.DELAY, share=0.1)
     somewhere = Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, MIB))
     sizes = (1024, 4096, MIB)
-    found = [
+    names = [
         [injection.applies_to(build.case(payload_bytes=size)) for size in sizes]
         for injection in (everywhere, somewhere)
     ]
-    assert found == [[True, True, True], [False, True, True]]
+    assert names == [[True, True, True], [False, True, True]]
 
 
 PROTOCOLS = {

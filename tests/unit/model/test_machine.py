@@ -145,7 +145,7 @@ def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
 
 
 @pytest.mark.parametrize(
-    ("given", "text", "file_name", "parts"),
+    ("mesh_option", "text", "file_name", "parts"),
     [
         ("2x4", "2x4", "2x4", 1),
         (HOSTS, HOSTS, "hosts2xdevices4", 2),
@@ -154,9 +154,9 @@ def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
     ],
 )
 def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fastest(
-    given: str, text: str, file_name: str, parts: int
+    mesh_option: str, text: str, file_name: str, parts: int
 ) -> None:
-    assert canonical_mesh(given) == text
+    assert canonical_mesh(mesh_option) == text
     assert (mesh_file_name(text), count_outer_parts(text)) == (file_name, parts)
 
 

@@ -52,9 +52,13 @@ def test_a_host_that_only_one_of_two_sessions_names_is_no_change() -> None:
 
 
 def test_stored_sessions_within_an_hour_of_the_first_are_merged_with_all_their_launches() -> None:
-    found = merge_sessions([session({}, at) for at in (130, 0, 59, 61)], timedelta(hours=1))
-    assert [one.began - BEGAN for one in found] == [timedelta(minutes=at) for at in (0, 61, 130)]
-    assert found[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
+    merged = merge_sessions(
+        [session({}, minute) for minute in (130, 0, 59, 61)], timedelta(hours=1)
+    )
+    assert [record.began - BEGAN for record in merged] == [
+        timedelta(minutes=minute) for minute in (0, 61, 130)
+    ]
+    assert merged[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
 
 
 def test_the_changes_between_two_sessions_are_changes_of_the_requested_framework_only() -> None:

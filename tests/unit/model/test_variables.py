@@ -24,9 +24,9 @@ RECORDED, NOT_RECORDED = _RECORDED.split(), _NOT_RECORDED.split()
 def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret() -> None:
     assert len(RECORDED) + len(NOT_RECORDED) == 40
     environment = dict.fromkeys([*NOT_RECORDED, *RECORDED], "1")
-    found = recorded_variables(environment, "/home/me")
-    assert list(found) == sorted(RECORDED)
-    assert set(found.values()) == {"1"}
+    recorded = recorded_variables(environment, "/home/me")
+    assert list(recorded) == sorted(RECORDED)
+    assert set(recorded.values()) == {"1"}
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_home_directory_in_a_recorded_text_is_replaced_by_a_tilde(
 
 
 def test_a_tilde_in_a_recorded_variable_is_expanded_to_the_home_directory() -> None:
-    found = variables.expand_homes("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
-    assert found == "--xla_dump_to=/home/me/dump --xla_x=a~b /home/me"
+    recorded = variables.expand_homes("--xla_dump_to=~/dump --xla_x=a~b ~", "/home/me")
+    assert recorded == "--xla_dump_to=/home/me/dump --xla_x=a~b /home/me"
 
 
 def test_the_variables_of_a_stack_keep_their_values_except_for_home_directories() -> None:

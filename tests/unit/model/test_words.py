@@ -124,9 +124,9 @@ def test_a_refusal_names_the_expected_words_and_the_refused_word() -> None:
 
 
 def test_a_refusal_lists_the_expected_words_that_fit_and_counts_the_rest() -> None:
-    said = wrong_choice_text("x", MANY)
-    assert said.startswith("expected one of strategy_0, strategy_1, ")
-    assert said.endswith(" others, which --help lists, got 'x'")
+    message = wrong_choice_text("x", MANY)
+    assert message.startswith("expected one of strategy_0, strategy_1, ")
+    assert message.endswith(" others, which --help lists, got 'x'")
     assert choices_text(MANY, where="the page").endswith(
         "strategy_3 and 16 others, which the page lists"
     )

@@ -27,7 +27,7 @@ COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
-    inputs = recorded.given
+    inputs = recorded.inputs
     specs = tuple(_compile_spec(row) for row in inputs["compile_specs"])
     compilers = replayed.read_all(Compiler, inputs["compilers"])
     topologies = replayed.read_all(Topology, inputs["topologies"])

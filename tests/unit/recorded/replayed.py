@@ -31,7 +31,7 @@ BEGAN = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 def results(recorded: Recorded, root: Path) -> dict[str, Any]:
-    """The results of `recorded`, whose baselines lie below `root`, as they are judged now."""
+    """Return the results of `recorded`, judged now, with its baselines below `root`."""
     if recorded.is_compiled:
         # The extension can be deleted.
         from tests.unit.recorded import compiled_again
@@ -41,7 +41,7 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
-    inputs = recorded.given
+    inputs = recorded.inputs
     specs = tuple(wire.from_json(Spec, row) for row in inputs["specs"])
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
     jobs = _jobs(inputs, specs, root)
@@ -141,7 +141,7 @@ def options_of(inputs: Mapping[str, Any], **more: Any) -> Options:
 
 
 def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
-    """Those that were there, by their Spec."""
+    """Return those that were there, by their Spec."""
     return {
         spec: wire.from_json(kind, row)
         for spec, row in zip(specs, rows, strict=True)

@@ -54,31 +54,31 @@ _MORE: Mapping[str, Mapping[str, Any]] = {
 
 
 def schema(kind: type) -> dict[str, Any]:
-    """The schema of a document: every key is required, and no other is accepted."""
+    """Return the schema of a document: every key is required, and no other is accepted."""
     definitions: dict[str, Any] = {}
-    _of(kind, "", definitions)
-    own = definitions.pop(kind.__name__)
+    _schema_of(kind, "", definitions)
+    definition = definitions.pop(kind.__name__)
     draft = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": draft, **own, "$defs": dict(sorted(definitions.items()))}
+    return {"$schema": draft, **definition, "$defs": dict(sorted(definitions.items()))}
 
 
 def text(kind: type = Results) -> str:
     return _laid_out(schema(kind)) + "\n"
 
 
-def _of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
+def _schema_of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, Any]:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return {**_of(arguments[0], name, definitions), **_limits(arguments[1])}
+        return {**_schema_of(arguments[0], name, definitions), **_limits(arguments[1])}
     if origin in (typing.Union, types.UnionType):
-        inner = _of(arguments[0], name, definitions)
+        inner = _schema_of(arguments[0], name, definitions)
         return {"anyOf": [inner, {"type": "null"}]}
     if origin is tuple:
         length = len(arguments) if arguments[-1] is not Ellipsis else None
         of_pair = {} if length is None else {"minItems": length, "maxItems": length}
-        return {"type": "array", "items": _of(arguments[0], name, definitions), **of_pair}
+        return {"type": "array", "items": _schema_of(arguments[0], name, definitions), **of_pair}
     if origin is not None and issubclass(origin, Mapping):
-        items = _of(arguments[1], name, definitions)
+        items = _schema_of(arguments[1], name, definitions)
         return {"type": "object", "additionalProperties": items}
     if hasattr(kind, "parse"):
         return {"type": "string"}
@@ -106,7 +106,11 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     properties = {}
     for field in dataclasses.fields(kind):
         is_extra = field.name == "extra"
-        rule = _extra(definitions) if is_extra else _of(hints[field.name], field.name, definitions)
+        rule = (
+            _extra(definitions)
+            if is_extra
+            else _schema_of(hints[field.name], field.name, definitions)
+        )
         more = _MORE.get(f"{kind.__name__}.{field.name}", _MORE.get(field.name, {}))
         rule = {"const": field.default} if field.name in ("document", "version") else rule
         (rule["anyOf"][0] if "anyOf" in rule else rule).update(more)
@@ -123,12 +127,12 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 def _extra(definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the values of extensions; unknown values are accepted."""
     kinds = extensions.load_table("VALUES")
-    properties = {name: _of(kind, name, definitions) for name, kind in kinds.items()}
+    properties = {name: _schema_of(kind, name, definitions) for name, kind in kinds.items()}
     return {"type": "object", "properties": properties}
 
 
 def _laid_out(value: Any, indent: str = "") -> str:
-    """As JSON, with an object in one line where it fits."""
+    """Write JSON with an object in one line where it fits."""
     line = json.dumps(value)
     if len(indent + line) <= 100 or not isinstance(value, dict):
         return line
@@ -138,5 +142,5 @@ def _laid_out(value: Any, indent: str = "") -> str:
 
 
 if __name__ == "__main__":
-    for one, path in PUBLISHED.items():
-        path.write_text(text(one), encoding="utf-8")
+    for document, path in PUBLISHED.items():
+        path.write_text(text(document), encoding="utf-8")

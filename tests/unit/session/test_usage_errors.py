@@ -214,16 +214,20 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
-        *(([f"{option}={one}"], said.format(one)) for option, of, said in VALUES for one in of),
+        *(
+            ([f"{option}={text}"], message.format(text))
+            for option, values, message in VALUES
+            for text in values
+        ),
         *OPTIONS,
     ],
 )
 def test_a_usage_error_says_in_three_lines_which_values_are_accepted_and_writes_no_file(
-    tmp_path: Path, options: list[str], said: str
+    tmp_path: Path, options: list[str], message: str
 ) -> None:
     sentence = f"busbw: {_refused(tmp_path, *options)}"
-    assert said in sentence
+    assert message in sentence
     assert len(f"ERROR: {sentence}") <= 3 * 80
     assert not list(tmp_path.iterdir())

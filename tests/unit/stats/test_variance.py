@@ -38,7 +38,7 @@ def chi_squared(source: random.Random, degrees_of_freedom: int) -> float:
 
 
 def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_variances() -> None:
-    """True variances are 4 x 8 / chi-squared of 8; each is estimated with 5 degrees of freedom."""
+    """Estimate true variances, 4 x 8 / chi-squared of 8, with 5 degrees of freedom each."""
     source = random.Random(3)
     drawn = [4 / chi_squared(source, 8) * chi_squared(source, 5) for _ in range(4000)]
     prior = estimate_prior_variance(

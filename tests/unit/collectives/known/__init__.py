@@ -18,6 +18,6 @@ Buffer = list[float]
 Reduce = Callable[[Sequence[float]], float]
 
 KNOWN: Mapping[str, ModuleType] = {
-    one.name: importlib.import_module(f"{__name__}.{one.name}")
-    for one in pkgutil.iter_modules(__path__)
+    module.name: importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__)
 }

@@ -14,7 +14,7 @@ LAYERS, WIDTH, HIDDEN, ROWS = 4, 512, 2048, 64
 
 
 def data_parallel(devices):
-    """The gradients of two matrices are summed over all ranks, within shard_map."""
+    """Sum the gradients of two matrices over all ranks, within shard_map."""
     mesh = _mesh(devices, data=len(devices))
 
     def loss(weights, rows):
@@ -33,34 +33,34 @@ def data_parallel(devices):
         grads = jax.lax.psum(grads, "data")
         return _moved(weights, grads), jax.lax.pmean(value, "data")
 
-    weights = (_of(mesh, P(), (WIDTH, HIDDEN)), _of(mesh, P(), (HIDDEN, WIDTH)))
-    rows = _of(mesh, P("data"), (ROWS * len(devices), WIDTH))
+    weights = (_array(mesh, P(), (WIDTH, HIDDEN)), _array(mesh, P(), (HIDDEN, WIDTH)))
+    rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH))
     return jax.jit(step, donate_argnums=0).lower(weights, rows)
 
 
 def fsdp(devices):
-    """The weights of a scan over layers are cut up over all ranks and gathered for each layer."""
+    """Cut up the weights of a scan over layers over all ranks, and gather them for each layer."""
     mesh = _mesh(devices, data=len(devices))
     whole, rows_apart = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
 
     def loss(weights, rows):
-        def layer(held, own):
-            up, down = jax.lax.with_sharding_constraint(own, (whole, whole))
+        def layer(held, weights_of_layer):
+            up, down = jax.lax.with_sharding_constraint(weights_of_layer, (whole, whole))
             held = jax.nn.relu(held @ up) @ down
             return jax.lax.with_sharding_constraint(held, rows_apart), None
 
-        found, _ = jax.lax.scan(layer, rows, weights)
-        return jnp.mean(found.astype(jnp.float32) ** 2)
+        output, _ = jax.lax.scan(layer, rows, weights)
+        return jnp.mean(output.astype(jnp.float32) ** 2)
 
     def step(weights, rows):
         value, grads = jax.value_and_grad(loss)(weights, rows)
         return _moved(weights, grads), value
 
     weights = (
-        _of(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16),
-        _of(mesh, P(None, "data"), (LAYERS, HIDDEN, WIDTH), jnp.bfloat16),
+        _array(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16),
+        _array(mesh, P(None, "data"), (LAYERS, HIDDEN, WIDTH), jnp.bfloat16),
     )
-    rows = _of(mesh, P("data"), (ROWS * len(devices), WIDTH), jnp.bfloat16)
+    rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH), jnp.bfloat16)
     return _jitted(step, weights, mesh).lower(weights, rows)
 
 
@@ -81,20 +81,20 @@ def tensor_parallel(devices):
         return _moved(weights, grads), value
 
     weights = (
-        _of(mesh, P(None, "model"), (WIDTH, HIDDEN)),
-        _of(mesh, P("model"), (HIDDEN, WIDTH)),
+        _array(mesh, P(None, "model"), (WIDTH, HIDDEN)),
+        _array(mesh, P("model"), (HIDDEN, WIDTH)),
     )
-    rows = _of(mesh, P("data"), (ROWS * len(devices), WIDTH))
+    rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH))
     return _jitted(step, weights, mesh).lower(weights, rows)
 
 
 def experts(devices):
-    """A mixture of experts, one on each rank: rows go there by an all-to-all and come back."""
+    """Send rows to experts, one on each rank, by an all-to-all, and back."""
     mesh = _mesh(devices, expert=len(devices))
 
-    def loss(own, rows):
+    def loss(weights_of_layer, rows):
         sent = jax.lax.all_to_all(rows.reshape(len(devices), -1, WIDTH), "expert", 0, 0)
-        done = jax.nn.relu(sent.reshape(-1, WIDTH) @ own[0]).reshape(sent.shape)
+        done = jax.nn.relu(sent.reshape(-1, WIDTH) @ weights_of_layer[0]).reshape(sent.shape)
         return jnp.mean(jax.lax.all_to_all(done, "expert", 0, 0) ** 2)
 
     specs = P("expert"), P("expert")
@@ -104,8 +104,8 @@ def experts(devices):
         value, grads = jax.value_and_grad(loss)(weights, rows)
         return _moved(weights, grads), jax.lax.pmean(value, "expert")
 
-    weights = _of(mesh, P("expert"), (len(devices), WIDTH, WIDTH))
-    rows = _of(mesh, P("expert"), (ROWS * len(devices), WIDTH))
+    weights = _array(mesh, P("expert"), (len(devices), WIDTH, WIDTH))
+    rows = _array(mesh, P("expert"), (ROWS * len(devices), WIDTH))
     return jax.jit(step, donate_argnums=0).lower(weights, rows)
 
 
@@ -114,7 +114,7 @@ def _mesh(devices, **axes):
     return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=auto, devices=devices)
 
 
-def _of(mesh, spec, shape, dtype=jnp.float32):
+def _array(mesh, spec, shape, dtype=jnp.float32):
     return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
 
@@ -123,5 +123,5 @@ def _moved(weights, grads):
 
 
 def _jitted(step, weights, mesh):
-    given = (jax.tree.map(lambda one: one.sharding, weights), NamedSharding(mesh, P()))
-    return jax.jit(step, donate_argnums=0, out_shardings=given)
+    shardings = (jax.tree.map(lambda array: array.sharding, weights), NamedSharding(mesh, P()))
+    return jax.jit(step, donate_argnums=0, out_shardings=shardings)

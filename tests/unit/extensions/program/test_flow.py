@@ -44,8 +44,8 @@ def _fusion(name: str, operand: str) -> str:
     return f"{PAIR} fusion({operand}), kind=kCustom, calls=%{name}"
 
 
-def _part(number: int, of: str) -> str:
-    return f"f32[8] get-tuple-element({of}), index={number}"
+def _part(number: int, argument: str) -> str:
+    return f"f32[8] get-tuple-element({argument}), index={number}"
 
 
 def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[str, str, int]]:

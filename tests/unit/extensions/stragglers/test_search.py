@@ -57,7 +57,7 @@ def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -
 def test_find_slow_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
     host: int, seed: int
 ) -> None:
-    """The links of a slow host are slow, too, but the host is the cause."""
+    """Name no link of a slow host: its links are slow, too, but the host is the cause."""
     cluster = Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
     result = search(cluster, 16, seed=seed)
     assert slow_groups(result) <= {(host,)}

@@ -53,8 +53,14 @@ def test_a_recorded_collective_has_the_time_of_the_device_clock_if_it_is_recorde
 def test_a_recorded_asynchronous_collective_lasts_from_its_start_to_the_end_of_its_done() -> None:
     events = [
         event("a-done", at_us=1),
-        *(event(name, at_us=at, us=2) for at, name in ((10, "a-start"), (20, "a-done"))),
-        *(event(name, at_us=at, us=2) for at, name in ((30, "a-start"), (45, "a-done"))),
+        *(
+            event(name, at_us=begin_us, us=2)
+            for begin_us, name in ((10, "a-start"), (20, "a-done"))
+        ),
+        *(
+            event(name, at_us=begin_us, us=2)
+            for begin_us, name in ((30, "a-start"), (45, "a-done"))
+        ),
         event("a-start", at_us=60),
     ]
     assert times_us(*events, a_start="a-done") == [(0, 12), (0, 17)]

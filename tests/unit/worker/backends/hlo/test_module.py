@@ -34,12 +34,12 @@ def _line(shape: str, op: str, groups: str = "{{0,1}}") -> str:
 
 def _only(line: str) -> hlo.Instruction:
     module = hlo.read_module("%one (p: f32[1]) -> f32[1] {\n" + line + "\n}\n")
-    (one,) = module.computations["one"]
-    return one
+    (instruction,) = module.computations["one"]
+    return instruction
 
 
-def _ops(found: tuple[hlo.Instruction, ...], *wanted: str) -> list[str]:
-    return [one.op for one in found if one.op in wanted]
+def _ops(instructions: tuple[hlo.Instruction, ...], *ops: str) -> list[str]:
+    return [instruction.op for instruction in instructions if instruction.op in ops]
 
 
 def test_only_the_bodies_of_loops_in_the_entry_of_hlo_are_loop_bodies() -> None:
@@ -106,8 +106,8 @@ def test_the_instructions_of_a_fusion_in_hlo_can_be_left_out() -> None:
 def test_the_result_bytes_of_a_collective_in_hlo_are_the_sum_of_the_arrays_of_its_shape(
     shape: str, array_bytes: int
 ) -> None:
-    one = _only(_line(shape, "all-to-all"))
-    assert (one.op, one.result_bytes) == ("all-to-all", array_bytes)
+    instruction = _only(_line(shape, "all-to-all"))
+    assert (instruction.op, instruction.result_bytes) == ("all-to-all", array_bytes)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_the_result_bytes_of_a_collective_in_hlo_are_the_sum_of_the_arrays_of_it
 def test_an_asynchronous_collective_in_hlo_is_read_from_its_start_with_its_result_bytes(
     shape: str, op: str, kind: str, result_bytes: int
 ) -> None:
-    one = _only(_line(shape, op))
-    assert (one.collective, one.result_bytes) == (kind, result_bytes)
+    instruction = _only(_line(shape, op))
+    assert (instruction.collective, instruction.result_bytes) == (kind, result_bytes)
     assert _only(_line(shape, op.replace("-start", "-done"))).collective == ""
 
 
@@ -206,9 +206,11 @@ def test_the_algorithm_on_sparse_cores_has_its_rings_and_different_algorithms_ar
         "rings": "UNIDIR_CCW+UNIDIR_CW",
     }
     other = {**RING, "strategy": "StrategyRing"}
-    found = published({"collective_algorithm_config": RING}, {"collective_algorithm_config": other})
-    assert found["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
-    assert found["colors"] == "2"
+    instructions = published(
+        {"collective_algorithm_config": RING}, {"collective_algorithm_config": other}
+    )
+    assert instructions["strategy"] == "UniDirection1DRingStrategy+StrategyRing"
+    assert instructions["colors"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -270,10 +272,10 @@ def started(start: str, kind: str, collective: str) -> str:
 @STARTS
 def test_a_collective_that_is_started_on_sparse_cores_is_proved(start: str, kind: str) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    found = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
-    assert found.is_asynchronous
-    assert found.payload_writers == ()
-    assert hlo.published_algorithm(found.collectives)["offload"] == "SparseCore"
+    instructions = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
+    assert instructions.is_asynchronous
+    assert instructions.payload_writers == ()
+    assert hlo.published_algorithm(instructions.collectives)["offload"] == "SparseCore"
 
 
 @STARTS
