@@ -41,7 +41,6 @@ def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
     assert "the expected time cannot be ruled out" in ran.text
 
 
-@pytest.mark.exhaustive
 def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_requested(
     folder: Folder,
 ) -> None:
