@@ -22,7 +22,7 @@ def test_a_compiling_session_without_baselines_judges_no_program_and_measures_no
     assert "= 2 without baseline in " in ran.text
 
 
-def test_a_compiled_program_that_equals_its_baseline_passes_and_is_not_written_again(
+def test_a_compiled_program_that_equals_its_baseline_passes_and_the_file_is_not_rewritten(
     folder: Folder,
 ) -> None:
     stored(folder)
