@@ -258,7 +258,7 @@ def test_a_session_with_two_releases_of_libtpu_compares_their_programs(
 def test_required_baselines_fail_a_session_with_libtpu_for_its_first_release(
     folder: Folder,
 ) -> None:
-    """The first release needs stored baselines; the second release is compared with the first."""
+    """Compare the second release with the first, which needs stored baselines."""
     ran = compiled(folder, *TWO_RELEASES, "--require-baselines", exit_code=1)
     assert "2 failed, 2 passed" in ran.text
 

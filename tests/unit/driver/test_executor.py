@@ -15,11 +15,12 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import HostLostError, Starter
+from busbw.driver.transport import Ending, Exit, HostLostError, Starter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
     PLAN,
+    Watched,
     case,
     executor,
     interpreter,
@@ -104,6 +105,26 @@ def opened_group(starting: Executor, then: str = "") -> Group:
     group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
     return group
+
+
+def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers: list[LocalWorker] = []
+    starting = Executor(Watched(bundle, lambda worker, event: workers.append(worker)))
+    opened_group(starting)
+    opened_group(starting)
+
+    def interrupted(worker: LocalWorker) -> Exit:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalWorker, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            starting.kill()
+    assert wait_until(lambda: not processes(bundle.path), 5)
+    for worker in workers:
+        worker.end_and_wait(Ending.KILL)
 
 
 def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_more_groups(
