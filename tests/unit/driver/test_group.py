@@ -92,6 +92,18 @@ def test_a_worker_that_cannot_start_leaves_no_other_worker_of_its_group(bundle: 
     assert not processes(bundle.path)
 
 
+def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descriptor(
+    bundle: Bundle,
+) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
+    transport = ByIndex(bundle, {2: impossible})
+    with pytest.raises(ValueError, match="illegal environment variable name"):
+        Group(transport, starter(), LAUNCH, CLUSTER)
+    assert not processes(bundle.path)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_an_interrupt_while_the_workers_of_a_group_end_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
