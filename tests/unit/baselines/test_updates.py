@@ -57,7 +57,9 @@ def history(root: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_an_appended_session_is_pooled_with_the_stored_sessions(root: Path) -> None:
+def test_a_session_that_is_appended_to_a_baseline_is_pooled_with_the_stored_sessions(
+    root: Path,
+) -> None:
     save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, is_appended=True)
     baseline = found(root)
@@ -67,7 +69,7 @@ def test_an_appended_session_is_pooled_with_the_stored_sessions(root: Path) -> N
     assert baseline.level_s == pytest.approx(1.025e-3)
 
 
-def test_a_refused_case_does_not_keep_another_case_from_being_saved(root: Path) -> None:
+def test_an_update_that_refuses_one_case_still_saves_the_other_cases(root: Path) -> None:
     save(root, 1e-3)
     session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
@@ -124,7 +126,7 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
     return updates
 
 
-def test_pruning_with_an_invalid_baseline_file_is_an_error_and_changes_no_file(
+def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_file(
     filled: Path,
 ) -> None:
     good = at(filled)
@@ -160,7 +162,7 @@ def test_a_stored_session_keeps_the_moment_at_which_it_began() -> None:
     assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_a_session_that_is_not_appended_replaces_all_stored_sessions() -> None:
+def test_a_session_that_is_not_appended_replaces_all_sessions_of_a_baseline() -> None:
     old = merge_session(stored(1000), session(1020), is_appended=True, budget=BUDGET)[0]
     found, _ = merge_session(old, session(1050), is_appended=False, budget=BUDGET)
     assert [one.times_us for one in found.sessions] == [(1050,)]
@@ -182,7 +184,7 @@ def test_a_baseline_drops_its_oldest_session_beyond_the_largest_number_of_sessio
     assert entry.sessions[0].times_us == (1001,)
 
 
-def test_a_session_at_the_budget_is_accepted_and_a_session_beyond_the_budget_is_a_loss() -> None:
+def test_a_session_is_a_loss_if_it_exceeds_the_pinned_time_by_more_than_the_budget() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
         assert (
             merge_session(stored(1000), session(time_us), is_appended=False, budget=BUDGET)[1]
@@ -190,12 +192,12 @@ def test_a_session_at_the_budget_is_accepted_and_a_session_beyond_the_budget_is_
         )
 
 
-def test_an_improvement_within_the_budget_does_not_change_the_pinned_time() -> None:
+def test_a_faster_session_within_the_budget_does_not_change_the_pinned_time_of_a_baseline() -> None:
     found, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
     assert found.pinned_us == 1000
 
 
-def test_an_improvement_beyond_the_budget_becomes_the_pinned_time() -> None:
+def test_a_session_faster_by_more_than_the_budget_becomes_the_pinned_time_of_a_baseline() -> None:
     found, lost = merge_session(
         stored(1000), session(500, date="2026-03-05"), is_appended=False, budget=BUDGET
     )
@@ -204,13 +206,13 @@ def test_an_improvement_beyond_the_budget_becomes_the_pinned_time() -> None:
     assert merge_session(found, session(900), is_appended=False, budget=BUDGET)[1]
 
 
-def test_a_session_of_another_protocol_replaces_the_stored_sessions_and_the_pinned_time() -> None:
+def test_a_session_of_another_protocol_replaces_all_times_of_a_baseline() -> None:
     new = session(5000, protocol="device/chain9")
     found, lost = merge_session(stored(1000), new, is_appended=True, budget=BUDGET)
     assert (lost, found.pinned_us) == (False, 5000)
     assert len(found.sessions) == 1
 
 
-def test_a_case_that_fits_in_memory_again_gets_its_level_as_the_pinned_time() -> None:
+def test_a_case_that_fits_in_memory_again_gets_its_new_time_as_the_pinned_time() -> None:
     found, lost = merge_session(out_of_memory(), session(1000), is_appended=False, budget=BUDGET)
     assert (lost, found.is_out_of_memory, found.pinned_us) == (False, False, 1000)

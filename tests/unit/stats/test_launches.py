@@ -59,19 +59,19 @@ def test_the_shift_of_a_launch_that_is_slower_in_every_sample_is_exactly_the_fac
     assert log_ratio_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
 
 
-def test_a_drift_of_the_samples_of_both_stacks_cancels_in_their_shift() -> None:
+def test_a_common_drift_of_the_samples_of_two_stacks_cancels_in_their_ratio() -> None:
     drift = [1.0, 1.5, 2.0, 4.0, 3.0]
     assert log_ratio_of_samples(drift, [1.05 * s for s in drift]) == pytest.approx(math.log(1.05))
 
 
-def test_a_stalled_sample_changes_the_shift_of_a_launch_by_less_than_1_percent() -> None:
+def test_a_stalled_sample_changes_the_ratio_of_two_stacks_by_less_than_1_percent() -> None:
     before = [1.0] * 12
     after = [1.02, 1.0, 0.98] * 4
     stalled = [*after[:-1], 50.0]
     assert abs(log_ratio_of_samples(before, stalled) - log_ratio_of_samples(before, after)) < 0.01
 
 
-def test_the_shift_of_launches_with_different_numbers_of_samples_compares_all_samples() -> None:
+def test_the_ratio_of_launches_with_different_numbers_of_samples_compares_all_samples() -> None:
     assert log_ratio_of_samples([1.0, 1.0], [2.0, 2.0, 90.0]) == pytest.approx(math.log(2))
 
 
@@ -84,7 +84,9 @@ def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_spent_part_of_the_error_rate_grows_from_0_to_1(shape: float) -> None:
+def test_the_fraction_of_the_error_rate_used_by_sequential_decisions_grows_from_0_to_1(
+    shape: float,
+) -> None:
     shares = [spent_error_fraction(tenths / 10, shape) for tenths in range(11)]
     assert shares[0] == 0 and shares[-1] == pytest.approx(1)
     assert shares == sorted(set(shares))

@@ -55,7 +55,7 @@ def test_variances_that_differ_only_by_chance_have_a_prior_of_many_degrees_of_fr
     assert prior.value == pytest.approx(1, rel=0.05) and prior.degrees_of_freedom > 100
 
 
-def test_a_moderated_variance_weighs_the_sample_and_the_prior_by_degrees_of_freedom() -> None:
+def test_the_pooled_variance_of_a_sample_and_a_prior_is_weighted_by_degrees_of_freedom() -> None:
     sample, prior = (
         Variance(value=4.0, degrees_of_freedom=2),
         Variance(value=1.0, degrees_of_freedom=6),
