@@ -1,4 +1,4 @@
-"""Measure all cases of a session, in rounds of launches, and estimate the remaining time.
+"""Measure all cases of a session, in rounds of launches.
 
 In a round each framework is launched once, or once for each of two stacks, and a launch measures
 all cases of the framework. If a worker dies, the case that it measured gets a Failure, and a new
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -53,12 +52,11 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """How far the schedule is at the moment before `case` is measured.
+    """The progress of a schedule at the moment before `case` is measured.
 
-    `round_number` counts the rounds from 1 on, and `rounds` is the number of rounds that are
-    planned so far. `measured_count` of `planned_count` measurements of cases have ended.
-    `remaining_s` is the estimated time of the other measurements, None before the first measurement
-    has ended.
+    `round_number` is the number of the present round, from 1 on, and `rounds` the number of rounds
+    that are planned so far. `measured_count` measurements of cases have ended, of `planned_count`.
+    The measurements of a case with two stacks count twice.
     """
 
     round_number: int
@@ -66,7 +64,6 @@ class Progress:
     case: Case
     measured_count: int
     planned_count: int
-    remaining_s: float | None
 
 
 @dataclass
@@ -96,10 +93,7 @@ class Schedule:
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
     _round: int = 0
     _last_round: int = 0
-    _launch_count: int = 0
-    _planned_launch_count: int = 0
-    _measured_cases: list[Case] = field(default_factory=list)
-    _planned_cases: list[Case] = field(default_factory=list)
+    _planned_count: int = 0
     _previous_group: Group | None = None
     _large_first: bool = False
     _shuffler: random.Random = field(init=False)
@@ -116,10 +110,7 @@ class Schedule:
 
         No worker is left running at the end, even after an error.
         """
-        # If two workers cannot use the devices at the same time, each stack has its own launches.
-        times = rounds * (1 if self.can_overlap else len(self.stacks))
-        self._planned_cases += [*cases] * times
-        self._planned_launch_count += len({case.framework for case in cases}) * times
+        self._planned_count += len(cases) * rounds * len(self.stacks)
         self._last_round = self._round + rounds
         with self.executor:
             for _ in range(rounds):
@@ -169,7 +160,6 @@ class Schedule:
         true, a worker exits only after the worker of the next launch is ready, so that the next
         worker gets the memory that the first worker releases.
         """
-        self._launch_count += 1
         attempt = 0
         while cases:
             attempt += 1
@@ -178,8 +168,6 @@ class Schedule:
             for side, failure in failed.items():
                 for case in cases:
                     self._add_result(side, case, failure)
-            if failed:
-                self._measured_cases += cases
             cases = () if failed else self._measure_cases(groups, cases)
             for group in groups.values():
                 if self.can_overlap and not (self._is_paired or cases or group.is_over):
@@ -216,7 +204,15 @@ class Schedule:
         """Measure `cases` until a worker dies; return the cases that were not measured."""
         self._notify_observers(None)
         for index, case in enumerate(cases):
-            self._report_progress(case)
+            self.on_progress(
+                Progress(
+                    round_number=self._round,
+                    rounds=self._last_round,
+                    case=case,
+                    measured_count=sum(map(len, self._results.values())),
+                    planned_count=self._planned_count,
+                )
+            )
             is_interleaved = len(groups) > 1 and total_payload_bytes(case) < LARGE_BYTES
             measure = (
                 self._measure_interleaved if is_interleaved else self._measure_sides_separately
@@ -224,7 +220,6 @@ class Schedule:
             with self.executor.time_phase("measuring"):
                 measure(groups, case)
             self._notify_observers(case)
-            self._measured_cases.append(case)
             if any(group.is_over for group in groups.values()):
                 return cases[index + 1 :]
         return ()
@@ -295,35 +290,10 @@ class Schedule:
     def _add_result(self, side: Side, case: Case, result: Run | Failure) -> None:
         self._results.setdefault((side, case), []).append(result)
 
-    def _report_progress(self, case: Case) -> None:
-        self.on_progress(
-            Progress(
-                round_number=self._round,
-                rounds=self._last_round,
-                case=case,
-                measured_count=len(self._measured_cases),
-                planned_count=len(self._planned_cases),
-                remaining_s=self._remaining_s() if self._measured_cases else None,
-            )
-        )
 
-    def _remaining_s(self) -> float:
-        """Estimate the seconds that the remaining launches and cases take.
-
-        A launch is expected to take the mean time of the launches so far, without their cases. The
-        time of a case is expected to be proportional to its `relative_cost`.
-        """
-        spent_s = Counter(self.executor.spent_s)
-        done, planned = (
-            sum(map(relative_cost, cases)) for cases in (self._measured_cases, self._planned_cases)
-        )
-        case_s = spent_s["measuring"] / done * (planned - done)
-        launch_s = (spent_s["starting"] + spent_s["ending"]) / self._launch_count
-        return case_s + launch_s * (self._planned_launch_count - self._launch_count)
-
-
+# A case is large if the payloads of all its ranks have more bytes: allocating its memory takes
+# seconds.
 LARGE_BYTES = 2**30
-_FIXED_COST_BYTES = 2**26
 
 
 def shuffle_cases(
@@ -348,8 +318,3 @@ def shuffle_cases(
 def total_payload_bytes(case: Case) -> int:
     """Return the bytes of the payload of all ranks together."""
     return case.payload_bytes * case.ranks
-
-
-def relative_cost(case: Case) -> int:
-    """Return a number, in bytes, to which the time of measuring a case is about proportional."""
-    return _FIXED_COST_BYTES + case.payload_bytes

@@ -55,11 +55,9 @@ class Display:
 
     def show_progress(self, progress: Progress) -> None:
         """Show the present round and case, as `show_status` does."""
-        left_s = progress.remaining_s
-        left = "" if left_s is None else f", about {left_s:.0f} s left"
         count = f"{progress.measured_count + 1}/{progress.planned_count}"
         rounds = f"{progress.round_number}/{progress.rounds}"
-        self.show_status(f"busbw: round {rounds}{left}: {count} {progress.case.name}")
+        self.show_status(f"busbw: round {rounds}: {count} {progress.case.name}")
 
     def show_status(self, text: str) -> None:
         """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""

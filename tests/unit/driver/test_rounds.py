@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -120,23 +119,6 @@ def test_a_worker_gets_the_chain_length_of_the_last_launch_that_measured_the_cas
     assert HostPace.from_run(first) == HostPace(
         iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
     )
-
-
-def test_the_remaining_time_counts_down_and_includes_the_starts_of_launches(bundle: Bundle) -> None:
-    reports: list[Progress] = []
-    ticking = executor(bundle)
-    # Each start, each case and each end takes a second.
-    ticking.clock = itertools.count().__next__
-    running = make_schedule(
-        ticking,
-        keyed(case(1024), case(2048)),
-        plan=replace(PLAN, launches=2),
-        can_overlap=True,
-        on_progress=reports.append,
-    )
-    running.run()
-    left_s = [p.remaining_s for p in reports[1:] if p.remaining_s is not None]
-    assert left_s == pytest.approx([4, 2, 1], rel=1e-3)
 
 
 @pytest.mark.parametrize(
