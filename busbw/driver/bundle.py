@@ -25,6 +25,9 @@ from types import FrameType
 import busbw
 from busbw import storage
 
+PACKAGE_FOLDER = Path(busbw.__file__).parent
+
+# Names of private folders begin with this text, so that a user's sessions find only their own.
 _PREFIX = f"busbw-{os.getuid()}."
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -48,16 +51,11 @@ _CORE_FILES = ("__init__.py", "wire.py", "storage.py")
 _CORE_PACKAGES = ("model", "collectives", "worker")
 
 
-def package_folder() -> Path:
-    return Path(busbw.__file__).parent
-
-
 def _core_files() -> Iterator[Path]:
     """Yield the paths of busbw's files that every worker may import, without extensions."""
-    package = package_folder()
-    yield from (package / name for name in _CORE_FILES)
+    yield from (PACKAGE_FOLDER / name for name in _CORE_FILES)
     for name in _CORE_PACKAGES:
-        yield from sorted((package / name).rglob("*.py"))
+        yield from sorted((PACKAGE_FOLDER / name).rglob("*.py"))
 
 
 def worker_hash() -> str:
@@ -66,10 +64,9 @@ def worker_hash() -> str:
     busbw does not compare times that were measured by different code. The code of extensions is
     left out, because it does not change times.
     """
-    package = package_folder()
     digest = hashlib.sha256()
     for path in _core_files():
-        digest.update(f"{path.relative_to(package)}\n".encode())
+        digest.update(f"{path.relative_to(PACKAGE_FOLDER)}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -121,8 +118,7 @@ class PrivateFolder:
     def __init__(self) -> None:
         self._signal_handlers = _SignalHandlers()
         _remove_orphaned_folders(Path(tempfile.gettempdir()))
-        self._folder, self._lock = _make_locked_folder()
-        self.path = Path(self._folder.name)
+        self.path, self._lock = _make_locked_folder()
         self.temporary_folder = self.path / "temporary"
         self.temporary_folder.mkdir()
 
@@ -137,12 +133,10 @@ class PrivateFolder:
         """
         self._signal_handlers.defer()
         try:
-            self._folder.cleanup()
+            # `shutil.rmtree` opens a file descriptor for each level, and fails if this process may
+            # open no more files. A Ctrl-C in the terminal does not reach another process group.
+            subprocess.run(["rm", "-rf", self.path], check=False, process_group=0)
         finally:
-            if self.path.exists():
-                # `cleanup` opens a file descriptor for each level, and fails if this process may
-                # open no more files.
-                subprocess.run(["rm", "-rf", self.path], check=False)
             self._lock.close()
             self._signal_handlers.restore()
 
@@ -158,18 +152,18 @@ def _remove_orphaned_folders(parent: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_locked_folder() -> tuple[tempfile.TemporaryDirectory[str], contextlib.ExitStack]:
+def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
     """Make a folder and lock it; return the folder and its lock.
 
-    Another session may remove the folder before it is locked. In this case a new folder is made.
+    Another session may lock and remove the folder first. In this case a new folder is made.
     """
     while True:
-        folder = tempfile.TemporaryDirectory(prefix=_PREFIX)
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         with contextlib.suppress(FileNotFoundError):
-            lock = storage.try_lock_folder(Path(folder.name))
+            lock = storage.try_lock_folder(folder)
             if lock is not None:
                 return folder, lock
-        folder.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Bundle(PrivateFolder):
@@ -181,13 +175,12 @@ class Bundle(PrivateFolder):
 
     def __init__(self) -> None:
         super().__init__()
-        package = package_folder()
-        self.files = {*_core_files(), package / "extensions" / "__init__.py"}
-        for path in package.glob("extensions/*/worker*.py"):
+        self.files = {*_core_files(), PACKAGE_FOLDER / "extensions" / "__init__.py"}
+        for path in PACKAGE_FOLDER.glob("extensions/*/worker*.py"):
             self.files |= {path, path.with_name("__init__.py")}
         try:
             for path in self.files:
-                copy = self.path / path.relative_to(package.parent)
+                copy = self.path / path.relative_to(PACKAGE_FOLDER.parent)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, copy)
             (self.path / "__main__.py").write_text(MAIN_CODE)

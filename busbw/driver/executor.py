@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
-from busbw.model.cluster import ALONE, Cluster
+from busbw.model.cluster import ALONE
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
@@ -44,11 +44,9 @@ class Executor:
         self,
         transport: Transport,
         on_note: Callable[[str], None] = lambda note: None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spent_s: dict[str, float] = {}
         self.on_note = on_note
-        self.clock = clock
         self.transport = transport
         self.is_stopped = False
         self._groups: list[Group] = []
@@ -59,13 +57,12 @@ class Executor:
     def __exit__(self, *error: object) -> None:
         self.kill()
 
-    def start(self, starter: Starter, launch: LaunchId, cluster: Cluster | None = None) -> Group:
+    def start(self, starter: Starter, launch: LaunchId) -> Group:
         """Start the workers of a launch, and return their group without waiting for the workers.
 
-        `cluster` says how many processes there are; with None the starter says it. Raises HostError
-        if a worker cannot be started.
+        Raises HostError if a worker cannot be started.
         """
-        group = Group(self.transport, starter, launch, cluster or starter.cluster)
+        group = Group(self.transport, starter, launch)
         self._groups.append(group)
         if self.is_stopped:
             group.interrupt()
@@ -84,8 +81,9 @@ class Executor:
             return failure
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
-        launch = group.launch.replacement if group.cluster == ALONE else group.launch
-        other = self.start(group.starter, launch, group.cluster)
+        is_alone = group.starter.cluster == ALONE
+        launch = group.launch.replacement if is_alone else group.launch
+        other = self.start(group.starter, launch)
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def should_start_again(self, failure: Failure) -> bool:
@@ -137,11 +135,11 @@ class Executor:
     @contextlib.contextmanager
     def time_phase(self, phase: str) -> Iterator[None]:
         """Add the seconds that the body of the `with` takes to the phase `phase` in `spent_s`."""
-        begin_s = self.clock()
+        begin_s = time.monotonic()
         try:
             yield
         finally:
-            self.spent_s[phase] = self.spent_s.get(phase, 0.0) + self.clock() - begin_s
+            self.spent_s[phase] = self.spent_s.get(phase, 0.0) + time.monotonic() - begin_s
 
 
 def is_cut_short(failure: Failure) -> bool:
@@ -173,13 +171,9 @@ def probe(starter: Starter, executor: Executor) -> Probe:
 
 
 def _probe_once(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
-    group, activity = (
-        executor.start(starter, launch),
-        f"looking for devices with {starter.framework}",
-    )
+    activity = f"looking for devices with {starter.framework}"
+    group = executor.start(starter, launch)
     failure = group.wait_until_ready(START_TIMEOUT_S, activity)
-    if failure is not None:
-        return failure
-    answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)
+    answer = failure or group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)
     group.kill()
     return answer

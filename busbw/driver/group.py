@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from busbw import wire
-from busbw.model.cluster import ALONE, Cluster, ClusterMember
+from busbw.model.cluster import ALONE, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.model.words import FailureKind
@@ -56,16 +56,14 @@ class Group:
         transport: Transport,
         starter: Starter,
         launch: LaunchId,
-        cluster: Cluster = ALONE,
     ) -> None:
         self.launch = launch
-        self.cluster = cluster
         self.starter = starter
         self.members: list[Worker] = []
         cluster_members: Sequence[ClusterMember | None] = (None,)
         try:
-            if cluster != ALONE:
-                cluster_members = transport.cluster_members(cluster)
+            if starter.cluster != ALONE:
+                cluster_members = transport.cluster_members(starter.cluster)
             for member in cluster_members:
                 name = launch if member is None else launch.with_member(f"worker{member.index}")
                 self.members.append(transport.start(starter, name, member))
@@ -243,7 +241,7 @@ class Group:
         return replace(end, message=f"{names}: {end.message}") if names else end
 
     def _member_name(self, index: int) -> str:
-        name = "" if self.cluster == ALONE else f"worker {index}"
+        name = "" if self.starter.cluster == ALONE else f"worker {index}"
         return " on ".join(filter(None, (name, self.members[index].host)))
 
 

@@ -53,8 +53,8 @@ class Starter:
             the table WORKER_SERVICES of an extension.
         device: The kind of device to use, such as ``gpu``; empty to let the framework choose.
         ranks: How many ranks all processes have together; None for the default of the device.
-        processes: How many processes a launch has. Each has an equal part of the ranks.
-        shared_devices: How many GPUs the processes share; 0 if each process has its own devices.
+        cluster: The number of processes of a launch, which have equal numbers of ranks, and of the
+            GPUs that they share; ALONE for a single process that belongs to no group.
         environment: Environment variables to set. The others are those of the process that starts
             the worker.
         unset: The names of environment variables to remove.
@@ -67,18 +67,10 @@ class Starter:
     service: str = "measure"
     device: str = ""
     ranks: int | None = None
-    processes: int = 1
-    shared_devices: int = 0
+    cluster: Cluster = ALONE
     environment: Mapping[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def cluster(self) -> Cluster:
-        """The number of processes of a launch and of the GPUs that they share."""
-        if self.processes == 1:
-            return ALONE
-        return Cluster(processes=self.processes, shared_devices=self.shared_devices)
 
 
 class Ending(enum.StrEnum):

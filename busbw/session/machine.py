@@ -22,6 +22,7 @@ from busbw.grid import Target
 from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import GridError, Spec
+from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Injection
 from busbw.model.machine import Environment, EnvironmentKey, Probe, mesh_shape
 from busbw.model.words import Clock, Device, InjectionKind, payload_text
@@ -217,8 +218,9 @@ def starter_of(
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
-        processes=options.processes,
-        shared_devices=options.shared_devices,
+        cluster=ALONE
+        if options.processes == 1
+        else Cluster(processes=options.processes, shared_devices=options.shared_devices),
         environment=options.try_env,
         defaults=FRAMEWORKS[framework].environment,
     )

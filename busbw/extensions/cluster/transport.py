@@ -26,7 +26,7 @@ from execnet.gateway_base import Popen2IO, get_execmodel
 from execnet.gateway_bootstrap import bootstrap_exec
 
 from busbw import storage, wire
-from busbw.driver.bundle import MAIN_CODE, Bundle, package_folder
+from busbw.driver.bundle import MAIN_CODE, PACKAGE_FOLDER, Bundle
 from busbw.driver.transport import (
     Ending,
     Exit,
@@ -62,13 +62,12 @@ Link: TypeAlias = "SshLink | DaskLink"
 
 def make_archive(bundle: Bundle) -> bytes:
     """Return a zip file with the files of busbw from which `bootstrap` starts a Host."""
-    package = package_folder()
-    host_files = [path for pattern in _HOST_FILES for path in package.glob(pattern)]
+    host_files = [path for pattern in _HOST_FILES for path in PACKAGE_FOLDER.glob(pattern)]
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", MAIN_CODE)
         for path in {*bundle.files, *host_files}:
-            archive.write(path, path.relative_to(package.parent))
+            archive.write(path, path.relative_to(PACKAGE_FOLDER.parent))
     return content.getvalue()
 
 

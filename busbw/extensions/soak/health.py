@@ -17,6 +17,7 @@ from busbw.driver.transport import Request, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.findings import Finding
 from busbw.model.case import Case, Spec
+from busbw.model.cluster import ALONE
 from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import CPU_QUOTA
@@ -119,8 +120,9 @@ def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
         return None
     starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
     # All processes on a host would read the same counters.
-    processes = 1 if is_local else starter.processes
-    starter = replace(starter, service=NAME, processes=processes, defaults={})
+    starter = replace(
+        starter, service=NAME, cluster=ALONE if is_local else starter.cluster, defaults={}
+    )
     observer = HealthObserver(executor, starter)
     return Observer(observer.observe, observer.health)
 

@@ -35,6 +35,7 @@ from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResul
 from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, HostSearch
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
+from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Plan
 from busbw.model.words import Device, plural
 from busbw.report.renderers import render
@@ -219,7 +220,9 @@ def _find_device(starter: Starter, transport: HostsTransport, processes: int) ->
         count = processes * len(group)
         try:
             answer = probe(
-                replace(starter, processes=count, ranks=count),
+                replace(
+                    starter, cluster=Cluster(processes=count) if count > 1 else ALONE, ranks=count
+                ),
                 Executor(transport.for_hosts(group)),
             )
         except HostError as error:

@@ -122,12 +122,11 @@ class GroupLaunch:
         starter, count = self.measurer.starter, self.measurer.processes * len(self.host_indexes)
         starter = replace(
             starter,
-            processes=count,
+            cluster=Cluster(processes=count),
             ranks=starter.ranks and starter.ranks * count,
         )
         name = f"slow-{self.measurer.rounds}-{self.host_indexes[0]}"
-        cluster = Cluster(processes=count)
-        self._workers = self.executor.start(starter, LaunchId(name=name), cluster)
+        self._workers = self.executor.start(starter, LaunchId(name=name))
         timeout_s = self.measurer.plan.timeout_s
         if failure := self._workers.wait_until_ready(timeout_s):
             return failure

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-import busbw
 from busbw import storage
-from busbw.driver.bundle import Bundle, worker_hash
+from busbw.driver.bundle import PACKAGE_FOLDER, Bundle, worker_hash
 from busbw.driver.local import LocalWorker
 from busbw.driver.transport import Starter
 from busbw.model.launch import LaunchId
@@ -76,8 +75,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy busbw without byte code, of which bundles are made."""
     package = tmp_path / "busbw"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(Path(busbw.__file__).parent, package, ignore=ignored)
-    monkeypatch.setattr(busbw, "__file__", str(package / "__init__.py"))
+    shutil.copytree(PACKAGE_FOLDER, package, ignore=ignored)
+    monkeypatch.setattr("busbw.driver.bundle.PACKAGE_FOLDER", package)
     return package
 
 

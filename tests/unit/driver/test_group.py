@@ -54,7 +54,7 @@ def started(bundle: Bundle, cluster: Cluster = CLUSTER, **events: str) -> Iterat
         int(name.removeprefix("worker")): starter(cases=[{"then": event}])
         for name, event in events.items()
     }
-    group = Group(ByIndex(bundle, starters), starter(), LAUNCH, cluster)
+    group = Group(ByIndex(bundle, starters), replace(starter(), cluster=cluster), LAUNCH)
     try:
         assert group.wait_until_ready(LONG_S) is None
         yield group
@@ -87,7 +87,9 @@ def test_a_group_names_its_killed_worker_and_not_a_worker_that_failed_differentl
 
 def test_a_worker_that_cannot_start_leaves_no_other_worker_of_its_group(bundle: Bundle) -> None:
     transport = ByIndex(bundle, {2: starter("/bin/false")})
-    ended = failure(Group(transport, starter(), LAUNCH, CLUSTER).wait_until_ready(LONG_S))
+    ended = failure(
+        Group(transport, replace(starter(), cluster=CLUSTER), LAUNCH).wait_until_ready(LONG_S)
+    )
     assert ended.message == "worker 2: the worker ended with exit code 1 while starting"
     assert not processes(bundle.path)
 
@@ -99,7 +101,7 @@ def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descr
     impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
     transport = ByIndex(bundle, {2: impossible})
     with pytest.raises(ValueError, match="illegal environment variable name"):
-        Group(transport, starter(), LAUNCH, CLUSTER)
+        Group(transport, replace(starter(), cluster=CLUSTER), LAUNCH)
     assert not processes(bundle.path)
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -140,7 +142,7 @@ def test_a_wrong_result_of_a_single_worker_ends_all_workers_of_its_group(
 ) -> None:
     monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
     script = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
-    group = Group(LocalTransport(bundle), script, LAUNCH, PAIR)
+    group = Group(LocalTransport(bundle), replace(script, cluster=PAIR), LAUNCH)
     assert group.wait_until_ready(LONG_S) is None
     refusal = failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
     assert group.is_over
