@@ -1,9 +1,9 @@
 """The collectives, each in a file of this folder, which this module finds and imports.
 
-A collective has its byte counts, its busbw factor, its exact values, and its name in programs. The
-worker writes and checks values with this package, and the parent process computes payloads and
-rates. The package needs only the standard library of Python 3.11, and knows no framework, file or
-clock.
+The class of a collective has its byte counts, its busbw factor, its exact values, and its name in
+programs. The worker writes and checks values with this package, and the parent process computes
+payloads and rates. The package needs only the standard library of Python 3.11, and knows no
+framework, file or clock.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .base import DTYPES, MOST_ITERATIONS, AbstractCollective, Blocks, Draw, ReduceBlocks, T
+from .base import DTYPES, MAX_ITERATIONS, AbstractCollective, Blocks, Draw, ReduceBlocks, T
 
 WEIGHTS = (1.0, 2.0, 4.0, 2.0)
 
@@ -41,31 +41,31 @@ class AllReduce(AbstractCollective):
         return 2 * (ranks - 1) / ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return how many chained iterations have exact values.
+        """Return the largest number of chained iterations with exact values.
 
         The exponent of a sum grows by log2(n) in each iteration, and must stay in the range of the
         dtype. If n is not a power of two, n^k after k iterations must also fit into the significant
         bits of the dtype.
         """
         if draw.reduce_op != "sum":
-            return MOST_ITERATIONS
+            return MAX_ITERATIONS
         dtype, ranks = DTYPES[draw.dtype], draw.ranks
         if ranks > 2**dtype.significant_bits:
             return 0
-        room = dtype.greatest_exponent - dtype.least_exponent - int(math.log2(max(WEIGHTS)))
-        iterations = int(room / math.log2(ranks))
+        exponents = dtype.greatest_exponent - dtype.least_exponent - int(math.log2(max(WEIGHTS)))
+        iterations = int(exponents / math.log2(ranks))
         if ranks & (ranks - 1):
             iterations = min(iterations, int(dtype.significant_bits / math.log2(ranks)))
-        return iterations if placement == "in_place" or iterations == 0 else MOST_ITERATIONS
+        return iterations if placement == "in_place" or iterations == 0 else MAX_ITERATIONS
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
-        """Return the only block of a rank's input; its period has 4n values."""
-        at_own, at_next, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
+        """Return the input of a rank: a single block, whose period has 4n values for n ranks."""
+        own, following, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         values = []
         for index, weight in enumerate(_weights(draw)):
             position_of_weight = index % draw.ranks
-            factor = at_own if position_of_weight == position else other
-            factor = at_next if position_of_weight == (position - 1) % draw.ranks else factor
+            factor = own if position_of_weight == position else other
+            factor = following if position_of_weight == (position - 1) % draw.ranks else factor
             values.append(weight * factor)
         return (tuple(values),)
 

@@ -44,17 +44,17 @@ T = TypeVar("T")
 # A function that returns the reduction (such as the sum) of blocks.
 ReduceBlocks: TypeAlias = Callable[[Sequence[T]], T]
 
-# A chain whose values do not grow stays exact for ever. Its length is limited all the same, because
-# loop counters and clocks are limited.
-MOST_ITERATIONS = 4096
+# The largest number of iterations of a chain whose values do not grow. Such a chain stays exact,
+# but loop counters and clocks are limited.
+MAX_ITERATIONS = 4096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draw:
-    """A draw: it decides the values that all ranks start with in a sample.
+    """The parameters of the starting values of a group of `ranks` ranks in a sample.
 
-    Draws with consecutive numbers give each rank different values, so that the result of an earlier
-    sample is noticed. `ranks` is the number of ranks in the group.
+    The `number` distinguishes successive samples: draws with consecutive numbers have different
+    values on each rank, so that the result of an earlier sample is noticed.
     """
 
     dtype: str
@@ -71,14 +71,16 @@ class AbstractCollective(ABC):
         hlo_name: The name of its instruction in XLA's HLO, such as ``all-reduce``.
         placements: The placements that it can have; the first is the default.
         reduce_ops: Its reductions, such as ``sum``; empty for a collective that reduces nothing.
-        is_copy_free: XLA's programs for a CPU run it without copies of the payload.
-        is_copy_free_on_accelerators: XLA's programs for TPUs and GPUs do so, too.
-        is_in_place_on_gpus: XLA for GPUs can run it only in place. If the input must not be
+        is_copy_free: Whether XLA's programs for a CPU run it without copies of the payload.
+        is_copy_free_on_accelerators: Whether XLA's programs for TPUs and GPUs run it without copies
+            of the payload.
+        is_in_place_on_gpus: Whether XLA for GPUs can run it only in place. If the input must not be
             overwritten, XLA copies the input first.
         bus_factor_text: The formula of `bus_factor`, such as ``(n-1)/n``; "" for a factor of 1.
-        uses_all_links: The data of each rank must reach all other ranks, so that the bandwidth of
-            all links together limits the collective.
-        can_add_in_switch: If a switch adds up the data, a rank sends only half of the bytes.
+        uses_all_links: Whether the data of each rank must reach all other ranks, so that the
+            bandwidth of all links together limits the collective.
+        can_add_in_switch: Whether a switch can add up the data, so that a rank sends only half of
+            the bytes.
         sort_order: The position among all collectives in help texts and in the grid of cases.
 
     """
@@ -125,19 +127,19 @@ class AbstractCollective(ABC):
         return ()
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return how many chained iterations have exact values; 0 if the first is not exact.
+        """Return the largest number of chained iterations with exact values; 0 if there is none.
 
-        By default, for a collective that adds nothing up, the number is MOST_ITERATIONS.
+        By default, for a collective that adds nothing up, it is MAX_ITERATIONS.
         """
-        return MOST_ITERATIONS
+        return MAX_ITERATIONS
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
         """Return the input of the rank at `position`.
 
-        By default the values identify the rank that sends a block and the block.
+        By default the values of a block identify the rank and the index of the block.
         """
         blocks = range(self.input_blocks(draw.ranks))
-        return tuple(coded_values(position, block, draw.number) for block in blocks)
+        return tuple(identifying_values(position, block, draw.number) for block in blocks)
 
     @abstractmethod
     def result_blocks(
@@ -145,15 +147,15 @@ class AbstractCollective(ABC):
     ) -> list[T]:
         """Return the output of the rank at `position`, as a list of blocks.
 
-        `inputs` has the list of blocks that each rank puts in, in the order of positions.
-        `reduce_blocks` returns the reduction of a list of blocks.
+        `inputs` are the input blocks of each rank, in the order of positions. `reduce_blocks`
+        returns the reduction of a list of blocks.
         """
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the output of the rank at `position` after 1 or more chained `iterations`.
 
-        Out of place `iterations` is 1, because every iteration has the same input. By default it is
-        the output of a collective that adds nothing up.
+        Out of place `iterations` is 1, because every iteration has the same input. The default is
+        for collectives that add nothing up.
         """
         inputs = [self.starting_blocks(draw, other) for other in range(draw.ranks)]
         return tuple(self.result_blocks(inputs, position, lambda blocks: blocks[0]))
@@ -163,11 +165,12 @@ PERIOD = 8
 _PRIME = 251
 
 
-def coded_values(source: int, target: int, number: int) -> tuple[float, ...]:
-    """Return a block's period, which identifies its sender and its receiver in draw `number`.
+def identifying_values(source: int, target: int, number: int) -> tuple[float, ...]:
+    """Return the period of a block from rank `source` for rank `target` in the draw `number`.
 
-    The values are whole numbers from 1 to 251. 251 is a prime below 2^8, so that bfloat16 holds all
-    values exactly, and the values of up to 251 senders differ.
+    The values identify both ranks and the draw. They are whole numbers from 1 to 251. 251 is a
+    prime below 2^8, so that bfloat16 holds all values exactly, and the values of up to 251 sources
+    differ.
     """
     first = 8 * source + 3 * target + 5 * number
     return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))
@@ -209,10 +212,10 @@ class GroupSize:
 
 @dataclass(frozen=True)
 class _GroupLayout:
-    """Groups of ranks described by an array of all ranks, as XLA does.
+    """Groups of ranks in XLA's form: an array of all ranks, which is cut into groups.
 
-    The array has the shape `dims`, and its ranks are counted with the last axis running fastest. It
-    is transposed to `axis_order`, and then cut into `groups` groups of `size` ranks.
+    The array has the shape `dims`, and its ranks are numbered with the last axis running fastest.
+    It is transposed to `axis_order`, and then cut into `groups` groups of `size` ranks.
     """
 
     dims: tuple[int, ...]
@@ -222,33 +225,33 @@ class _GroupLayout:
 
 
 def group_size_of(line: str) -> GroupSize | None:
-    """Return the number and the size of the groups that an instruction's HLO line names.
+    """Return the number and the size of the groups in an instruction's HLO line.
 
-    Returns None if the line names no groups, or groups of different sizes. The line may come from
-    an unknown source and have huge numbers, so groups are counted, not expanded.
+    Returns None if the line has no groups, or groups of different sizes. The line may come from an
+    unknown source and have huge numbers, so groups are counted, not expanded.
     """
     listed = _LISTED.search(line)
     if listed is not None:
         sizes = {len(_whole_numbers(text)) for text in _BRACED.findall(listed[1])}
-        one_size = len(sizes) == 1 and 0 not in sizes
-        return GroupSize(listed[1].count("{"), sizes.pop()) if one_size else None
+        has_common_size = len(sizes) == 1 and 0 not in sizes
+        return GroupSize(listed[1].count("{"), sizes.pop()) if has_common_size else None
     layout = _group_layout_of(line)
     size = GroupSize(layout.groups, layout.size) if layout else None
     return size if size and size.ranks else None
 
 
 def unequal_groups_text(line: str) -> str:
-    """Return the beginning of the text of groups without a common size; "" for any other line."""
+    """Return the beginning of the groups in a line if their sizes differ, otherwise ""."""
     named = _NAMED.search(line)
     return named[0] if named and group_size_of(line) is None else ""
 
 
 def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
-    """Return the ranks of each group that a collective's HLO line names.
+    """Return the ranks of each group in a collective's HLO line.
 
     The line must come from a compiler, because its groups are expanded. Empty groups mean a single
-    group of all `ranks`. Returns None if the line names no groups, names a mesh whose devices are
-    not numbered in order, or names a part of an axis.
+    group of all `ranks` ranks. Returns None if the line has no groups, a mesh whose devices are not
+    numbered in order, or a part of an axis.
     """
     listed = _LISTED.search(line)
     if listed is not None:

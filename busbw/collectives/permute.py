@@ -21,7 +21,7 @@ class Permute(AbstractCollective):
     sort_order = 4
 
     def bus_factor(self, ranks: int) -> float:
-        """Return 1: the S bytes of a rank take one link, so S/t is the speed of that link.
+        """Return 1: the S bytes of a rank cross one link, so that S/t is the speed of the link.
 
         Source: NVIDIA nccl-tests, doc/PERFORMANCE.md (send and receive).
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import DTYPES, MOST_ITERATIONS, PERIOD, AbstractCollective, Blocks, Draw, ReduceBlocks, T
+from .base import DTYPES, MAX_ITERATIONS, PERIOD, AbstractCollective, Blocks, Draw, ReduceBlocks, T
 
 
 class ReduceScatter(AbstractCollective):
@@ -30,8 +30,8 @@ class ReduceScatter(AbstractCollective):
         return ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return MOST_ITERATIONS if sums of up to 2n times a power of two are exact, else 0."""
-        return MOST_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
+        """Return MAX_ITERATIONS if sums of up to 2n times a power of two are exact, else 0."""
+        return MAX_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
         """Return blocks whose values are powers of two, in an order that identifies the block.

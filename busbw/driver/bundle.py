@@ -74,7 +74,7 @@ def worker_hash() -> str:
 class _SignalHandlers:
     """Handlers that raise KeyboardInterrupt for signals that would end this process.
 
-    Only default handlers are replaced: handlers that other code has set stay.
+    Only default handlers are replaced, not handlers that other code has set.
     """
 
     def __init__(self) -> None:
@@ -95,13 +95,14 @@ class _SignalHandlers:
             raise KeyboardInterrupt
 
     def defer(self) -> None:
-        """Raise no KeyboardInterrupt from now on, so that signals take effect only in `restore`."""
+        """Delay the effect of later signals until `restore`."""
         self._ignored_until_s = math.inf
 
     def restore(self) -> None:
-        """Restore the previous handlers, and end this process by a signal other than SIGINT.
+        """Restore the previous handlers.
 
-        The process continues if no such signal came while the handlers were replaced.
+        If a signal other than SIGINT arrived since the handlers were replaced, this process then
+        ends by that signal.
         """
         while self._handlers:
             signal.signal(*self._handlers.popitem())
@@ -110,7 +111,7 @@ class _SignalHandlers:
 
 
 class PrivateFolder:
-    """A new, locked folder that only this user can read, with an empty folder `temporary`.
+    """A new, locked folder that only this user can read, and in it an empty folder `temporary`.
 
     While the folder exists, signals that would end this process raise KeyboardInterrupt instead.
     """
@@ -128,8 +129,8 @@ class PrivateFolder:
     def remove(self) -> None:
         """Remove the folder, release its lock, and restore the previous handlers of signals.
 
-        A signal does not interrupt the removal. If a signal other than SIGINT came while the folder
-        existed, this process then ends by that signal.
+        A signal does not interrupt the removal. If a signal other than SIGINT arrived while the
+        folder existed, this process then ends by that signal.
         """
         self._signal_handlers.defer()
         try:
@@ -169,8 +170,9 @@ def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
 class Bundle(PrivateFolder):
     """A private folder with a copy of the files of busbw that workers may import.
 
-    `files` are the original paths: the core's code for workers, and the files `worker*.py` of
-    extensions. The copy has no byte code: the first worker compiles each file that it imports.
+    `files` are the paths of the original files: the core's code for workers, and the files
+    `worker*.py` of extensions. Byte code is not copied: the first worker compiles each file that it
+    imports.
     """
 
     def __init__(self) -> None:

@@ -35,9 +35,9 @@ _PROBE_LAUNCH = LaunchId(name="probe")
 class Executor:
     """Starts, ends and kills the groups of a session.
 
-    `on_note` is called with each sentence that the user should read, such as on a launch that was
-    repeated. `spent_s` has the seconds spent in each phase: ``starting`` processes, ``measuring``
-    cases, and ``ending`` processes. Several threads may use an Executor, each with its own groups.
+    `on_note` is called with each sentence that the user should read, for example when a launch was
+    repeated. `spent_s` has the seconds of each phase: ``starting`` processes, ``measuring`` cases,
+    and ``ending`` processes. Several threads may use an Executor, each with its own groups.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Executor:
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def should_start_again(self, failure: Failure) -> bool:
-        """Tell whether a launch that failed to start is started again, and note it for the user.
+        """Return whether to start a launch again that failed to start; if so, tell the user.
 
-        A launch is started again if its process was killed by a signal or hung: the cause is not
-        the measured software, and all cases of the launch would fail. A process that exited by
-        itself is not started again: it would exit again, and its log has the reason.
+        A launch is started again if its process was killed by a signal or hung. The cause is then
+        probably not the measured software, and all cases of the launch would fail. A process that
+        exited by itself would exit again, and its log has the reason.
         """
         should_start_again = is_cut_short(failure) and not self.is_stopped
         if should_start_again:
@@ -106,7 +106,7 @@ class Executor:
         return self.wait_until_ready(self.start(starter, launch))
 
     def close_group(self, group: Group) -> None:
-        """Let the workers of `group` exit, and note for the user a worker that had to be killed."""
+        """Let the workers of `group` exit; tell the user if a worker had to be killed."""
         with self.time_phase("ending"):
             has_exited = group.close_gracefully()
         if not has_exited:
@@ -134,7 +134,7 @@ class Executor:
 
     @contextlib.contextmanager
     def time_phase(self, phase: str) -> Iterator[None]:
-        """Add the seconds that the body of the `with` takes to the phase `phase` in `spent_s`."""
+        """Add the seconds of the `with` block to the phase `phase` in `spent_s`."""
         begin_s = time.monotonic()
         try:
             yield
@@ -143,9 +143,9 @@ class Executor:
 
 
 def is_cut_short(failure: Failure) -> bool:
-    """Tell whether the process of a failure hung or was ended by a signal.
+    """Return whether the process of a failure hung or was ended by a signal.
 
-    False if it exited by itself, or if a reply had the failure.
+    False if the process exited by itself, or replied with the failure.
     """
     is_ended = failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
     return is_ended or (failure.exit_code or 0) < 0
@@ -154,9 +154,13 @@ def is_cut_short(failure: Failure) -> bool:
 def probe(starter: Starter, executor: Executor) -> Probe:
     """Start a worker that looks for devices, and return the devices and versions that it finds.
 
-    If the worker hangs or a signal ends it, a second worker is started. Raises HostLostError if the
-    second worker ends in this way, too, IncomparableHostsError if the processes of a group have
-    different versions or devices, and HostError for any other failure.
+    If the worker hangs or a signal ends it, a second worker is started.
+
+    Raises:
+        HostLostError: the second worker also hangs, or a signal ends it.
+        IncomparableHostsError: the processes of a group have different versions or devices.
+        HostError: any other failure.
+
     """
     answer = _probe_once(starter, executor, _PROBE_LAUNCH)
     if isinstance(answer, Failure) and executor.should_start_again(answer):

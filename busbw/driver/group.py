@@ -47,8 +47,8 @@ _LARGEST_FIELDS = (
 class Group:
     """The running worker processes of one launch.
 
-    `members` are the workers in the order of their indices, empty once the group is over. Making a
-    Group starts the workers. Raises HostError if a worker cannot be started.
+    The constructor starts the workers as `starter` says, and raises HostError if a worker cannot be
+    started. `members` are the workers in the order of their indices, empty once all have ended.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Group:
 
     @property
     def is_over(self) -> bool:
-        """Whether all processes have ended, so that the group takes no more requests."""
+        """Whether all processes have ended, so that no more requests can be sent."""
         return not self.members
 
     def wait_until_ready(self, timeout_s: float, activity: str = "starting") -> Failure | None:
-        """Wait until all workers are ready for requests; return None, or why they are not ready.
+        """Wait until all workers are ready for requests; return None, or the Failure to get ready.
 
         `activity` describes the wait in messages, such as ``starting``.
         """
@@ -87,11 +87,10 @@ class Group:
     def ask(self, request: Request[T], timeout_s: float, activity: str) -> T | Failure:
         """Send a request to all processes, and return the reply of the group.
 
-        The reply of the group is merged from the replies of its processes, see `merge_replies`.
-        Returns a Failure if any process failed, or if all processes have not replied within
-        `timeout_s` seconds. The group can be used again after a Failure if each process replied
-        with a Failure; otherwise the group `is_over`. `activity` describes the request in messages,
-        such as ``measuring CASE``.
+        `merge_replies` makes the reply of the group from the replies of its processes. Returns a
+        Failure if any process failed or did not reply within `timeout_s` seconds. The group can be
+        used again if each process replied with a Failure; otherwise the group `is_over`. `activity`
+        describes the request in messages, such as ``measuring CASE``.
         """
         answers = self.ask_each(request, timeout_s, activity)
         if isinstance(answers, Failure):
@@ -107,10 +106,10 @@ class Group:
     ) -> Sequence[T | Failure] | Failure:
         """Send a request to all processes, and return their replies in the order of members.
 
-        If `request` is None, nothing is sent, and the first reply of a worker is awaited, with
-        which it says that it is ready. `activity` describes the request in messages. Returns a
-        single Failure, after killing all processes, if a process ended or if not all processes
-        replied within `timeout_s` seconds. The message names the process if the group has several.
+        With None nothing is sent, and the replies are the first replies of the workers, which say
+        that they are ready. `activity` describes the request in messages. If a process ends or does
+        not reply within `timeout_s` seconds, kills all processes and returns a single Failure,
+        whose message names the process.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.kill)
@@ -120,7 +119,7 @@ class Group:
             return answers
 
     def close_gracefully(self) -> bool:
-        """Let all processes exit by themselves, and tell whether all of them did.
+        """Let all processes exit by themselves, and return whether all of them did.
 
         A process that does not exit within its grace period is killed.
         """
@@ -178,10 +177,10 @@ class Group:
     def _wait_for_replies(
         self, indices: Iterable[int], end_s: float
     ) -> dict[int, Reply | Exit | None]:
-        """Wait until one of the members `indices` can be read, and return what was read by index.
+        """Wait for bytes from any of the members `indices`; return the replies and ends by index.
 
-        The value is None for a part of a reply. Returns an empty dictionary if no member could be
-        read until `end_s`, a time of the monotonic clock.
+        The value is None for an incomplete reply. Returns an empty dictionary if no member sent
+        anything until `end_s`, a time of the monotonic clock.
         """
         # `select.select` takes no descriptor above 1023, which a few hundred hosts exceed.
         poll = select.poll()
@@ -194,9 +193,9 @@ class Group:
     def _find_cause(self, causes: Mapping[int, Any], activity: str) -> Failure:
         """Return the failure of the process that probably made the other processes end.
 
-        `causes` are the replies and ends seen so far, by the index of the process. The processes
-        that still run are watched for a short time, because the cause may be seen later than its
-        effects. `activity` describes the request in messages.
+        `causes` are the replies and ends received so far, by the index of the process. The other
+        processes are watched for a short time, because the end of the causing process may be
+        noticed later than its effects. `activity` describes the request in messages.
         """
         causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
         watched = {*range(len(self.members))} - {*causes}
@@ -231,9 +230,9 @@ class Group:
     def _member_failure(
         self, indices: Sequence[int], end: Exit | Failure, activity: str
     ) -> Failure:
-        """Return the failure of the first member of `indices`, with a message that names them all.
+        """Return the failure of the first of the members `indices`; its message names all of them.
 
-        `end` is how the first member ended, or the Failure with which it replied.
+        `end` is the end of the first member, or the Failure with which it replied.
         """
         if isinstance(end, Exit):
             end = failure_of_exit(end, self.members[indices[0]].launch, activity)
@@ -250,7 +249,7 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
 
 
 def _cause_order(end: Exit | Failure) -> int:
-    """Return a sort key with which the end that probably caused the other ends comes first.
+    """Return a sort key, smallest for the end that probably caused the ends of other processes.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
     """
@@ -262,9 +261,9 @@ def _cause_order(end: Exit | Failure) -> int:
 
 
 def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
-    """Merge the replies of all processes into the reply of the group, of the launch `launch`.
+    """Merge the replies of all processes into the reply of the group.
 
-    Returns a Failure if one of the replies is a Failure, or if the processes disagree.
+    Returns a Failure of the launch `launch` if a reply is a Failure, or if the processes disagree.
     """
     for answer in answers:
         if isinstance(answer, Failure):
@@ -312,7 +311,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
 
 def _probe_features(probe: Probe) -> dict[str, object]:
-    """Return what must be equal in all processes: versions and properties of devices, by name."""
+    """Return the versions and device properties that must be equal in all processes, by name."""
     devices = {
         f"{devices.device.value} {name}": value
         for devices in probe.devices

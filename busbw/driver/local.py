@@ -77,11 +77,11 @@ _REMEDIES = {
 def worker_environment(
     starter: Starter, base: Mapping[str, str], member: ClusterMember | None = None
 ) -> dict[str, str]:
-    """Return the environment variables of a worker: those of `base`, changed as `starter` says.
+    """Return the environment variables of a worker: `base` with the changes of `starter`.
 
-    Python may write byte code, so that the next worker starts faster. Another interpreter than this
-    one does not get PYTHONPATH and PYTHONHOME from `base`. A `member` of a group connects to the
-    hosts of its group without a proxy; None is a single process.
+    Python may write byte code, so that the next worker starts faster. Another interpreter than the
+    interpreter of this process does not get PYTHONPATH and PYTHONHOME from `base`. A `member` of a
+    group connects to the hosts of its group without a proxy; None is a single process.
     """
     is_foreign = starter.python not in ("", sys.executable)
     removed = {*starter.unset, *(_INTERPRETER_VARIABLES if is_foreign else ())}
@@ -95,11 +95,11 @@ def worker_environment(
 
 
 def proxy_exception(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the variable to add to `environment` so that gRPC connects to `hosts` directly.
+    """Return the variable that makes gRPC connect to `hosts` without a proxy, to be set.
 
     The processes of a group find each other by gRPC, which would use the proxy of `http_proxy` even
-    for the loopback interface. The variable also lists the hosts that the user has excluded from
-    the proxy. Returns an empty dictionary without hosts.
+    for the loopback interface. The variable also lists the hosts that the user's `environment`
+    excludes from the proxy. Returns an empty dictionary without hosts.
     """
     listed = [environment[name] for name in _PROXY_EXCEPTIONS if environment.get(name)]
     return {_PROXY_EXCEPTIONS[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
@@ -111,7 +111,7 @@ def start_child(
     environment: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `command` in a session of its own; the kernel kills it when the calling thread ends.
+    """Start `command` in a new session; the kernel kills it when the calling thread ends.
 
     Args:
         command: The program and its arguments.
@@ -139,20 +139,21 @@ def start_child(
 def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
     """Return a command line that runs `command` in a process that ends with its parent.
 
-    `parent` is the id of the parent's process. The process asks the kernel to kill it when the
-    thread that started it ends, and then executes `command`. If the parent has already ended, the
-    process exits with code 1. A `preexec_fn` of `subprocess` would have the same effect, but Python
-    then also runs functions that libraries registered for a fork, and JAX's function warns.
+    `parent` is the process id of the parent. The process asks the kernel to kill it when the thread
+    that started it ends, and then executes `command`. If the parent has already ended, the process
+    exits with code 1. A `preexec_fn` of `subprocess` would have the same effect. But Python would
+    then also run the functions that libraries register for a fork, and JAX's function warns.
     """
     return [sys.executable, "-I", "-S", "-c", _TIED_CODE, str(parent), *command]
 
 
 class LocalWorker(Worker):
-    """A worker process on this host, started as `starter` says from the files in `folder`.
+    """A worker process on this host, which the constructor starts as `starter` says.
 
-    `member` says which process of a group it is; None is a single process. Raises OSError if the
-    system cannot start a process, and ValueError for environment variables that no process can
-    have, such as a name with ``=``.
+    The process runs the files in `folder`. `member` is its index in a group and the addresses of
+    the group, None for a single process. The constructor raises OSError if the system cannot start
+    a process, and ValueError for environment variables that no process can have, such as a name
+    with ``=``.
     """
 
     def __init__(
@@ -243,10 +244,7 @@ class LocalWorker(Worker):
         return self._exit
 
     def _reap(self) -> Exit:
-        """Kill the process group, wait for the process, and return how the process ended.
-
-        The group has the process, if it still runs, and the processes that it started.
-        """
+        """Kill the process and the processes that it started, and return the end of the process."""
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -269,7 +267,7 @@ class LocalWorker(Worker):
                 send(self.pid, number)
 
     def _mark_log(self) -> None:
-        """Remember the size of the log and the kernel's counts, to report only what comes later."""
+        """Store the size of the log and the kernel's counts; later changes are reported."""
         self._log_start_byte = self._log.stat().st_size
         self._oom_kills, self._refused_count = oom_kill_count(), pids.refused_start_count()
 
@@ -296,9 +294,9 @@ def _worker_command(
 
 
 def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
-    """Return how many processes the kernel killed for lack of memory since it booted.
+    """Return the number of processes that the kernel killed for lack of memory since it booted.
 
-    Returns 0 if the kernel does not count them in the file `vmstat`.
+    It is read from the file `vmstat`, and 0 if the kernel does not count them there.
     """
     if not vmstat.exists():
         return 0
@@ -309,8 +307,8 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
 def public_log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
     """Return the text of the log `path` from the byte `begin` on, at most its last MiB.
 
-    Secrets in the `environment` of the process that wrote the log and the user's home directory are
-    replaced, so that the text can be published.
+    The text can be published: the user's home directory is replaced, and so are the secrets in
+    `environment`, the variables of the process that wrote the log.
     """
     with path.open("rb") as file:
         file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
@@ -326,9 +324,9 @@ def lock_this_machine(
 ) -> Iterator[None]:
     """Keep other sessions from measuring on this machine during the body of the `with`.
 
-    If another session is measuring, `on_wait` is called with its process, such as ``pid 1234,
-    started 2026-11-20 03:12:08``, before waiting. Raises HostError if the other session still
-    measures after `wait_s` seconds, or if the machine's lock cannot be used.
+    If another session is measuring, `on_wait` is called before waiting with a description of the
+    other process, such as ``pid 1234, started 2026-11-20 03:12:08``. Raises HostError if the other
+    session still measures after `wait_s` seconds, or if the lock file cannot be used.
     """
     try:
         lock = storage.lock_machine(wait_s, on_wait)
@@ -371,11 +369,11 @@ def transport_for(hosts: Hosts | None, bundle: Bundle) -> Transport:
 
 
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
-    """Return `count` ports of this host on which nothing listens, for the members of a group.
+    """Return `count` TCP ports of this host on which no process listens.
 
-    `host` is the address at which the members connect. Another process may take a port before a
-    member listens on it. Raises HostError if a connection to the address fails: a framework would
-    try to connect for minutes, and give no reason.
+    `host` is the address at which the members of a group connect, and `family` its kind of address.
+    Another process may take a port before a member listens on it. Raises HostError if a connection
+    to the address fails: a framework would try to connect for minutes, and print no reason.
     """
     with contextlib.ExitStack() as stack:
         try:

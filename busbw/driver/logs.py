@@ -59,7 +59,7 @@ _OUT_OF_MEMORY = re.compile(
 def failure_of_exit(end: Exit, launch: LaunchId, activity: str) -> Failure:
     """Return the failure of the launch whose worker ended as `end` says.
 
-    `activity` is what the worker did, for the message, such as ``measuring CASE``.
+    `activity` describes in the message what the worker was doing, such as ``measuring CASE``.
     """
     kind, text, detected = _classify(end)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
@@ -79,9 +79,9 @@ def failure_of_exit(end: Exit, launch: LaunchId, activity: str) -> Failure:
 
 
 def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
-    """Return the kind of the failure, its message, and how a lack of memory was detected.
+    """Return the kind of the failure, its message, and the way in which a lack of memory was found.
 
-    The last value is None for other failures.
+    The last value is None if memory is not the cause.
     """
     code = end.exit_code
     if end.lost:
@@ -114,11 +114,11 @@ def _signal_name(number: int) -> str:
 
 
 def reason_in_log(log: str) -> str:
-    """Return the line of `log` that says why its process ended.
+    """Return the line of `log` that says why its process ended, empty for an empty log.
 
-    The first of these that the log has is returned: the first line of a fatal error, the exception
-    of the last traceback, the function in which the current thread of Python was, the last line. In
-    a long line `` ... `` replaces the middle. Returns an empty text for an empty log.
+    It is, in this order of preference, the first line of a fatal error, the exception of the last
+    traceback, the function that Python's current thread was running, or the last line. In a long
+    line `` ... `` replaces the middle.
     """
     line = _LINE_PREFIX.sub("", _reason_line(log)).strip()
     half = REASON_CHARACTERS // 2
@@ -144,9 +144,9 @@ def _first_matching_line(pattern: re.Pattern[str], log: str) -> str:
 
 
 def _innermost_call(log: str) -> str:
-    """Return where the current thread was, from a stack that Python's faulthandler printed.
+    """Return the function that the current thread was running, such as ``in wait (a.py, line 12)``.
 
-    Such as ``in wait (threading.py, line 12)``; empty if the log has no such stack.
+    It is read from a stack that Python's faulthandler printed; empty if the log has no such stack.
     """
     threads = list(_THREAD_LINE.finditer(log))
     if not threads:

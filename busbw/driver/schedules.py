@@ -22,7 +22,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey
 
-# The type of the reply by the name of the request. The reply to each of them can also be a Failure.
+# The type of the reply by the name of the request. Any request can also be answered by a Failure.
 _REPLY_TYPES: Mapping[str, type] = {
     "measure": Run,
     "open": bool,
@@ -33,7 +33,7 @@ _REPLY_TYPES: Mapping[str, type] = {
 
 
 class Side(enum.StrEnum):
-    """Which of two interleaved stacks; a stack that is measured by itself is the candidate."""
+    """The role of a stack; a stack that is measured by itself is the candidate."""
 
     REFERENCE = "reference"
     CANDIDATE = "candidate"
@@ -41,9 +41,10 @@ class Side(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """A stack to measure: how its workers are started, by the name of the framework.
+    """A stack to measure.
 
-    `injection` is extra work to add to the measured program, None for no extra work.
+    `starters` say how to start its workers, by the name of the framework. `injection` is a loss to
+    cause on purpose in its workers, None for no loss.
     """
 
     starters: Mapping[str, Starter]
@@ -68,18 +69,18 @@ class Progress:
 
 @dataclass
 class Schedule:
-    """Runs rounds of launches that measure `cases`, and has their results.
+    """Runs rounds of launches that measure `cases`, and collects their results.
 
     Args:
-        executor: Starts and ends the workers.
-        cases: The cases, each with the key of the environment on which it was resolved.
-        plan: How many rounds and samples to measure, and the seed of the random order.
+        executor: The executor that starts and ends the workers.
+        cases: The environment key on which each case was resolved, by the case.
+        plan: The number of rounds and samples, and the seed of the random order.
         stacks: The candidate, or the reference and the candidate to interleave.
         can_overlap: Whether two workers can use the devices at the same time. Otherwise two stacks
             are launched one after the other.
-        on_progress: Is called before each measurement of a case.
-        observers: Are called with each case after it was measured, and with None before the first
-            case of a launch.
+        on_progress: A function that is called before each measurement of a case.
+        observers: Functions that are called with each case after it was measured, and with None
+            before the first case of a launch.
 
     """
 
@@ -95,7 +96,7 @@ class Schedule:
     _last_round: int = 0
     _planned_count: int = 0
     _previous_group: Group | None = None
-    _large_first: bool = False
+    _is_largest_first: bool = False
     _shuffler: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class Schedule:
         self.run_rounds(tuple(self.cases), self.plan.launches)
 
     def run_rounds(self, cases: Sequence[Case], rounds: int) -> None:
-        """Measure `cases` in additional rounds, as many as `rounds`.
+        """Measure `cases` in `rounds` additional rounds.
 
         No worker is left running at the end, even after an error.
         """
@@ -119,7 +120,7 @@ class Schedule:
             self._close_previous_group()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        """Return the runs and failures of each case so far, for one of the stacks."""
+        """Return the results of each case so far, with the stack `side`."""
         results = {case: self._results.get((side, case), []) for case in self.cases}
         return tuple(
             Measurement(
@@ -147,10 +148,12 @@ class Schedule:
         self._shuffler.shuffle(frameworks)
         for framework in frameworks:
             selected = [case for case in cases if case.framework == framework]
-            ordered = shuffle_cases(selected, self._shuffler, large_first=self._large_first)
+            ordered = shuffle_cases(
+                selected, self._shuffler, is_largest_first=self._is_largest_first
+            )
             for sides_of_launch in [order] if self.can_overlap else [(side,) for side in order]:
                 self._run_launch(framework, ordered, sides_of_launch)
-            self._large_first = not (self._is_paired or self._large_first)
+            self._is_largest_first = not (self._is_paired or self._is_largest_first)
 
     def _run_launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
         """Measure all `cases` of a framework with the stacks `sides`.
@@ -180,8 +183,8 @@ class Schedule:
     ) -> tuple[Mapping[Side, Group], Mapping[Side, Failure]]:
         """Start the workers of all `sides` at the same time, and wait until they are ready.
 
-        `attempt` counts from 1 how often the workers of this launch were started. Returns the
-        groups by side, and the failure of the first side that did not become ready, if any.
+        `attempt` is 1, and larger if earlier workers of this launch died. Returns the groups by
+        side, and the failure of the first side that did not become ready, if any, by its side.
         """
         groups: dict[Side, Group] = {}
         with self.executor.time_phase("starting"):
@@ -201,7 +204,7 @@ class Schedule:
         return groups, {}
 
     def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
-        """Measure `cases` until a worker dies; return the cases that were not measured."""
+        """Measure `cases` until a worker dies; return the cases after the case that it measured."""
         self._notify_observers(None)
         for index, case in enumerate(cases):
             self.on_progress(
@@ -262,9 +265,9 @@ class Schedule:
             self._send_request(side, groups[side], case, "close")
 
     def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Any:
-        """Send the request `name` for a case, and return the reply.
+        """Send the request `name` for a case to the group of a stack, and return the reply.
 
-        A Run or a Failure is kept as a result of the case.
+        If the reply is a Run or a Failure, it is added to the results of the case.
         """
         values: dict[str, object] = {}
         if name in ("measure", "open"):
@@ -297,12 +300,12 @@ LARGE_BYTES = 2**30
 
 
 def shuffle_cases(
-    cases: Sequence[Case], shuffler: random.Random, *, large_first: bool
+    cases: Sequence[Case], shuffler: random.Random, *, is_largest_first: bool
 ) -> list[Case]:
     """Return `cases` in random order, but with the large cases at one end, sorted by size.
 
-    If `large_first`, the launch begins with the largest case, otherwise it ends with the largest
-    case. The large cases of a launch are then next to the large cases of the following launch, and
+    With `is_largest_first` the launch begins with the largest case, otherwise it ends with the
+    largest case. If the orders of successive launches alternate, large cases follow each other, and
     each large case reuses the memory that the previous case released. Memory that was in use a
     moment ago is available at once. Memory that a virtual machine has returned to its host comes
     back at half a GiB/s (observed), which would take most of the time of a session.
@@ -311,8 +314,8 @@ def shuffle_cases(
     large = [case for case in cases if total_payload_bytes(case) >= LARGE_BYTES]
     shuffler.shuffle(small)
     shuffler.shuffle(large)
-    large.sort(key=total_payload_bytes, reverse=large_first)
-    return large + small if large_first else small + large
+    large.sort(key=total_payload_bytes, reverse=is_largest_first)
+    return large + small if is_largest_first else small + large
 
 
 def total_payload_bytes(case: Case) -> int:

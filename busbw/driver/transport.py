@@ -31,34 +31,34 @@ MOST_REPLY_BYTES = 16 * 2**20
 
 
 class HostError(Exception):
-    """A host cannot measure. The message is the sentence that the user reads."""
+    """An error of a host that cannot measure. The message is the sentence that the user reads."""
 
 
 class HostLostError(HostError):
-    """A host or a worker of the session has ended or does not reply, so that every case fails."""
+    """The loss of a host or worker, which has ended or does not reply, so that all cases fail."""
 
 
 class IncomparableHostsError(HostError):
-    """Hosts or processes cannot measure together, because their software or devices differ."""
+    """A difference of software or devices, because of which hosts cannot measure together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    """How to start the worker processes of a launch.
+    """The command, the devices and the environment with which the workers of a launch are started.
 
     Args:
         framework: The name of the framework.
-        python: The interpreter; empty for the interpreter of the process that starts the worker.
-        service: What the worker does: a name in the table SERVICES of `busbw.worker.serve`, or in
-            the table WORKER_SERVICES of an extension.
-        device: The kind of device to use, such as ``gpu``; empty to let the framework choose.
-        ranks: How many ranks all processes have together; None for the default of the device.
+        python: The path of the Python; empty for the Python of the process that starts the worker.
+        service: The service of the worker: a name in the table SERVICES of `busbw.worker.serve`, or
+            in the table WORKER_SERVICES of an extension.
+        device: The class of device to use, such as ``gpu``; empty to let the framework choose.
+        ranks: The number of ranks of all processes together; None for the default of the device.
         cluster: The number of processes of a launch, which have equal numbers of ranks, and of the
             GPUs that they share; ALONE for a single process that belongs to no group.
-        environment: Environment variables to set. The others are those of the process that starts
-            the worker.
-        unset: The names of environment variables to remove.
-        defaults: Environment variables to set if they are not set otherwise.
+        environment: Environment variables to set. The worker inherits all others from the process
+            that starts it.
+        unset: The names of inherited environment variables to remove.
+        defaults: Environment variables to set if they are neither inherited nor in `environment`.
 
     """
 
@@ -74,10 +74,10 @@ class Starter:
 
 
 class Ending(enum.StrEnum):
-    """How a worker process is ended.
+    """A way to end a worker process.
 
-    CLOSE: its requests end, so that it exits by itself. STACK: it prints its stack and is then
-    killed. KILL: it is killed at once.
+    CLOSE: close its channel, so that it exits by itself. STACK: let it print the stacks of its
+    threads, and then kill it. KILL: kill it at once.
     """
 
     CLOSE = "close"
@@ -87,20 +87,22 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit:
-    """How a worker process ended.
+    """The end of a worker process, and its circumstances.
 
     Args:
-        exit_code: Negative for a signal. None if the process had to be killed, because it hung or
-            because its reply was invalid, and if its host is lost.
-        log: The end of the process's log.
+        exit_code: The exit code, negative for a signal. None if the process had to be killed,
+            because it hung or sent an invalid reply, and None if the host is lost.
+        log: The last characters of the process's log.
         reason: The line of the log that says why the process ended, empty if unknown.
-        oom_kills: How many processes the kernel killed for lack of memory since the last request.
-        pids_max: The limit on processes and threads, if it was reached since the last request.
-        waited_s: How long ago the last request was sent, in seconds.
-        invalid: What is wrong with the reply, empty if no invalid reply was received.
-        is_stopped: Whether a signal had stopped the process, so that it could not reply.
-        lost: Why the host cannot be reached any more, empty if it can be reached. Nothing else is
-            known of a process on a lost host.
+        oom_kills: The number of processes on the host that the kernel killed for lack of memory
+            since the last request.
+        pids_max: The limit on processes and threads if it was reached since the last request,
+            otherwise None.
+        waited_s: The seconds since the last request was sent.
+        invalid: The error in the reply, empty if no invalid reply was received.
+        is_stopped: Whether a signal such as SIGSTOP had stopped the process.
+        lost: The reason why the host cannot be reached any more; empty if it can be reached. The
+            other fields are unknown for a process on a lost host.
 
     """
 
@@ -157,8 +159,8 @@ class Worker(ABC):
     def send(self, request: Request[Any] | None) -> None:
         """Send `request` without waiting for the reply, which `receive` reads.
 
-        None sends nothing, and expects the first reply of a worker, with which it says that it is
-        ready.
+        With None nothing is sent, and the next reply is the first reply of the worker, which says
+        that the worker is ready.
         """
         self._sent_at_s = time.monotonic()
         self._reply_type = NoneType if request is None else request.reply_type
@@ -166,7 +168,7 @@ class Worker(ABC):
             self.write(request.json_line())
 
     def receive(self) -> Reply | Exit | None:
-        """Wait for bytes of the worker, and return its reply, or None for a part of a reply.
+        """Wait for bytes of the worker; return its reply, or None if the reply is incomplete.
 
         Returns an Exit if the process has ended, or if the bytes are not a valid reply to the
         request. In the second case the process is killed.
@@ -210,7 +212,7 @@ class Worker(ABC):
 
     @abstractmethod
     def fileno(self) -> int:
-        """Return a file descriptor that becomes readable when `read` would not have to wait."""
+        """Return a file descriptor for `select.poll`; it is readable when `read` need not wait."""
 
     @abstractmethod
     def write(self, line: bytes) -> None:
@@ -239,9 +241,9 @@ class Worker(ABC):
 
 
 def parse_reply(line: bytes, reply_type: type) -> Reply:
-    """Parse the line of a reply, which must have a value of the type `reply_type` or a Failure.
+    """Parse the line of a reply, whose value must be of the type `reply_type` or a Failure.
 
-    Raises WireError, with the type that was expected, for any other line.
+    Raises WireError with the expected type if the line is not such a reply.
     """
     document = wire.parse_json(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:

@@ -1,4 +1,7 @@
-"""The descriptors of the frameworks, each in a file of this folder; no framework is imported."""
+"""The descriptors of the frameworks, each in a file of this folder.
+
+A descriptor holds the properties of a framework that are known without importing it.
+"""
 
 from __future__ import annotations
 

@@ -62,19 +62,24 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     if key.shared:
         return None
     chip = chip_of(key.device_kind) or chip_of(device_kind_of_type(key.device_kind))
-    each = (chip.link_bytes_per_s or chip.uncertain_link_bytes_per_s) if chip is not None else None
+    link_bytes_per_s = (
+        (chip.link_bytes_per_s or chip.uncertain_link_bytes_per_s) if chip is not None else None
+    )
     chips = math.ceil(case.group_size / chip.devices_per_chip) if chip is not None else 0
-    if chip is None or each is None or chips < 2:
+    if chip is None or link_bytes_per_s is None or chips < 2:
         return None
-    torus = bool(chip.shapes)
-    doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not torus)
-    share = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if torus else 2)
-    most_bytes_per_s = share * each * (2 if doubled else 1)
-    links = f"all {chip.links} links of {rate_text(each / chip.links)} of every chip at once"
+    is_torus = bool(chip.shapes)
+    is_doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not is_torus)
+    factor = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if is_torus else 2)
+    most_bytes_per_s = factor * link_bytes_per_s * (2 if is_doubled else 1)
+    links = (
+        f"all {chip.links} links of {rate_text(link_bytes_per_s / chip.links)} "
+        "of every chip at once"
+    )
     return Ceiling(
         bytes_per_s=most_bytes_per_s,
         most_bytes_per_s=most_bytes_per_s,
-        text=f"{links}, whatever the shape{', doubled for what is not known' if doubled else ''}",
+        text=f"{links}, whatever the shape{', doubled for what is not known' if is_doubled else ''}",
         sure=True,
     )
 
@@ -89,16 +94,18 @@ def _torus_ceiling(
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
         return None
-    one_bytes_per_s = link_bytes_per_s / chip.links
-    used = count_directed_links(key.mesh)
+    bytes_per_s_of_link = link_bytes_per_s / chip.links
+    used_links = count_directed_links(key.mesh)
     colors = int(algorithm["colors"]) if algorithm.get("colors", "").isdecimal() else 0
-    by_algorithm = min(used, colors * chips) if colors else used
-    share = (key.ranks - 1) / key.ranks / (chips - 1)
-    mean = f"{used / chips:.2g} of {chip.links} links of {rate_text(one_bytes_per_s)} in use"
-    chosen = f", {colors} colors" if by_algorithm < used else ""
+    links_of_algorithm = min(used_links, colors * chips) if colors else used_links
+    factor = (key.ranks - 1) / key.ranks / (chips - 1)
+    mean = (
+        f"{used_links / chips:.2g} of {chip.links} links of {rate_text(bytes_per_s_of_link)} in use"
+    )
+    chosen = f", {colors} colors" if links_of_algorithm < used_links else ""
     return Ceiling(
-        bytes_per_s=share * by_algorithm * one_bytes_per_s,
-        most_bytes_per_s=share * used * one_bytes_per_s,
+        bytes_per_s=factor * links_of_algorithm * bytes_per_s_of_link,
+        most_bytes_per_s=factor * used_links * bytes_per_s_of_link,
         text=f"links: {mean}{chosen}",
         sure=chip.confidence is Confidence.HIGH,
     )

@@ -120,8 +120,7 @@ def times_of_calls(
         calls: the number of recorded calls.
         iterations: the number of collectives in each call.
         names: the names of the instructions that begin collectives.
-        all_gather: sends values of this process to all processes of the group, and returns the
-            values of each process.
+        all_gather: exchanges values with the other processes of the group.
 
     Raises:
         MeasuringError: UNAVAILABLE if a device or a collective is missing, if there are too many
@@ -163,7 +162,7 @@ def _describe_gaps(
     expected: int,
     names: Collection[str],
 ) -> Iterator[str]:
-    """Yield a sentence for a wrong number of devices, and for each device that lacks collectives.
+    """Yield a message for a wrong number of devices, and for each device that lacks collectives.
 
     Args:
         by_device: the recorded collectives of this process, by the index of the device.

@@ -70,8 +70,9 @@ def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
 def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
     """Return the CPU quota of each control group of this process, by the folder of the group.
 
-    A quota is a pair, in microseconds: the processor time that the group may use in a period, and
-    the period. Groups without a quota, or with a file of an unknown form, are left out.
+    A quota is a pair of microseconds: the processor time that the group may use in each period, and
+    the length of the period. Groups without a quota, or with a file of an unknown form, are left
+    out.
     """
     quotas = {}
     for folder, is_v1 in control_groups(root, "cpu"):
@@ -90,9 +91,9 @@ def _read_quota_v1(folder: Path) -> str:
 
 
 def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
-    """Return the smallest CPU quota of this process as a flag of its environment.
+    """Return the smallest CPU quota of this process, such as ``1.5 CPU``, by the flag CPU_QUOTA.
 
-    The flag has a text such as ``1.5 CPU``. Without a quota the result is empty.
+    The dictionary is empty without a quota.
     """
     cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}

@@ -15,9 +15,9 @@ from busbw.worker.sampling import Sampler, launch_time_s
 # Fewer pairs of chains cannot show a difference of a few percent.
 _MIN_PAIRS = 5
 
-# The share of a requested delay that must be measured. On virtual devices ranks share cores, so
-# that the delay which a rank really gets is inexact.
-_MIN_DELAY_SHARE = 0.25
+# The ratio of the measured delay to the requested delay must be at least this large. On virtual
+# devices ranks share cores, so that the real delay of a rank is inexact.
+_MIN_DELAY_RATIO = 0.25
 
 _NOT_MEASURABLE = (
     "the delay cannot be measured: without it a chain takes no longer than an empty call; "
@@ -45,7 +45,7 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
     if without_s <= 0:
         raise unavailable(_NOT_MEASURABLE)
     requested_s = injection.delay_s(without_s)
-    if with_s - without_s < _MIN_DELAY_SHARE * requested_s:
+    if with_s - without_s < _MIN_DELAY_RATIO * requested_s:
         raise unavailable(
             f"the delay was not applied: with {injection.text} a collective took "
             f"{seconds_text(with_s)}, without it {seconds_text(without_s)}, expected "

@@ -128,7 +128,7 @@ class MeasureSession:
             backend = self.backend
             sampler = Sampler(program, request.plan, backend.now_s, phases, backend.all_gather)
             sampler.warm_up_and_calibrate(
-                single_calls=case.clock is Clock.DISPATCH, pace=request.pace
+                times_single_calls=case.clock is Clock.DISPATCH, pace=request.pace
             )
             yield from _take_samples(sampler)
             ratio = None

@@ -22,16 +22,16 @@ from busbw.worker.backends.base import AllGather, MeasuringError, MemoryNeed
 # From this size on, memory that a process gets from the kernel slows a case down noticeably.
 LARGE_BYTES = 2**30
 
-# The share of the memory that no case may use.
-_RESERVE = 0.05
+# The fraction of the memory that no case may use.
+_RESERVED_FRACTION = 0.05
 
 
 @dataclass(frozen=True)
 class Headroom:
-    """How much memory this process can still take.
+    """The memory that this process can still allocate.
 
     `available_bytes` are free now. `capacity_bytes` would be free if no other process used memory.
-    Both leave a twentieth of the total unused.
+    A twentieth of the total memory is counted in neither, so that it stays unused.
     """
 
     available_bytes: int
@@ -39,7 +39,7 @@ class Headroom:
 
 
 def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
-    """Return how much memory this process can still take, or None if /proc does not say it.
+    """Return the memory that this process can still allocate; None if /proc does not exist.
 
     `limit_bytes` is an artificial limit for the size of this process; None if there is none. `root`
     is the root of the file system, another folder in tests.
@@ -57,7 +57,7 @@ def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom |
         totals.append(limit_bytes)
         free.append(limit_bytes - resident)
     total = min(totals)
-    reserve = int(total * _RESERVE)
+    reserve = int(total * _RESERVED_FRACTION)
     return Headroom(
         available_bytes=max(0, min(free) - reserve),
         capacity_bytes=max(0, total - resident - reserve),
@@ -99,7 +99,7 @@ def _inactive_file_bytes(folder: Path) -> int:
 
 
 def resident_bytes(root: Path = Path("/")) -> int | None:
-    """Return the resident size of this process, None if /proc does not say it."""
+    """Return the resident size of this process; None if /proc does not exist."""
     return _read_sizes(root / "proc/self/status").get("VmRSS")
 
 
@@ -109,7 +109,7 @@ def peak_bytes(root: Path = Path("/")) -> int | None:
 
 
 def reset_peak() -> bool:
-    """Let `peak_bytes` count from now on; return whether the kernel allows it."""
+    """Have the kernel forget the peak so far; return False if the kernel refuses."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         return True
@@ -133,9 +133,9 @@ _MAX_HEAP_BLOCK_BYTES = 32 * 2**20
 
 
 def free_heap_bytes(block_bytes: int) -> int:
-    """Return how many free bytes the C library's heap has for blocks of `block_bytes`.
+    """Return the number of free bytes in the C library's heap, for blocks of `block_bytes`.
 
-    0 if that is unknown, or if the C library does not keep blocks of this size when they are freed.
+    0 if the number is unknown, or if the C library returns freed blocks of this size to the kernel.
     """
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
@@ -161,11 +161,10 @@ def touch_fresh_memory(size_bytes: int, threads: int) -> None:
 
 @dataclass(frozen=True)
 class HostMemory:
-    """The memory of the host that the cases of this process can take.
+    """The memory of the host, as far as the cases of this process can allocate it.
 
-    `all_gather` sends values of this process to all processes of its group, and returns the values
-    of each process. `initial_bytes` is the resident size of this process before its first case,
-    None if unknown.
+    `all_gather` exchanges values with the other processes of the group. `initial_bytes` is the
+    resident size of this process before its first case, None if unknown.
     """
 
     all_gather: AllGather
@@ -182,19 +181,20 @@ class HostMemory:
         Args:
             need: the memory that the case needs in this process.
             limit_bytes: an artificial limit for the size of this process; None if there is none.
-            key: tells the number of processes on each host; None for a single process.
+            key: the environment, which has the numbers of processes and hosts; None for a single
+                process.
 
         """
-        left = find_headroom(limit_bytes)
-        if left is None:
+        headroom = find_headroom(limit_bytes)
+        if headroom is None:
             return
         processes = key.processes // key.hosts if key else 1
         reusable = self._reusable_bytes(need)
-        shares = [
+        usable_bytes = [
             float(size // processes + reusable)
-            for size in (left.available_bytes, left.capacity_bytes)
+            for size in (headroom.available_bytes, headroom.capacity_bytes)
         ]
-        available, capacity = (int(min(column)) for column in zip(*self.all_gather(shares)))
+        available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
         if need.needed_bytes <= available:
             return
         raise MeasuringError(
@@ -204,7 +204,7 @@ class HostMemory:
             available_bytes=available,
             capacity_bytes=capacity,
             process_bytes=resident_bytes(),
-            predicted=True,
+            is_predicted=True,
         )
 
     def prefault(self, need: MemoryNeed) -> None:
@@ -229,7 +229,7 @@ class HostMemory:
         return resident + max(0, need.needed_bytes - reusable)
 
     def _reusable_bytes(self, need: MemoryNeed) -> int:
-        """Return the memory that earlier cases left allocated, and that a case can use."""
+        """Return the bytes that earlier cases left allocated, and that a case can use."""
         resident = resident_bytes()
         if not need.reuses_kept_memory or resident is None or self.initial_bytes is None:
             return 0

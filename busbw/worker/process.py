@@ -49,17 +49,17 @@ def recorded_variables() -> dict[str, str]:
 
 
 def remove_secrets(text: str) -> str:
-    """Return `text` without secrets and home directories, so that anybody may read it."""
+    """Return `text` without secrets and home directories, so that it can be published."""
     return variables.without_secrets(text, os.environ, os.path.expanduser("~"))
 
 
-def tie_to_parent(parent: int) -> None:
-    """Have the kernel end this process when the process `parent` ends, in whatever way.
+def tie_to_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent ends, in whatever way.
 
-    If `parent` has ended already, end this process now.
+    If the parent, the process with the id `parent_pid`, has ended already, end this process now.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    if os.getppid() != parent_pid:
         os._exit(1)
 
 
@@ -74,7 +74,7 @@ def offer_to_oom_killer(device: Device | None) -> None:
 
 
 def handle_signals() -> None:
-    """Set what this process does on signals.
+    """Set the signal handlers of this process.
 
     On SIGUSR1, which the driver sends to a worker that hangs, print the stacks of all threads.
     Ignore Ctrl-C, because only the driver handles it.

@@ -81,7 +81,7 @@ class PhaseTimer:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a launch, each the seconds that a single collective takes.
+    """The samples of a launch: each sample is the seconds of a single collective.
 
     `iterations` is the number of collectives in a long chain, 1 if a sample is a single call.
     `dispatch_s` is the time that a call takes in addition to its collectives; None if it is not
@@ -99,13 +99,13 @@ class Samples:
 class Sampler:
     """Takes the samples of a program one at a time, so that two programs can be interleaved.
 
-    All processes of a group make every call together, and `all_gather` returns the values of all
-    of them. The time of a call is its time in the slowest process. So all processes decide alike
-    how long to warm up, how many `iterations` a long chain has, and when there are enough samples.
+    All processes of a group make every call together, and the time of a call is its time in the
+    slowest process. So all processes decide alike how long to warm up, how many `iterations` a long
+    chain has, and when there are enough samples. `all_gather` exchanges the times.
 
-    `plan` has the limits of sampling, `now_s` returns the present time in seconds, and `phases`
-    adds up the time of each phase. `values_checked` counts the elements of results that were
-    compared. `extra` has the values of extensions, by name.
+    `plan` has the limits of sampling, `now_s` is a clock that returns seconds, and `phases` adds up
+    the time of each phase. `values_checked` is the number of compared elements of results. `extra`
+    are the values of extensions, by name.
     """
 
     program: Program
@@ -126,21 +126,22 @@ class Sampler:
     _spent_s: float = 0.0
 
     def warm_up_and_calibrate(
-        self, *, single_calls: bool = False, pace: HostPace | None = None
+        self, *, times_single_calls: bool = False, pace: HostPace | None = None
     ) -> None:
         """Warm up, and choose the number of iterations of a long chain.
 
         Args:
-            single_calls: whether a sample is a call of a single iteration, in place of a slope.
-            pace: how fast the case was in the previous launch, None in the first launch. If the
+            times_single_calls: whether a sample is the time of a call of a single iteration, not a
+                slope.
+            pace: the speed of the case in the previous launch, None in the first launch. If the
                 first chain is as fast, the program is warm. Chains are at least as long as in the
                 previous launch.
 
         """
-        self._times_single_calls = single_calls
+        self._times_single_calls = times_single_calls
         with self.phases.enter("warming_up"):
             self._warm_chain_s = self._warm_up(pace)
-            if not single_calls:
+            if not times_single_calls:
                 self.iterations = self._choose_iterations(
                     self._warm_chain_s, pace.iterations if pace else 1
                 )
@@ -148,8 +149,8 @@ class Sampler:
     def take_sample(self) -> None:
         """Take a sample.
 
-        If there would be enough samples now, but the clock cannot distinguish the chains, discard
-        all samples and begin again with longer chains. This happens only once.
+        If there would now be enough samples, but the clock cannot distinguish long from short
+        chains, discard all samples and begin again with longer chains. This happens only once.
         """
         if self._begun_s is None:
             self._begun_s = self.now_s()
@@ -168,9 +169,9 @@ class Sampler:
             self._begun_s = None
 
     def time_with_injection(self, *, is_injecting: bool) -> tuple[float, float]:
-        """Return the times of a short and of a long chain; keep no sample.
+        """Return the times of a short and of a long chain, which are not stored as a sample.
 
-        `is_injecting`: the program does the injected work in these chains.
+        With `is_injecting` the program does the injected work in these chains.
         """
         self.program.is_injecting = is_injecting
         try:
@@ -203,22 +204,23 @@ class Sampler:
         """Whether the slope of each sample is positive: the clock can distinguish the chains."""
         return min(self._short_chain_and_slopes_s()[1]) > 0
 
-    def may_stop(self, sample_count: int, spent_s: float, minimum: int) -> bool:
+    def may_stop(self, sample_count: int, spent_s: float, min_samples: int) -> bool:
         """Return whether sampling may stop after `sample_count` samples, which took `spent_s`.
 
         It may stop after the plan's number of samples, or after the plan's budget if there are at
-        least `minimum` samples. After many times the budget a single sample is enough.
+        least `min_samples`. After many times the budget a single sample is enough.
         """
-        minimum = 1 if spent_s > _LONG_SAMPLING_BUDGETS * self.plan.budget_s else minimum
+        if spent_s > _LONG_SAMPLING_BUDGETS * self.plan.budget_s:
+            min_samples = 1
         return sample_count >= self.plan.samples or (
-            sample_count >= minimum and spent_s > self.plan.budget_s
+            sample_count >= min_samples and spent_s > self.plan.budget_s
         )
 
     def finish(self) -> Samples:
-        """Return the samples that were taken.
+        """Return all samples.
 
         Raises MeasuringError UNAVAILABLE if a slope is not positive, because the clock cannot
-        distinguish the chains.
+        distinguish long from short chains.
         """
         if self._times_single_calls:
             return Samples(1, tuple(call_s for _, call_s in self._chain_times_s))
@@ -237,9 +239,9 @@ class Sampler:
     def _short_chain_and_slopes_s(self) -> tuple[float, tuple[float, ...]]:
         """Return the time of a short chain in this launch, and the slope of each sample.
 
-        The time of a short chain is the p25 over all samples. For the slope, this time is
-        subtracted from the time of the sample's long chain, or the time of the sample's own short
-        chain if that is smaller.
+        The time of a short chain is the p25 over all samples. A slope is computed from the time of
+        the sample's long chain and a short time: the time of the sample's own short chain or, if it
+        is smaller, the p25.
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
         if self.program.shortest_chain == self.program.iterations_per_turn:
@@ -302,10 +304,14 @@ class Sampler:
     def _warm_up(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
-        A call has as many iterations as a turn of the loop. The program is warm if a call is hardly
-        faster than the previous call, if the first call is as fast as in the previous launch
-        (`pace`), or if warming up takes more than the plan's budget. Without `pace` there are at
-        least two calls, unless the first call takes several times the budget.
+        A call has as many iterations as a turn of the loop. The program is warm as soon as
+
+        - a call is hardly faster than the previous call,
+        - the first call is as fast as in the previous launch (`pace`), or
+        - warming up has taken more than the plan's budget.
+
+        Without `pace` there are at least two calls, unless the first call takes several times the
+        budget.
         """
         begun_s, per_turn = self.now_s(), self.program.iterations_per_turn
         last_s = self._time_first_call()
@@ -323,9 +329,9 @@ class Sampler:
     def _time_first_call(self) -> float:
         """Return the time of the first call.
 
-        Each extension that has inputs for a first call makes a call with its inputs, and its value
-        is read from the result. The time of the last of these calls is returned. Without such
-        extensions the result of the first call is compared with the exact result.
+        If extensions have inputs for a first call, there is a call for each extension, and its
+        value is read from the result. Then the time of the last of these calls is returned.
+        Otherwise the result of the first call is compared with the exact result.
         """
         per_turn, elapsed_s = self.program.iterations_per_turn, 0.0
         for name in self.program.first_calls:
@@ -336,17 +342,17 @@ class Sampler:
                 self.extra[name] = self.program.read_extra_value(name, per_turn, self.all_gather)
         return elapsed_s or self.time_chain(per_turn)
 
-    def _choose_iterations(self, turn_s: float, minimum: int) -> int:
-        """Return how many iterations a long chain has, so that it is long enough for the clock.
+    def _choose_iterations(self, turn_s: float, first_iterations: int) -> int:
+        """Choose the number of iterations of a long chain, so that it is long enough for the clock.
 
-        A chain of that number takes the plan's `min_sample_s` longer than the shortest chain, or
-        has the program's largest number of iterations. Such a chain has been timed, unless
-        `turn_s` is as long as the plan's budget: then a long chain has only a turn more than the
-        shortest chain.
+        A chain of this length takes the plan's `min_sample_s` longer than the shortest chain, or
+        has the program's largest number of iterations. Chains of increasing length are timed. If
+        `turn_s` is as long as the plan's budget, nothing is timed, and a long chain has only a turn
+        more than the shortest chain.
 
         Args:
             turn_s: the time of the warm-up's last chain, which is a turn of the loop.
-            minimum: the number of iterations to try first.
+            first_iterations: the number of iterations to try first.
 
         """
         program, plan = self.program, self.plan
@@ -354,7 +360,7 @@ class Sampler:
         if turn_s >= plan.budget_s:
             return iterations
         iterations = max(
-            iterations, self._round_to_whole_turns(min(minimum, program.max_iterations))
+            iterations, self._round_to_whole_turns(min(first_iterations, program.max_iterations))
         )
         gain_s = self._time_beyond_shortest(iterations, turn_s)
         while gain_s < plan.min_sample_s and iterations < program.max_iterations:
@@ -372,10 +378,10 @@ class Sampler:
         return iterations // self.program.iterations_per_turn * self.program.iterations_per_turn
 
     def _time_beyond_shortest(self, iterations: int, turn_s: float) -> float:
-        """Return by how many seconds a chain of `iterations` takes longer than the shortest chain.
+        """Return the time of a chain of `iterations`, less the time of the shortest chain.
 
-        If it takes much longer than `turn_s`, the time of a turn, predicts, the machine stalled.
-        Then both chains are timed again, because `iterations` would be chosen too small.
+        The time of a turn, `turn_s`, predicts this time. If it is much longer, the machine stalled,
+        and both chains are timed again: otherwise too small a number of iterations would be chosen.
         """
         short_s, long_s = self.time_short_and_long_chain(iterations)
         turns = (iterations - self.program.shortest_chain) / self.program.iterations_per_turn

@@ -74,7 +74,7 @@ def check_gpu_count(
 
     Args:
         member: this process and its group.
-        device: the device to measure, None for any. Only GPUs are checked.
+        device: the class of device to measure, None for any. Only GPUs are checked.
         local_ranks: the number of ranks in each process, None if every GPU is a rank.
         root: the root of the file system, another folder in tests.
 

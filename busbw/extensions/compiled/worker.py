@@ -170,5 +170,5 @@ def _check_fits_memory(topology: Topology, optimized: OptimizedProgram) -> None:
             f"the program takes {needed} bytes, the chip has {topology.memory_bytes}",
             needed_bytes=needed,
             available_bytes=topology.memory_bytes,
-            predicted=True,
+            is_predicted=True,
         )

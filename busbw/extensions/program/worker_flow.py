@@ -131,7 +131,7 @@ def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
         chain = "".join(_CHAIN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
     kind, _, step = instruction.op.rpartition("-")
-    if step == "start" and instruction.is_waited_for_at_once:
+    if step == "start" and instruction.is_synchronous:
         return "", kind
     return ("start", instruction.op) if instruction.op == "send" else (step, kind)
 

@@ -28,7 +28,7 @@ def prepared_program(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
     Raises MeasuringError if the program cannot be compiled or is not the collective.
     """
     mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
-    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_of=Words)
+    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_type=Words)
     with backend.hold_program(make) as chain:
         yield ChainProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
 

@@ -22,8 +22,8 @@ from busbw.worker.backends.values import (
     Array,
     ExactValues,
     FirstCall,
+    chunks_with_exact_values,
     map_ranks,
-    parts_with_exact_values,
 )
 
 from .worker import SoakProgram, WrongElement
@@ -124,7 +124,7 @@ class Words(ExactValues):
         `draw` is the number of the input, and `results` has the result of each rank.
         """
         for rank, result in results.items():
-            for begin, part, exact in parts_with_exact_values(
+            for begin, part, exact in chunks_with_exact_values(
                 self.values_after(rank, draw, 1), result
             ):
                 expected = exact.view(self._word_dtype)

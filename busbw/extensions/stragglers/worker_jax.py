@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import source_target_pairs_of
 from busbw.model.words import Device
-from busbw.worker.backends.base import Reader, unavailable
+from busbw.worker.backends.base import RecordingReader, unavailable
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.backend import JaxBackend
@@ -36,7 +36,7 @@ from .worker import ChipTimes
 Pairs = list[tuple[int, int]]
 # The seconds of each round, for each rank of a process.
 RowsByRank = tuple[tuple[float, ...], ...]
-Recording = Callable[[Path], AbstractContextManager[Reader]]
+Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
 
 # The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
 # to time, such as by the quota of a cgroup, is throttled in every round.

@@ -20,13 +20,13 @@ from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Detection, FailureKind
 from busbw.worker import process
 
-# A function that sends the values of this process to all processes of its group. It returns the
-# values of each process, in the order of the processes' indices.
+# A function that exchanges values between the processes of a group. Each process passes the same
+# number of values, and gets the values of each process, in the order of the processes' indices.
 AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
 
 
 def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """Return what `all_gather` returns if there is only this process: its own values."""
+    """Return `values` as the values of the only process, in place of an exchange of values."""
     return (tuple(values),)
 
 
@@ -53,19 +53,21 @@ class TimedCollective:
     duration_s: float
 
 
-# A function that takes `Program.timed_instructions`, and returns each collective of a recording
-# that these instructions begin and end. It raises MeasuringError if no recording can be read.
-Reader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
+# A function that reads a recording of the profiler. It is called with `Program.timed_instructions`,
+# and returns each collective that these instructions begin and end. It raises MeasuringError if no
+# recording can be read.
+RecordingReader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
 class MeasuringError(Exception):
     """The reason why a case cannot be measured.
 
-    `kind` is the kind of the Failure that the error becomes. The other fields belong to the kind
-    OUT_OF_MEMORY, and are None where the size is unknown. `predicted` says that busbw predicted the
-    lack of memory; otherwise the framework reported it. The case needs `needed_bytes`, and
-    `available_bytes` were free. `capacity_bytes` would be free if no other process used memory.
-    `process_bytes` is the size of the worker's process without the case.
+    `kind` is the kind of the Failure that the error becomes. The other fields are for the kind
+    OUT_OF_MEMORY, and a size is None if it is unknown.
+
+    With `is_predicted` busbw predicted the lack of memory; otherwise the framework reported it. The
+    case needs `needed_bytes`, and `available_bytes` were free. `capacity_bytes` would be free if no
+    other process used memory. `process_bytes` is the size of the worker's process without the case.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class MeasuringError(Exception):
         available_bytes: int | None = None,
         capacity_bytes: int | None = None,
         process_bytes: int | None = None,
-        predicted: bool = False,
+        is_predicted: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -85,7 +87,7 @@ class MeasuringError(Exception):
         self.available_bytes = available_bytes
         self._capacity_bytes = capacity_bytes
         self._process_bytes = process_bytes
-        self._detection = Detection.PREDICTED if predicted else Detection.RAISED
+        self._detection = Detection.PREDICTED if is_predicted else Detection.RAISED
 
     def to_failure(self, launch: LaunchId) -> Failure:
         """Return this error as the Failure of the launch `launch`, without secrets."""
@@ -117,8 +119,8 @@ def first_line(error: BaseException) -> str:
 class MemoryNeed:
     """The host memory that a case needs in a process, in bytes.
 
-    `reuses_kept_memory`: the case first uses the memory that earlier cases left allocated.
-    `is_real`: the case really takes the memory; a simulated case takes none.
+    With `reuses_kept_memory` the case first uses the memory that earlier cases left allocated. The
+    case takes the memory only if it `is_real`: a simulated case takes none.
     """
 
     needed_bytes: int
@@ -130,10 +132,11 @@ class Program(ABC):
     """The program of a case: compiled, and proved to contain the collective of the case.
 
     A call runs a chain of iterations, in a loop with `iterations_per_turn` iterations in each turn.
-    The number of iterations of a call is a multiple of `iterations_per_turn`, and at most
-    `max_iterations`, because more iterations would not give exact values. `shortest_chain` is the
-    number of iterations of the chain whose time is subtracted from the time of a longer chain. It
-    is 0, an empty call, unless an empty call lacks a cost of a longer chain.
+    The number of iterations of a call is a multiple of `iterations_per_turn`. It is at most
+    `max_iterations`, because more iterations would not give exact values.
+
+    The cost of a call is measured by a chain of `shortest_chain` iterations. It is 0, an empty
+    call, unless an empty call lacks a cost of longer chains.
     """
 
     # The seconds that compiling took.
@@ -158,8 +161,8 @@ class Program(ABC):
         """Write starting values on every rank, and wait until they are written.
 
         The values differ from the previous starting values, so that a result of an earlier call is
-        noticed. With `first_call`, write the inputs of the extension that reads the value with this
-        name.
+        noticed. If `first_call` is the name of an extension's value, write the extension's inputs
+        instead.
         """
 
     @abstractmethod
@@ -173,9 +176,9 @@ class Program(ABC):
     def check_result(self, iterations: int) -> int:
         """Compare the result of the last call with the exact result after `iterations`.
 
-        Returns the number of compared elements, which are all elements on the ranks of this
-        process. Raises MeasuringError WRONG_RESULT with the first wrong element, or if the program
-        ran another number of iterations.
+        All elements on the ranks of this process are compared, and their number is returned. Raises
+        MeasuringError WRONG_RESULT with the first wrong element, or if the program ran another
+        number of iterations.
         """
 
     def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
@@ -214,8 +217,8 @@ def check_devices(reachable: EnvironmentKey, case: Case, expected: EnvironmentKe
 class Backend(ABC):
     """A framework on a class of device, such as JAX on GPUs.
 
-    `name` is the name of the framework and of its folder. `framework_path` is the place from which
-    the framework was imported. `versions` has the versions of its packages, by name.
+    `name` is the name of the framework and of its folder. `framework_path` is the folder from which
+    the framework was imported. `versions` are the versions of its packages, by the package's name.
     """
 
     name: str
@@ -241,18 +244,18 @@ class Backend(ABC):
     def prepare_program(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
-        """Compile and prove the program of `case`, and provide it to a `with` block.
+        """Compile and prove the program of `case`, and bind it in a `with` block.
 
-        The memory of the program is released at the end of the block. `injection` is extra
-        work, such as a delay that the program does after each collective; None for no extra work.
-        Raises MeasuringError if the case cannot be measured.
+        The memory of the program is released at the end of the block. `injection` is a loss to
+        cause on purpose, such as a delay after each collective; None for no loss. Raises
+        MeasuringError if the case cannot be measured.
         """
 
     @abstractmethod
-    def record_profile(self, folder: Path) -> AbstractContextManager[Reader]:
+    def record_profile(self, folder: Path) -> AbstractContextManager[RecordingReader]:
         """Record a `with` block with the framework's profiler, into files in `folder`.
 
-        The block gets a Reader, which can be called after the block.
+        The block binds a RecordingReader, which can be called after the block.
         """
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -1,8 +1,8 @@
-"""What the programs of all frameworks have in common: a chain of collectives with exact values.
+"""The common part of all frameworks' programs: a chain of collectives with exact values.
 
 Each chain begins with the next draw, the program counts the turns of its loop, and the result is
-compared with the exact result. A draw is a set of starting values; the module `values` makes draws
-and exact results.
+compared with the exact result. A draw is a set of starting values for all ranks; the module
+`values` makes draws and exact results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Chain(Program):
     """The program of `case`, which runs a chain of collectives with starting values from `values`.
 
     `inputs` are the starting values in the framework's own type, None before a draw is written.
-    `result` is the result of the last call, None before a call.
+    `result` is the result of the last call, None if there was no call since a draw was written.
     """
 
     def __init__(self, case: Case, values: ExactValues) -> None:
@@ -50,7 +50,7 @@ class Chain(Program):
 
     @final
     def write_draw(self, draw: int) -> None:
-        """Write the starting values with the number `draw` on every rank of this process, and wait.
+        """Write the draw with the number `draw` on every rank of this process, and wait.
 
         A negative number means the inputs of an extension for a first call.
         """
@@ -75,11 +75,11 @@ class Chain(Program):
 
     @abstractmethod
     def results_by_rank(self) -> Mapping[int, Any]:
-        """Return the result of each rank of this process, a flat array, by rank."""
+        """Return the results of this process, a flat array for each rank, by the rank."""
 
     @abstractmethod
     def _write_draw(self, draw: int) -> None:
-        """Write the starting values with the number `draw` on every rank, and wait."""
+        """Write the draw with the number `draw` on every rank of this process, and wait."""
 
     @abstractmethod
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""What the back ends of all real frameworks have in common: devices, memory, errors, versions.
+"""The common part of the back ends of all real frameworks: devices, memory, errors, versions.
 
 This module knows no particular framework.
 """
@@ -41,12 +41,12 @@ ChainT = TypeVar("ChainT", bound=Chain)
 class FrameworkBackend(Backend):
     """The back end of a real framework, in a single process or in a group of processes.
 
-    `device` is the class of device to measure, None as long as any class may be chosen. `member` is
-    this process and its group, None for a single process. `missing_device_errors` are the types of
-    errors that the framework raises if it finds no device of a class. `program_errors` are the
-    types of errors that its programs raise, also if memory runs out. `leaves_reference_cycles`:
-    only the garbage collector releases a program. `allocator_keeps_memory`: the allocator never
-    returns memory to the kernel.
+    `device` is the class of device to measure; None in a worker that only looks for devices.
+    `member` is this process and its group, None for a single process. `missing_device_errors` are
+    the types of errors that the framework raises if it finds no device of a class. `program_errors`
+    are the types of errors that its programs raise, also if memory runs out. If a framework
+    `leaves_reference_cycles`, only the garbage collector releases its programs. If its
+    `allocator_keeps_memory`, freed memory is never returned to the kernel.
     """
 
     missing_device_errors: tuple[type[Exception], ...]
@@ -108,10 +108,10 @@ class FrameworkBackend(Backend):
     @final
     @contextlib.contextmanager
     def hold_program(self, make_program: Callable[[], ChainT]) -> Iterator[ChainT]:
-        """Give a `with` block the program that `make_program` returns, and release it at the end.
+        """Bind the program from `make_program` in a `with` block, and release it at the end.
 
-        If the block or `make_program` raises an error that says that memory ran out, raise a
-        MeasuringError. Any other error ends the worker.
+        If the block or `make_program` raises an error because memory ran out, raise MeasuringError
+        OUT_OF_MEMORY instead. Any other error ends the worker.
         """
         try:
             program = make_program()
@@ -128,7 +128,7 @@ class FrameworkBackend(Backend):
             raise out_of_memory_error(error) from error
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """Return the `words`, numbers of 32 bits, of each process of the group.
+        """Exchange `words`, which are integers of 32 bits, and return the words of each process.
 
         By default raise MeasuringError UNAVAILABLE, for a framework without groups of processes.
         """
@@ -153,23 +153,23 @@ class FrameworkBackend(Backend):
         """
 
 
-def usable_clocks(device: Device, *, is_recorded: bool) -> tuple[Clock, ...]:
+def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock, ...]:
     """Return the clocks that can be used on a device, the default first.
 
-    `is_recorded` says whether the framework's profiler gives a recording that busbw can read. On
+    With `has_readable_profiler` busbw can read the recordings of the framework's profiler. On
     accelerators the device's clock is the most accurate. On a CPU the profiler times threads in
     place of the collective, so the host's clock is the default.
     """
     host_clocks = (Clock.HOST, Clock.DISPATCH)
-    device_clocks = (Clock.DEVICE,) if is_recorded else ()
+    device_clocks = (Clock.DEVICE,) if has_readable_profiler else ()
     is_host_first = device is Device.CPU
     return host_clocks + device_clocks if is_host_first else device_clocks + host_clocks
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:
-    """Return the versions of Python, numpy and the packages `names`, as far as they are installed.
+    """Return the versions of Python, numpy and the packages `names`, by the package's name.
 
-    The versions in `versions`, by the name of the package, are added.
+    Packages that are not installed are left out. `versions` are added to the result.
     """
     installed = {"python": platform.python_version()}
     for name in ("numpy", *names):
@@ -178,18 +178,18 @@ def package_versions(*names: str, **versions: str) -> dict[str, str]:
     return installed | versions
 
 
-def check_version(framework: str, version: str, oldest: str) -> None:
-    """Raise MeasuringError UNAVAILABLE if `version` is older than `oldest`."""
-    if is_older(version, oldest):
-        raise unavailable(f"{framework} {version} is too old: expected {oldest} or newer")
+def check_version(framework: str, version: str, oldest_version: str) -> None:
+    """Raise MeasuringError UNAVAILABLE if `version` is older than `oldest_version`."""
+    if is_older(version, oldest_version):
+        raise unavailable(f"{framework} {version} is too old: expected {oldest_version} or newer")
 
 
-def is_older(version: str, other: str) -> bool:
-    """Return whether `version` is older than `other`; a pre-release counts as its release.
+def is_older(version: str, other_version: str) -> bool:
+    """Return whether `version` is older than `other_version`.
 
-    Both are texts such as ``2.16.1`` or ``0.5.0rc1``.
+    Both are texts such as ``2.16.1`` or ``0.5.0rc1``; a pre-release is equal to its release.
     """
-    return _release_numbers(version) < _release_numbers(other)
+    return _release_numbers(version) < _release_numbers(other_version)
 
 
 def _release_numbers(version: str) -> tuple[int, ...]:

@@ -45,8 +45,8 @@ DEVICE_TIMES = ("device_offset_ps", "device_duration_ps")
 class ProfileEvent(NamedTuple):
     """An event of a recording, such as an instruction that ran, or a call on the host.
 
-    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` has
-    further values of the event, by name. Times are in picoseconds.
+    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` are
+    further values of the event, by name.
     """
 
     plane: str
@@ -58,10 +58,9 @@ class ProfileEvent(NamedTuple):
 
 
 def timed_instructions(module: Module) -> dict[str, str]:
-    """Return the instructions that begin and end each collective, as profilers show them.
+    """Return the name of the instruction that ends each collective, by the name of its beginning.
 
-    The result has the name of the instruction that ends a collective, by the name of the
-    instruction that begins the collective. Both are the same if the collective is synchronous. If a
+    Profilers show these names. Both names are equal if the collective is synchronous. If a
     collective is in a fusion, or in a computation that is called asynchronously, the instructions
     that call the fusion or the computation begin and end the collective.
     """
@@ -87,22 +86,21 @@ def timed_instructions(module: Module) -> dict[str, str]:
 
 
 def timed_collectives(
-    events: Iterable[ProfileEvent], timed: Mapping[str, str] | None
+    events: Iterable[ProfileEvent], end_by_begin: Mapping[str, str] | None
 ) -> list[tuple[TimedCollective, ProfileEvent]]:
     """Return each recorded collective, with the event that begins the collective.
 
-    A collective is left out if its begin or its end is not recorded. It is timed by the device's
-    own clock if the events have such times.
+    A collective is left out if its begin or its end is not recorded. Its times are read from the
+    device's own clock if the events have such times.
 
     Args:
         events: the events of a recording, or of several recordings.
-        timed: the instructions that begin and end each collective, as
-            `Program.timed_instructions`. None for a recording of an unknown program: then every
-            event on a device is returned, and the names of its begin and its end differ only in
-            `-start` and `-done`.
+        end_by_begin: the names of instructions, as in `Program.timed_instructions`. None for a
+            recording of an unknown program: then every event on a device is returned, and the names
+            of its begin and its end differ only in `-start` and `-done`.
 
     """
-    begin_of = {end: begin for begin, end in (timed or {}).items()}
+    begin_of = {end: begin for begin, end in (end_by_begin or {}).items()}
     begun: dict[tuple[str, str | None], ProfileEvent] = {}
     collectives = []
     for event in sorted(events, key=lambda event: event.start_ps):
@@ -110,11 +108,11 @@ def timed_collectives(
         device = str((work["tpu"] or work["gpu"]) if work else event.stats.get("device_ordinal"))
         name = event.name.partition(" = ")[0].lstrip("%").removesuffix(".in_megacore_fusion")
         begin = begin_of.get(name)
-        if timed is None and "-start" not in name:
+        if end_by_begin is None and "-start" not in name:
             begin = name.replace("-done", "-start")
         if work and work["gpu"]:
             name = begin = str(event.stats.get("hlo_op", name))
-            is_collective = timed is None or name in timed or name.startswith("nccl")
+            is_collective = end_by_begin is None or name in end_by_begin or name.startswith("nccl")
             if event.name.startswith(_MEMORY_KERNELS) or not is_collective:
                 continue
         begun[device, name] = event
@@ -134,10 +132,10 @@ def timed_collectives(
 def tensorflow_node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     """Yield an event for each run of a collective of TensorFlow on a CPU, the latest run first.
 
-    A collective is a node of the graph, and its run is an event `<node>:<operation>` on a line
-    `collective_ops/...`. The yielded event ends earlier, when the node returns its result, because
-    operations that wait for the result may run in the same event. The profiler shows the return as
-    an event `CollectiveExecutor::ExecuteAsync::Done` of the node (a recording of TensorFlow 2.21).
+    A collective is a node of the graph. In a recording of TensorFlow 2.21 its run is an event
+    `<node>:<operation>` on a line `collective_ops/...`. Operations that wait for the result may run
+    in the same event. So the yielded event ends earlier, when the node returns its result: at the
+    event `CollectiveExecutor::ExecuteAsync::Done` of the node.
     """
     returns_ps: dict[tuple[str, str], float] = {}
     for event in reversed(sorted(events, key=lambda event: event.start_ps)):

@@ -29,35 +29,35 @@ Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
 # The number of elements that are compared at once.
-_STRETCH = 2**18
+_CHUNK_ELEMENTS = 2**18
 # From this payload on, ranks are checked or written on all cores at the same time.
 _PARALLEL_BYTES = 2**24
 
 
 class FirstCall(Protocol):
-    """Inputs of an extension for the first call of a program, and how to read its extra value.
+    """Inputs of an extension for the first call of a program, and a reader of its extra value.
 
-    It is made from the ExactValues of the case.
+    An extension declares such a class in its table FIRST_CALLS, by the name of the extra value. The
+    class is called with the ExactValues of the case.
     """
 
     def __init__(self, values: ExactValues) -> None: ...
 
     @staticmethod
     def applies_to(case: Case) -> bool:
-        """Return whether the extension has inputs for the case."""
+        """Return whether the extension has inputs for `case`."""
 
     def start(self, rank: int) -> Array:
         """Return the inputs of `rank`, of the shape (blocks, period)."""
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> object:
-        """Return the extension's value, read from the result of a first call.
+        """Read the extension's value from the result of a first call, and return it.
 
         Args:
             rank: the first rank of this process.
             result: the result of this rank, a flat array.
             iterations: the number of iterations of the call.
-            all_gather: sends values of this process to all processes of the group, and returns the
-                values of each process.
+            all_gather: exchanges values with the other processes of the group.
 
         """
 
@@ -66,8 +66,8 @@ class FirstCall(Protocol):
 class ExactValues:
     """The starting values and the exact results of `case` on every rank, in the numpy type `dtype`.
 
-    There are `draw_count` draws, which are sets of starting values. Chains use the draws in turn,
-    so that the result of an earlier chain is noticed.
+    A draw is a set of starting values for all ranks. There are `draw_count` draws, numbered from 0.
+    Successive chains use successive draws, so that the result of an earlier chain is noticed.
     """
 
     case: Case
@@ -98,8 +98,8 @@ class ExactValues:
     def starting_values(self, rank: int, draw: int) -> Array:
         """Return the starting values of `rank` in a draw, of the shape (blocks, period).
 
-        `draw` is the number of the draw. The draws -1, -2 and so on are the inputs of the
-        extensions in `first_calls`, in their order.
+        `draw` is the number of the draw. The numbers -1, -2 and so on are the inputs of the first,
+        the second and the following extensions in `first_calls`.
         """
         if draw < 0:
             return [*self.first_calls.values()][-1 - draw].start(rank)
@@ -109,46 +109,47 @@ class ExactValues:
         )
 
     def values_after(self, rank: int, draw: int, iterations: int) -> Array:
-        """Return the exact values of `rank` after `iterations`, of the shape (blocks, period).
+        """Return the exact values of `rank` after a chain, of the shape (blocks, period).
 
-        The chain begins with the starting values of the draw with the number `draw`.
+        The chain begins with the starting values of the draw number `draw`, and has `iterations`
+        collectives.
         """
         group, position = self.group_and_position(rank)
         group_draw, chained = self._make_draw(group, draw), self.chained_iterations(iterations)
         return self._to_array(self.collective.blocks_after(group_draw, position, chained))
 
     def chained_iterations(self, iterations: int) -> int:
-        """Return how many of `iterations` change the values, one after the other.
+        """Return the number of iterations that change the values, out of `iterations`.
 
-        In place all of them do. Out of place each iteration has the same input, so that the result
-        is the result of a single iteration.
+        In place it is `iterations`. Out of place it is 1: each iteration has the same input, so
+        that the result is the result of a single iteration.
         """
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @cached_property
     def first_calls(self) -> Mapping[str, FirstCall]:
-        """The inputs of extensions for a first call, by the name of the value that is read then."""
+        """The inputs of extensions for a first call, by the name of the extra value."""
         kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
     def write_ranks(self, draw: int, buffers: Mapping[int, Any]) -> None:
-        """Write starting values into `buffers`, which has a flat array for each rank.
+        """Write the starting values of the draw number `draw` into `buffers`.
 
-        `draw` is the number of the draw.
+        `buffers` has a flat array for each rank, by the rank.
         """
 
         def write_rank(rank: int) -> None:
-            for _, part, exact in parts_with_exact_values(
+            for _, chunk, exact in chunks_with_exact_values(
                 self.starting_values(rank, draw), buffers[rank]
             ):
-                part[...] = exact
+                chunk[...] = exact
 
         map_ranks(write_rank, buffers, self.case.payload_bytes)
 
     def check_ranks(self, draw: int, iterations: int, results: Mapping[int, Any]) -> int:
         """Compare the result of each rank in `results` with its exact values, as `check_rank` does.
 
-        Returns the number of compared elements on all these ranks.
+        Returns the number of compared elements on all ranks in `results`.
         """
 
         def count_checked(rank: int) -> int:
@@ -177,13 +178,13 @@ class ExactValues:
             raise wrong_result(
                 f"rank {rank} holds {result.shape[0]} elements, expected {self.result_elements}"
             )
-        for begin, part, exact in parts_with_exact_values(
+        for begin, chunk, exact in chunks_with_exact_values(
             self.values_after(rank, draw, iterations), result
         ):
-            if not np.array_equal(part, exact):
-                index = int(np.argmax(part != exact))
+            if not np.array_equal(chunk, exact):
+                index = int(np.argmax(chunk != exact))
                 raise wrong_result(
-                    f"rank {rank}, element {begin + index}: {part[index]}, expected {exact[index]}"
+                    f"rank {rank}, element {begin + index}: {chunk[index]}, expected {exact[index]}"
                 )
         return int(result.shape[0])
 
@@ -201,7 +202,7 @@ class ExactValues:
         raise ValueError(f"rank {rank} is in no group of {self.case.rank_groups}")
 
     def _make_draw(self, group: int, number: int) -> Draw:
-        """Return draw `number` of a group. Groups have different values in the same draw."""
+        """Return the draw with a number for a group. The draws of different groups differ."""
         case = self.case
         return Draw(
             dtype=case.dtype,
@@ -215,22 +216,25 @@ class ExactValues:
         return array
 
 
-def parts_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
-    """Yield the parts of a rank's flat array `values`, each with the exact values of the part.
+def chunks_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
+    """Divide the flat array of a rank into chunks, and yield each chunk with its exact values.
 
-    `blocks` are the exact values, of the shape (blocks, period). Each part is small enough that its
-    exact values take little memory.
+    A chunk is small enough that its exact values take little memory.
+
+    Args:
+        blocks: the exact values of the rank, of the shape (blocks, period).
+        values: the flat array, or another value that can be sliced into arrays.
 
     Yields:
-        The index of the first element of the part, the part, and its exact values.
+        The index of the first element of the chunk, the chunk, and its exact values.
 
     """
     length = values.shape[0] // blocks.shape[0]
     for number, period in enumerate(blocks):
-        stretch = repeat_period(period, length)
-        for begin in range(number * length, (number + 1) * length, stretch.shape[0]):
-            end = min(begin + stretch.shape[0], (number + 1) * length)
-            yield begin, np.asarray(values[begin:end]), stretch[: end - begin]
+        chunk = repeat_period(period, length)
+        for begin in range(number * length, (number + 1) * length, chunk.shape[0]):
+            end = min(begin + chunk.shape[0], (number + 1) * length)
+            yield begin, np.asarray(values[begin:end]), chunk[: end - begin]
 
 
 def array_at(address: int, count: int, dtype: Any) -> Array:
@@ -240,10 +244,10 @@ def array_at(address: int, count: int, dtype: Any) -> Array:
 
 
 def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
-    """Return what `function` returns for each rank, in the order of `ranks`.
+    """Call `function` with each rank, and return the results in the order of `ranks`.
 
-    If the payload is large, use a thread for each core. Threads help because numpy releases
-    Python's interpreter lock.
+    If the payload is large, the calls run on a thread for each core. Threads help because numpy
+    releases Python's interpreter lock.
     """
     if payload_bytes < _PARALLEL_BYTES:
         return [function(rank) for rank in ranks]
@@ -252,10 +256,10 @@ def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes:
 
 
 def repeat_period(period: Array, length: int) -> Array:
-    """Repeat `period` until the array has `length` elements, or enough to compare a part at once.
+    """Repeat `period` until the array has `length` elements, or as many as a chunk.
 
-    The array has whole periods, so it may be a little longer.
+    The array consists of whole periods, so that it may be a little longer.
     """
     size = period.shape[0]
-    repeats = max(1, -(-min(length, _STRETCH) // size))
+    repeats = max(1, -(-min(length, _CHUNK_ELEMENTS) // size))
     return np.tile(period, repeats)

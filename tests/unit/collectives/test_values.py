@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.collectives.base import DTYPES, MOST_ITERATIONS, Draw
+from busbw.collectives.base import DTYPES, MAX_ITERATIONS, Draw
 from tests.helpers.sweep import sweep
 from tests.unit.collectives.known import KNOWN, Buffer
 from tests.unit.collectives.simulation import afters, is_exact, kinds, simulated, starts
@@ -251,7 +251,7 @@ def test_a_chain_of_any_length_out_of_place_is_exact_if_a_single_iteration_is_ex
     draw = _draw(dtype, "sum", ranks)
     chained = ALL_REDUCE.max_exact_iterations(draw, "in_place")
     apart = ALL_REDUCE.max_exact_iterations(draw, "out_of_place")
-    assert apart == (MOST_ITERATIONS if chained else 0)
+    assert apart == (MAX_ITERATIONS if chained else 0)
 
 
 @pytest.mark.parametrize(("name", "reduce_op"), [kind for kind in kinds() if kind[1] != "sum"])
@@ -261,16 +261,16 @@ def test_a_chain_of_any_length_is_exact_for_collectives_without_a_sum(
     draw = _draw("bfloat16", reduce_op, 250)
     assert (
         COLLECTIVES[name].max_exact_iterations(draw, COLLECTIVES[name].placements[0])
-        == MOST_ITERATIONS
+        == MAX_ITERATIONS
     )
 
 
 @pytest.mark.parametrize(
     ("dtype", "ranks", "rounds"),
     [
-        ("bfloat16", 128, MOST_ITERATIONS),
+        ("bfloat16", 128, MAX_ITERATIONS),
         ("bfloat16", 129, 0),
-        ("float16", 1024, MOST_ITERATIONS),
+        ("float16", 1024, MAX_ITERATIONS),
         ("float16", 1025, 0),
     ],
 )

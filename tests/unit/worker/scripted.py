@@ -22,7 +22,7 @@ from busbw.worker.backends.base import (
     MeasuringError,
     MemoryNeed,
     Program,
-    Reader,
+    RecordingReader,
     TimedCollective,
     single_process_gather,
 )
@@ -159,7 +159,7 @@ class ScriptedBackend(Backend):
             self.released = True
 
     @contextlib.contextmanager
-    def record_profile(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         assert folder.is_dir()
         self.recorded_into = folder
         begun = len(self.program.calls)
@@ -191,7 +191,7 @@ def make_sampler(
 
 def take_samples(sampler: Sampler, *, single: bool = False) -> Samples:
     """Take samples until there are enough."""
-    sampler.warm_up_and_calibrate(single_calls=single)
+    sampler.warm_up_and_calibrate(times_single_calls=single)
     while not sampler.has_enough_samples:
         sampler.take_sample()
     return sampler.finish()

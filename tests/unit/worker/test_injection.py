@@ -20,7 +20,7 @@ from tests.unit.worker.scripted import (
 
 def _begin(program: ScriptedProgram, *, single: bool = False, **options: Any) -> Sampler:
     sampler = make_sampler(program, **options)
-    sampler.warm_up_and_calibrate(single_calls=single)
+    sampler.warm_up_and_calibrate(times_single_calls=single)
     return sampler
 
 

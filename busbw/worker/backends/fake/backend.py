@@ -57,7 +57,7 @@ from ..base import (
     MeasuringError,
     MemoryNeed,
     Program,
-    Reader,
+    RecordingReader,
     TimedCollective,
     single_process_gather,
 )
@@ -66,7 +66,7 @@ from .exchange import FakeAllGather
 SCRIPT_VARIABLE, HOST_VARIABLE = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 _LONG_S = 3600
 # As many iterations as a real sum over four ranks allows.
-_MOST_ITERATIONS = 126
+_MAX_ITERATIONS = 126
 # The events of a script that raise a MeasuringError, with its kind and its message.
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
@@ -83,9 +83,9 @@ _RAISED = {
 class FakeBackend(Backend):
     """A back end whose devices and times are in a script. Its clock moves only during calls.
 
-    `script` is the script as it applies to this process, which has the index `index` in its group.
-    `elapsed_s` is the time of the clock, and `call_s` the cost of a call. `instruction` is the name
-    of the collective of the prepared case in recordings.
+    `script` is the script with the changes for this process, whose index in its group is `index`.
+    `elapsed_s` is the time of the clock, and `call_s` the overhead of a call. `instruction` is the
+    name that recordings show for the collective of the prepared case.
     """
 
     name = "fake"
@@ -184,7 +184,7 @@ class FakeBackend(Backend):
         yield program
 
     @contextlib.contextmanager
-    def record_profile(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         self._recorded_s = []
         yield self._read_recording
 
@@ -242,7 +242,7 @@ class FakeProgram(Program):
         self._backend, self._case = backend, case
         self._collective_s, self._injected_s = collective_s, injected_s
         self._repetition = self._length = 0
-        self.max_iterations = 1 if case.clock is Clock.DISPATCH else _MOST_ITERATIONS
+        self.max_iterations = 1 if case.clock is Clock.DISPATCH else _MAX_ITERATIONS
         self.timed_instructions = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
@@ -297,7 +297,7 @@ _EVENTS: Mapping[str, Callable[[], object]] = {
 
 
 def cause_event(event: str) -> None:
-    """Do what an event of the script says, such as "kill"; nothing for an empty text.
+    """Cause an event of the script, such as "kill"; do nothing for an empty text.
 
     Raises the MeasuringError of the event, or KeyError for an unknown event.
     """

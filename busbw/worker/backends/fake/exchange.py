@@ -21,7 +21,7 @@ _OTHER_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, Connection
 
 
 class FakeAllGather:
-    """Sends values of each process to all processes of its group, by way of the first process."""
+    """An exchange of values between the processes of a group, by way of the first process."""
 
     def __init__(self, member: ClusterMember) -> None:
         host, _, port = member.addresses[0].rpartition(":")

@@ -115,9 +115,9 @@ class Instruction:
     def result_bytes(self) -> int:
         """The size in bytes of the collective's result, of all its arrays together.
 
-        The shape of an instruction that starts a collective has the operand first, so only the
-        second array counts. The start of an all-reduce is different: all arrays of its shape are
-        results or, since jaxlib 0.11, the second half of the arrays.
+        The shape of an instruction that starts a collective lists the operand first, so only the
+        second array is counted. The start of an all-reduce is different. Before jaxlib 0.11 all
+        arrays of its shape are results, and since then the second half of the arrays.
         """
         if self.op == "all-reduce-start" and self.shape.startswith("(("):
             return sum(self.array_bytes[len(self.array_bytes) // 2 :])
@@ -132,26 +132,24 @@ class Instruction:
         return self.op == "copy-start" and len(set(memories[:2])) > 1
 
     @property
-    def is_waited_for_at_once(self) -> bool:
-        """Whether a GPU waits for the collective directly after starting it.
-
-        Then no other instruction runs at the same time.
-        """
+    def is_synchronous(self) -> bool:
+        """Whether a GPU waits for the end of the collective directly after starting it."""
         return _inner_object(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
 
     @functools.cached_property
     def unquoted_text(self) -> str:
-        """The line without its quoted parts.
+        """The line without its quoted texts.
 
-        Quoted parts hold names of the user, which may look like attributes, such as ``body=mlp``.
+        Quoted texts are names from the user's program, which may look like attributes of HLO, such
+        as ``body=mlp``.
         """
         return remove_quoted_parts(self.text)
 
     @property
     def called_computations(self) -> tuple[str, ...]:
-        """The names of the computations that this instruction always runs.
+        """The names of the computations that this instruction calls in every run.
 
-        Empty for conditionals and loops, whose computations may not run.
+        Empty for conditionals and loops, which may call no computation.
         """
         if self.op in ("conditional", "while"):
             return ()
@@ -163,8 +161,8 @@ class Instruction:
 class Module:
     """A program in HLO.
 
-    `computations` has the instructions of each computation, by its name. `entry` is the name of the
-    computation with which the program begins, empty if the text names none.
+    `computations` are the instructions of each computation, by the name of the computation. `entry`
+    is the name of the computation with which the program begins, empty if the text names none.
     """
 
     computations: Mapping[str, tuple[Instruction, ...]]
@@ -175,17 +173,20 @@ class Module:
         loops = [line for line in self.reachable_instructions(self.entry) if line.op == "while"]
         return tuple(name for loop in loops for name in _BODY.findall(loop.text))
 
-    def reachable_instructions(self, name: str, *, fused: bool = True) -> tuple[Instruction, ...]:
+    def reachable_instructions(
+        self, name: str, *, includes_fused: bool = True
+    ) -> tuple[Instruction, ...]:
         """Return the instructions that always run in the computation `name`.
 
-        These are its own instructions, and instructions of the computations that they call. With
-        `fused` they include the parts of fusions. A part of a fusion writes nothing to memory.
+        These are its own instructions, and those of the computations that they call. With
+        `includes_fused` the instructions inside fusions are returned, too, although they write
+        nothing to memory.
         """
         lines: list[Instruction] = []
         for line in self.computations.get(name, ()):
             lines.append(line)
-            for called in line.called_computations if fused or line.op != "fusion" else ():
-                lines += self.reachable_instructions(called, fused=fused)
+            for called in line.called_computations if includes_fused or line.op != "fusion" else ():
+                lines += self.reachable_instructions(called, includes_fused=includes_fused)
         return tuple(lines)
 
     def collectives(self) -> tuple[Instruction, ...]:
@@ -200,7 +201,7 @@ def remove_quoted_parts(text: str) -> str:
 
 
 def read_module(text: str) -> Module:
-    """Return the program that `text` describes in HLO, without computations if it is no HLO."""
+    """Parse HLO, and return the program; without computations if `text` is not HLO."""
     computations: dict[str, list[Instruction]] = {}
     name, entry = "", ""
     # Not `splitlines`: names of the user may contain its other line separators.
@@ -219,10 +220,10 @@ def read_module(text: str) -> Module:
 
 
 def published_algorithm(collectives: Sequence[Instruction]) -> dict[str, str]:
-    """Return what the compiler published about the algorithm of `collectives`, by name.
+    """Return the properties of the algorithm that the compiler published, such as ``colors: 2``.
 
-    An example is ``{"colors": "2"}``. The result is empty if the compiler published nothing. Values
-    of several collectives are joined by a plus sign if they differ.
+    The dictionary has the values by the name of the property, and is empty if the compiler
+    published nothing. If the values of several collectives differ, a plus sign joins them.
     """
     published: dict[str, list[str]] = {}
     for line in collectives:

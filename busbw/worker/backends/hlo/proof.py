@@ -51,19 +51,19 @@ _WRITES_NOTHING = {
 
 @dataclass(frozen=True)
 class ExpectedLoop:
-    """What the loop of a case's program must contain.
+    """The expected content of the loop of a case's program.
 
     `collectives_per_turn` is the number of collectives in a turn of the loop. `forbids_copies`: the
-    loop must not copy the payload. `may_copy_input`: a copy of a collective's input is allowed
-    nevertheless. `may_widen`: the compiler may compute in float32 instead of the case's dtype. Then
-    the case fails with OTHER_DTYPE, not with NOT_A_COLLECTIVE.
+    loop must not copy the payload. `may_copy_input`: a copy of a collective's input is allowed even
+    so. `may_use_float32`: if the compiler computes in float32 instead of the case's dtype, the case
+    fails with OTHER_DTYPE, not with NOT_A_COLLECTIVE.
     """
 
     case: Case
     collectives_per_turn: int
     forbids_copies: bool
     may_copy_input: bool = False
-    may_widen: bool = False
+    may_use_float32: bool = False
 
     @property
     def collective(self) -> AbstractCollective:
@@ -105,10 +105,10 @@ class ExpectedLoop:
 def expected_loop(
     case: Case, collectives_per_turn: int, *, device: Device, has_injection: bool = False
 ) -> ExpectedLoop:
-    """Return what the loop of a case's program must contain.
+    """Return the expected content of the loop of a case's program.
 
     Copies of the payload are allowed in a program with injected work. They are also allowed if a
-    sample is a single call, because a user's call has these copies, too.
+    sample is a single call, because a user's call makes these copies, too.
 
     Args:
         case: the case.
@@ -131,13 +131,13 @@ def expected_loop(
         may_copy_input=device is Device.GPU
         and collective.is_in_place_on_gpus
         and case.placement == Placement.OUT_OF_PLACE.value,
-        may_widen=device is Device.CPU,
+        may_use_float32=device is Device.CPU,
     )
 
 
 @dataclass(frozen=True)
 class ProvedLoop:
-    """What the loop of a proved program contains.
+    """The content of the loop of a proved program.
 
     `collectives` are the collectives in a turn of the loop. `payload_writers` are the other
     instructions in the loop that write an array as large as a block of the payload.
@@ -152,7 +152,10 @@ class ProvedLoop:
 
 
 def prove(text: str, expected: ExpectedLoop) -> Proof:
-    """Prove a program, and return the Proof. The parameters and errors are as in `prove_loop`."""
+    """Prove that the optimized HLO `text` is the expected program, and return the Proof.
+
+    Raises MeasuringError as `prove_loop` does.
+    """
     loop = prove_loop(text, expected)
     return Proof(
         collectives=dict(Counter(instruction.collective for instruction in loop.collectives)),
@@ -166,11 +169,11 @@ def prove(text: str, expected: ExpectedLoop) -> Proof:
 
 
 def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
-    """Prove a program, and return what its loop contains.
+    """Prove that a program is the expected program, and return the content of its loop.
 
     Args:
         text: the optimized HLO of the program.
-        expected: what the loop must contain.
+        expected: the expected content of the loop.
 
     Raises:
         MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if the
@@ -183,12 +186,12 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
     instructions = [line for name in bodies for line in module.reachable_instructions(name)]
     collectives = [instruction for instruction in instructions if instruction.collective]
     _check_collective_count(module, collectives, expected)
-    is_widened = expected.may_widen and all(
-        _is_widened_to_float32(instruction, expected) for instruction in collectives
+    uses_float32 = expected.may_use_float32 and all(
+        _uses_float32(instruction, expected) for instruction in collectives
     )
     for instruction in collectives:
-        _check_collective(instruction, expected, is_widened=is_widened)
-    if is_widened:
+        _check_collective(instruction, expected, uses_float32=uses_float32)
+    if uses_float32:
         kind = f"{expected.case.dtype} {expected.collective.hlo_name}"
         message = f"XLA's CPU compiler computes this {kind} in float32"
         raise MeasuringError(FailureKind.OTHER_DTYPE, message)
@@ -209,7 +212,7 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
             tuple(_payload_writers(module, module.entry, expected)) if is_looped else ()
         ),
         is_asynchronous=any(
-            instruction.op in _STARTS and not instruction.is_waited_for_at_once
+            instruction.op in _STARTS and not instruction.is_synchronous
             for instruction in instructions
         ),
     )
@@ -237,10 +240,10 @@ def _check_collective_count(
     raise not_a_collective(f"expected {expected.description}, XLA compiled {counts}{example}")
 
 
-def _is_widened_to_float32(instruction: Instruction, expected: ExpectedLoop) -> bool:
-    """Return whether a collective has elements of float32 in place of the case's narrower dtype.
+def _uses_float32(instruction: Instruction, expected: ExpectedLoop) -> bool:
+    """Return whether a collective has the expected number of elements, but of float32.
 
-    The number of elements must be the expected number.
+    The result is False if the case's dtype is as wide as float32.
     """
     narrow, wide = DTYPES[expected.case.dtype].size_bytes, DTYPES["float32"].size_bytes
     is_float32 = set(_ELEMENT.findall(_result_name_and_shape(instruction))) == {"f32"}
@@ -249,14 +252,14 @@ def _is_widened_to_float32(instruction: Instruction, expected: ExpectedLoop) -> 
 
 
 def _check_collective(
-    instruction: Instruction, expected: ExpectedLoop, *, is_widened: bool
+    instruction: Instruction, expected: ExpectedLoop, *, uses_float32: bool
 ) -> None:
-    """Raise MeasuringError if a collective has a wrong size, or is over wrong ranks.
+    """Raise MeasuringError if a collective has a wrong size, or runs over wrong ranks.
 
-    `is_widened`: the size may differ, because all collectives are of float32.
+    With `uses_float32` the size may differ, because all collectives are of float32.
     """
     case = expected.case
-    if instruction.result_bytes != expected.result_bytes and not is_widened:
+    if instruction.result_bytes != expected.result_bytes and not uses_float32:
         raise not_a_collective(
             f"expected {expected.description}, XLA compiled {_excerpt(instruction)}"
         )
@@ -279,19 +282,19 @@ def _result_name_and_shape(instruction: Instruction) -> str:
 
 
 def _excerpt(instruction: Instruction) -> str:
-    """Return an instruction, shortened for a message: its result and operation, and its line."""
+    """Return the result, the operation and the line of an instruction, shortened for messages."""
     result = _result_name_and_shape(instruction)[:_PART_CHARACTERS]
     return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
 
 
 def _payload_writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruction]:
-    """Return the instructions of a computation that write an array as large as a block.
+    """Return the instructions of the computation `name` that copy or compute a part of the payload.
 
-    Collectives are left out. The block is a block of the payload that is expected.
+    Such an instruction is not a collective, and writes an array as large as a block of the payload.
     """
     return [
         instruction
-        for instruction in module.reachable_instructions(name, fused=False)
+        for instruction in module.reachable_instructions(name, includes_fused=False)
         if not instruction.collective
         and instruction.op not in _WRITES_NOTHING
         and not (instruction.op in _WRAPPERS and instruction.called_computations)

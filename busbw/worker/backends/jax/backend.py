@@ -26,7 +26,7 @@ from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axis_extents, count_ou
 from busbw.model.words import Device
 from busbw.worker import host, process, sharing
 
-from ..base import Reader, unavailable
+from ..base import RecordingReader, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
 from . import collective, versions
 from .collective import EVERYWHERE
@@ -101,7 +101,7 @@ class JaxBackend(FrameworkBackend):
         return make_mesh(case, self.devices())
 
     @contextlib.contextmanager
-    def record_profile(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         from . import profile
 
         with versions.recording(folder, self.device):
@@ -120,8 +120,8 @@ def describe_devices(
     Args:
         device: the class of device.
         devices: all devices of the class, as JAX returns them.
-        processes: the number of processes; None for JAX's own number of processes.
-        hosts: the number of hosts; None if each process has a host of its own.
+        processes: the number of processes; None to ask JAX for it.
+        hosts: the number of hosts; None if each process runs on a different host.
 
     """
     is_virtual = device is Device.CPU
@@ -161,7 +161,7 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
 
 
 def _arrange_by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Return the devices in `parts` rows, each with all devices of some processes of a slice.
+    """Arrange the devices in `parts` rows, so that no process and no slice is in two rows.
 
     A slice is a set of TPUs that are linked without the network of the hosts. Raises MeasuringError
     UNAVAILABLE if there are no such rows of equal length.
@@ -209,9 +209,9 @@ def _torus_text(devices: Sequence[Any]) -> str:
 
 
 class JaxAllGather:
-    """Sends words of each process to all processes, over the first of its `devices`.
+    """An exchange of words between all processes, over the first device of each process.
 
-    `devices` are the devices of all processes. A word is a number of 32 bits.
+    `devices` are the devices of all processes. A word is an integer of 32 bits.
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:

@@ -51,8 +51,8 @@ class ProgramForm:
     *buffers)``; `run_chain` explains `loop_counts`. `element_counts` has the number of elements of
     each buffer on a rank. `result_index` is the index of the returned buffer that holds the result.
     The loop's body has `iterations_per_turn` collectives, 0 for a program without a loop.
-    `is_donated`: a call consumes its buffers, and the next call needs the returned buffers.
-    `is_delayed`: a busy loop follows each collective.
+    If the buffers are `is_donated`, a call consumes them, and the next call needs the returned
+    buffers. If the program `is_delayed`, a busy loop follows each collective.
     """
 
     function: Callable[..., Any]
@@ -63,7 +63,7 @@ class ProgramForm:
     is_delayed: bool = False
 
     def buffer_shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shape, dtype and sharding of each buffer over all ranks."""
+        """Return the shape, the dtype and the sharding over the mesh of each buffer."""
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return [
             jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
@@ -94,16 +94,16 @@ def choose_form(
     Args:
         case: the case.
         axes: the axes of the mesh along which the collective runs.
-        max_exact_iterations: how many chained iterations give exact values.
+        max_exact_iterations: the largest number of chained iterations with exact values.
         device: the class of device.
         is_virtual: whether the devices are parts of a CPU.
         is_delayed: whether a busy loop follows each collective.
 
     """
-    size = jnp.dtype(case.dtype).itemsize
+    element_bytes = jnp.dtype(case.dtype).itemsize
     collective = COLLECTIVES[case.collective]
-    inputs = collective.input_bytes(case.payload_bytes, case.group_size) // size
-    outputs = collective.output_bytes(case.payload_bytes, case.group_size) // size
+    inputs = collective.input_bytes(case.payload_bytes, case.group_size) // element_bytes
+    outputs = collective.output_bytes(case.payload_bytes, case.group_size) // element_bytes
     operation = partial(lowerings.lower, case, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
@@ -194,7 +194,7 @@ def lower_over_mesh(
     function: Callable[..., Any],
     arguments: Sequence[Any],
     out_specs: Any,
-    donated: Sequence[int] = (),
+    donated_indices: Sequence[int] = (),
 ) -> Any:
     """Return a function of a rank, lowered over the mesh so that it runs on all ranks.
 
@@ -203,12 +203,12 @@ def lower_over_mesh(
         function: takes a rank's part of each argument, and returns the rank's part of each result.
         arguments: the arguments or their shapes over all ranks, with their shardings.
         out_specs: how the results are spread over the mesh.
-        donated: the indices of arguments whose memory the results may use.
+        donated_indices: the indices of arguments whose memory the results may use.
 
     """
     in_specs = jax.tree.map(lambda argument: argument.sharding.spec, tuple(arguments))
     mapped = versions.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
-    return jax.jit(mapped, donate_argnums=donated, keep_unused=True).lower(*arguments)
+    return jax.jit(mapped, donate_argnums=donated_indices, keep_unused=True).lower(*arguments)
 
 
 def put_on_devices(values: Any, sharding: Any) -> jax.Array:
@@ -239,7 +239,7 @@ def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int
 
 
 def needed_host_bytes(case: Case) -> int:
-    """Return the bytes that all ranks need together: inputs, results, and copies that XLA makes."""
+    """Return the host memory that all ranks of a case need: inputs, results, and XLA's copies."""
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size)
     outputs = collective.output_bytes(case.payload_bytes, case.group_size)

@@ -31,10 +31,9 @@ _CALIBRATING_S = 0.01
 
 
 def run_busy_loop(start: jax.Array, steps: Any) -> Any:
-    """Return 0, after `steps` steps of Marsaglia's xorshift that begin with an odd number.
+    """Run `steps` steps of Marsaglia's xorshift, beginning with 2 x `start` + 1; return 0.
 
-    The odd number is 2 x `start` + 1. The result is 0, because xorshift never turns another number
-    into 0; the compiler does not know that.
+    The result is 0 because xorshift turns no other number into 0. The compiler does not know that.
     """
 
     def run_step(_: Any, state: jax.Array) -> jax.Array:
@@ -68,7 +67,7 @@ def calibrate_delay(
     *,
     ranks_per_core: float,
 ) -> None:
-    """Set the number of steps of a program's busy loop, so that it takes about the requested delay.
+    """Set the `delay_steps` of a program so that its busy loop takes about the requested delay.
 
     `delayed_ratio` measures the real delay later.
 

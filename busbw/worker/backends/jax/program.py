@@ -38,7 +38,7 @@ from .collective import (
 _FROM_HOST_BYTES = 4 * MIB
 
 # The number of elements that a device compares at once.
-_STRETCH = 2**18
+_CHUNK_ELEMENTS = 2**18
 
 
 class DeviceCheck:
@@ -56,8 +56,8 @@ class DeviceCheck:
             )
         ]
         spec = self._sharding.spec
-        self._count_wrong = lower_over_mesh(
-            mesh, self._count_wrong_stretches, shapes, spec
+        self._count_wrong_program = lower_over_mesh(
+            mesh, self._count_wrong_chunks, shapes, spec
         ).compile()
 
     def ranks_with_right_result(
@@ -72,7 +72,7 @@ class DeviceCheck:
 
         """
         expected = put_on_devices(self._expected_results(draw, iterations), self._sharding)
-        shards = self._count_wrong(expected, result).addressable_shards
+        shards = self._count_wrong_program(expected, result).addressable_shards
         return frozenset(
             int(shard.index[0].start or 0) for shard in shards if not np.asarray(shard.data).any()
         )
@@ -82,31 +82,29 @@ class DeviceCheck:
         ranks = range(self._case.ranks)
         return np.stack([self._values.values_after(rank, draw, iterations) for rank in ranks])
 
-    def _count_wrong_stretches(self, expected: jax.Array, values: jax.Array) -> jax.Array:
-        """Return the number of stretches of a rank's `values` that have a wrong element.
+    def _count_wrong_chunks(self, expected: jax.Array, values: jax.Array) -> jax.Array:
+        """Return the number of chunks of a rank's `values` that contain a wrong element.
 
-        `expected` has the rank's exact values, of the shape (1, blocks, period). They are expanded
-        to a stretch at a time, so that they take little memory.
+        `expected` are the rank's exact values, of the shape (1, blocks, period). They are expanded
+        to one chunk at a time, so that they take little memory.
         """
         _, blocks, period = expected.shape
         length = self._values.result_elements // blocks
-        stretch = max(period, min(length, _STRETCH) // period * period)
-        whole = length // stretch
+        chunk = max(period, min(length, _CHUNK_ELEMENTS) // period * period)
+        whole = length // chunk
 
         def add_if_wrong(index: Any, wrong_count: Any) -> Any:
             block, part = index // max(1, whole), index % max(1, whole)
-            begin = jnp.uint32(block) * jnp.uint32(length) + jnp.uint32(part * stretch)
-            exact = jnp.tile(expected[0, block], stretch // period)
-            got = jax.lax.dynamic_slice(values, (begin,), (stretch,))
+            begin = jnp.uint32(block) * jnp.uint32(length) + jnp.uint32(part * chunk)
+            exact = jnp.tile(expected[0, block], chunk // period)
+            got = jax.lax.dynamic_slice(values, (begin,), (chunk,))
             return wrong_count + jnp.any(got != exact)
 
-        tail = values.reshape(blocks, length)[:, whole * stretch :]
-        exact = jnp.tile(expected[0], (1, stretch // period))[:, : tail.shape[1]]
+        tail = values.reshape(blocks, length)[:, whole * chunk :]
+        exact = jnp.tile(expected[0], (1, chunk // period))[:, : tail.shape[1]]
         first = jnp.any(tail != exact).astype(jnp.int32)
-        stretches = whole * blocks
-        count: jax.Array = (
-            jax.lax.fori_loop(0, stretches, add_if_wrong, first) if stretches else first
-        )
+        chunks = whole * blocks
+        count: jax.Array = jax.lax.fori_loop(0, chunks, add_if_wrong, first) if chunks else first
         return count.reshape(1)
 
 
@@ -114,9 +112,9 @@ class DeviceCheck:
 class JaxProgram(Chain):
     """The program of a case in JAX, over the devices of a mesh.
 
-    `is_virtual`: the devices are parts of a CPU, and use the memory of the host. `is_delayed`:
-    while `is_injecting`, a busy loop of `delay_steps` steps follows each collective. `values_of`
-    makes the starting values and the exact results from a case and a dtype.
+    If the devices are `is_virtual`, they are parts of a CPU, and use the memory of the host. If the
+    program `is_delayed`, a busy loop of `delay_steps` steps follows each collective while it
+    `is_injecting`. `values_type` is the class of the starting values and the exact results.
     """
 
     delay_steps: int = 0
@@ -128,12 +126,12 @@ class JaxProgram(Chain):
         *,
         is_virtual: bool,
         is_delayed: bool = False,
-        values_of: Callable[[Case, Any], ExactValues] = ExactValues,
+        values_type: type[ExactValues] = ExactValues,
     ) -> None:
         devices = set(mesh.devices.flat)
         if len(devices) != case.ranks:
             raise wrong_world(f"{len(devices)} devices take part, expected {case.ranks}")
-        values = values_of(case, jnp.dtype(case.dtype))
+        values = values_type(case, jnp.dtype(case.dtype))
         max_exact, axes = values.max_exact_iterations(), case_axes(case, mesh)
         device = Device(mesh.devices.flat[0].platform)
         form = choose_form(
@@ -145,7 +143,7 @@ class JaxProgram(Chain):
         self.max_iterations = _max_iterations(case, max_exact, form)
         self._shapes = form.buffer_shapes(case, mesh)
         self._start = None if is_virtual else _compile_start_program(case, mesh, form, values)
-        has_device_check = not is_virtual and values_of is ExactValues
+        has_device_check = not is_virtual and values_type is ExactValues
         self._device_check = DeviceCheck(case, mesh, values) if has_device_check else None
         self._peak_before_bytes = self._highest_peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)

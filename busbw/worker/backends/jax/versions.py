@@ -65,10 +65,10 @@ def use_compilation_cache(folder: str) -> None:
 def join_group(member: ClusterMember, local_ranks: int | None) -> None:
     """Join this process to its group with `jax.distributed.initialize`, before it opens devices.
 
-    The process takes the next `local_ranks` GPUs of its host: the first process of the host takes
-    the first GPUs, the second process the following GPUs. With None it takes all GPUs. If processes
-    share a GPU, each takes the first GPUs that it sees. The class of device is not known yet, so
-    GPUs are chosen even if another class is measured.
+    The process uses `local_ranks` GPUs of its host: the first process of the host uses the first
+    GPUs, the second process the following GPUs. With None it uses all GPUs. If processes share a
+    GPU, each uses the first GPUs that it sees. The class of device is not known yet, so GPUs are
+    chosen even if another class is measured.
 
     Raises MeasuringError UNAVAILABLE if the process cannot join, for example because another
     process is missing.
@@ -129,9 +129,9 @@ def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_spe
 
 
 def type_as_varying(values: Any, axes: tuple[str, ...]) -> Any:
-    """Return `values` with the type of values that differ between ranks along `axes`.
+    """Return `values` with JAX's type for values that differ between ranks along `axes`.
 
-    An old JAX has no such types, and `values` are returned unchanged.
+    An old JAX has no such type, and `values` are returned unchanged.
     """
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(values, axes, to="varying")

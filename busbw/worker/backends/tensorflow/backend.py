@@ -23,7 +23,7 @@ from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
 from busbw.model.words import Device, InjectionKind
 from busbw.worker import host, process
 
-from ..base import MeasuringError, Reader, first_line, unavailable
+from ..base import MeasuringError, RecordingReader, first_line, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
 from .program import TensorflowProgram, make_strategy, needed_host_bytes
 
@@ -59,7 +59,7 @@ class TensorflowBackend(FrameworkBackend):
         self.versions = package_versions(tensorflow=tf.__version__)
         self._strategies: dict[str, Any] = {}
         self._group_strategy: Any = None
-        self._refusal = ""
+        self._refusal_reason = ""
         if member is not None:
             self._join(member, (ranks or member.process_count) // member.process_count)
         else:
@@ -72,7 +72,7 @@ class TensorflowBackend(FrameworkBackend):
         """
         if local_ranks != 1 and not _is_on_gpus(self.device):
             limit = "TensorFlow has one rank in each of several processes on a CPU"
-            self._refusal = f"{limit}, {local_ranks} are requested"
+            self._refusal_reason = f"{limit}, {local_ranks} are requested"
             return
         self._group_strategy = _join_group(member, self.device, local_ranks)
         self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
@@ -81,8 +81,8 @@ class TensorflowBackend(FrameworkBackend):
         return self._gather_from_all(words)
 
     def _find_devices(self, device: Device) -> DeviceSet:
-        if self._refusal:
-            raise unavailable(self._refusal)
+        if self._refusal_reason:
+            raise unavailable(self._refusal_reason)
         group = self._group_strategy
         if group is not None and device is Device.TPU:
             raise unavailable("TensorFlow reaches TPUs in one process only")
@@ -97,7 +97,7 @@ class TensorflowBackend(FrameworkBackend):
             program=PROGRAM,
             allocator=_allocator_setting(device),
             strategies={"default": strategies[0], **dict(zip(strategies, strategies))},
-            clocks=usable_clocks(device, is_recorded=True),
+            clocks=usable_clocks(device, has_readable_profiler=True),
             cores=host.usable_cores() if is_virtual else None,
             hosts=self._member.hosts if self._member else 1,
             processes=self._processes,
@@ -112,7 +112,7 @@ class TensorflowBackend(FrameworkBackend):
         return TensorflowProgram(case, self.strategy_of(case))
 
     @contextlib.contextmanager
-    def record_profile(self, folder: Path) -> Iterator[Reader]:
+    def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         from . import profile
 
         # With calls of Python, most events would be such calls.
@@ -192,9 +192,9 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
 
 
 class TensorflowAllGather:
-    """Sends words of each process to all processes, with a strategy over all processes.
+    """An exchange of words between all processes, with a strategy over all processes.
 
-    `local_ranks` is the number of ranks in each process. A word is a number of 32 bits.
+    `local_ranks` is the number of ranks in each process. A word is an integer of 32 bits.
     """
 
     def __init__(self, strategy: Any, local_ranks: int) -> None:

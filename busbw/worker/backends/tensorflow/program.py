@@ -44,8 +44,8 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 class TensorflowProgram(Chain):
     """The program of a case in TensorFlow, on the replicas of `strategy`.
 
-    `values_of` makes the starting values and the exact results from a case and a dtype. The
-    shortest chain has an iteration, because an empty call lacks a cost: it does not move its
+    `values_type` is the class of the starting values and the exact results. The shortest chain has
+    an iteration, because an empty call lacks a cost: it does not move its
     arguments to their devices, which takes as long as half an iteration (observed).
     """
 
@@ -54,21 +54,21 @@ class TensorflowProgram(Chain):
     _call: Any
 
     def __init__(
-        self, case: Case, strategy: Any, values_of: Callable[[Case, Any], ExactValues] = ExactValues
+        self, case: Case, strategy: Any, values_type: type[ExactValues] = ExactValues
     ) -> None:
         replicas = int(strategy.num_replicas_in_sync)
         if replicas != case.ranks:
             raise wrong_world(f"{replicas} replicas take part, expected {case.ranks}")
         self._dtype = tf.dtypes.as_dtype(case.dtype)
-        values = values_of(case, self._dtype.as_numpy_dtype)
+        values = values_type(case, self._dtype.as_numpy_dtype)
         super().__init__(case, values)
         self.max_iterations = _max_iterations(case, values.max_exact_iterations())
         self._strategy = strategy
         self._devices: list[str] = list(strategy.extended.worker_devices)
         # In a group, the first process has the first ranks, the second process the following ranks.
         local_ranks, resolver = len(self._devices), strategy.cluster_resolver
-        self._first = local_ranks * resolver.task_id if local_ranks < case.ranks else 0
-        self._is_host = all("CPU" in name for name in self._devices)
+        self._first_rank = local_ranks * resolver.task_id if local_ranks < case.ranks else 0
+        self._is_on_host = all("CPU" in name for name in self._devices)
         self._gpus = [name for name in self._devices if "GPU" in name]
         for name in self._gpus:
             tf.config.experimental.reset_memory_stats(name)
@@ -96,14 +96,14 @@ class TensorflowProgram(Chain):
 
         `draw` is the number of the draw.
         """
-        if self.inputs is None or not self._is_host:
+        if self.inputs is None or not self._is_on_host:
             self.inputs = None
             self.inputs = self._put_on_devices(lambda rank: self._starting_values(rank, draw))
             return
         # A virtual device uses its memory only during a call, so the host may write to it now.
         arrays = (value._numpy() for value in self._local_values(self.inputs))
         buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
-        self.values.write_ranks(draw, dict(enumerate(buffers, start=self._first)))
+        self.values.write_ranks(draw, dict(enumerate(buffers, start=self._first_rank)))
 
     def _starting_values(self, rank: int, draw: int) -> Any:
         """Return the starting values of a rank in a draw, as a tensor of the whole payload."""
@@ -113,13 +113,13 @@ class TensorflowProgram(Chain):
         values = tf.tile(stretch, [-(-count // stretch.shape[0])])
         return values if values.shape[0] == count else values[:count]
 
-    def _put_on_devices(self, values_of: Callable[[int], Any]) -> Any:
-        """Make the values of each rank on its device with `values_of`; return the values of all."""
+    def _put_on_devices(self, make_values: Callable[[int], Any]) -> Any:
+        """Call `make_values` with each rank on its device; return the values of all ranks."""
 
         def make_on_device(context: Any) -> Any:
             rank = context.replica_id_in_sync_group
-            with tf.device(self._devices[rank - self._first]):
-                return values_of(rank)
+            with tf.device(self._devices[rank - self._first_rank]):
+                return make_values(rank)
 
         values = self._strategy.experimental_distribute_values_from_function(make_on_device)
         self._wait_for_values(values)
@@ -141,7 +141,7 @@ class TensorflowProgram(Chain):
         """Return the result of each rank of this process, by rank. On the CPU nothing is copied."""
         return {
             rank: value._numpy() if "CPU" in value.backing_device else value
-            for rank, value in enumerate(self._local_values(self.result), start=self._first)
+            for rank, value in enumerate(self._local_values(self.result), start=self._first_rank)
         }
 
     def _local_values(self, values: Any) -> list[Any]:

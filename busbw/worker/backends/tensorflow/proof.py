@@ -73,14 +73,14 @@ def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
 
 
 def prove(
-    case: Case, executed: Sequence[Any], traced: Any, local_ranks: int | None = None
+    case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_ranks: int | None = None
 ) -> Proof:
     """Prove the program of a case from its graphs, and return the Proof.
 
     Args:
         case: the case.
-        executed: the executed graphs of this process, empty if TensorFlow recorded none.
-        traced: the traced graph.
+        executed_graphs: the executed graphs of this process, empty if TensorFlow recorded none.
+        traced_graph: the traced graph.
         local_ranks: the number of ranks in this process, None if all ranks are in this process.
 
     Raises:
@@ -89,11 +89,11 @@ def prove(
 
     """
     local_ranks = case.ranks if local_ranks is None else local_ranks
-    is_traced_only = case.strategy == "tpu" or not executed
-    graphs = [traced.as_graph_def()] if is_traced_only else executed
+    is_traced_only = case.strategy == "tpu" or not executed_graphs
+    graphs = [traced_graph.as_graph_def()] if is_traced_only else executed_graphs
     nodes, reductions = _nodes_and_reductions(graphs)
     _check_operations(case, reductions, local_ranks)
-    _check_payload_bytes(case, traced)
+    _check_payload_bytes(case, traced_graph)
     if not is_traced_only:
         outside = [node.name for node in reductions if not node.name.startswith(_LOOP)]
         if outside and case.clock is not Clock.DISPATCH:
@@ -109,12 +109,12 @@ def prove(
     )
 
 
-def reducing_nodes(executed: Sequence[Any]) -> dict[str, str]:
+def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
     """Return the names of the nodes that reduce in the graphs, in the order of their devices.
 
     A name is both key and value, because a node both begins and ends its collective.
     """
-    _, nodes = _nodes_and_reductions(executed)
+    _, nodes = _nodes_and_reductions(executed_graphs)
     # Device 2 comes before device 10 because its name is shorter.
     nodes.sort(key=lambda node: (len(node.device), node.device))
     return {node.name: node.name for node in nodes}
@@ -140,12 +140,12 @@ def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -
     )
 
 
-def _check_payload_bytes(case: Case, traced: Any) -> None:
+def _check_payload_bytes(case: Case, traced_graph: Any) -> None:
     """Raise MeasuringError if a reduction in the traced graph has a wrong size.
 
     The executed graph has the same sizes, because the optimizer changes no shape.
     """
-    _, reductions = _nodes_and_reductions([traced.as_graph_def(add_shapes=True)])
+    _, reductions = _nodes_and_reductions([traced_graph.as_graph_def(add_shapes=True)])
     for node in reductions:
         for shape in map(tf.TensorShape, node.attr["_output_shapes"].list.shape):
             size = (shape.num_elements() or 0) * _element_bytes(node)

@@ -15,7 +15,7 @@ from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Device, FailureKind
 from busbw.worker.backends import framework
-from busbw.worker.backends.base import MeasuringError, MemoryNeed, Reader
+from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
 from busbw.worker.backends.chain import Chain
 from busbw.worker.backends.framework import FrameworkBackend
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
@@ -98,7 +98,7 @@ class Small(FrameworkBackend):
         self.released = 0
         self.versions = {"small": "1"}
 
-    def record_profile(self, folder: Path) -> AbstractContextManager[Reader]:
+    def record_profile(self, folder: Path) -> AbstractContextManager[RecordingReader]:
         raise NotImplementedError
 
     def _find_devices(self, device: Device) -> DeviceSet:

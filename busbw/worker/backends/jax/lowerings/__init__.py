@@ -21,7 +21,7 @@ from ...base import unavailable
 
 
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
-    """Return the result of a rank after the collective of `case`.
+    """Return the result of the collective of `case` on a rank.
 
     `axes` are the axes of the mesh along which the collective runs, and `values` the input of the
     rank. Raises MeasuringError UNAVAILABLE if there is no module for the collective.

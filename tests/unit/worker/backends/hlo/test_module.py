@@ -78,7 +78,9 @@ def test_branches_and_inner_loops_in_hlo_are_not_reached_from_the_body_of_a_loop
 def test_the_instructions_of_a_fusion_in_hlo_can_be_left_out() -> None:
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
-    assert _ops(module.reachable_instructions(BODY, fused=False), "all-reduce", "fusion") == [
+    assert _ops(
+        module.reachable_instructions(BODY, includes_fused=False), "all-reduce", "fusion"
+    ) == [
         "fusion",
         "fusion",
     ]
