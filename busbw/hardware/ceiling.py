@@ -79,7 +79,8 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     return Ceiling(
         bytes_per_s=most_bytes_per_s,
         most_bytes_per_s=most_bytes_per_s,
-        text=f"{links}, whatever the shape{', doubled for what is not known' if is_doubled else ''}",
+        text=f"{links}, whatever the shape"
+        f"{', doubled for what is not known' if is_doubled else ''}",
         sure=True,
     )
 

@@ -38,15 +38,12 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
     If the service cannot be opened, print the reason to stderr and exit with code 1.
     """
     from busbw import wire
-    from busbw.model.cluster import ClusterMember
     from busbw.worker import sharing
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import SERVICES, load_function, serve
 
     try:
         if options.member:
-            member = wire.parse_json(options.member)
-            options.member = wire.from_json(ClusterMember, member, "member")
             os.environ.update(sharing.shared_gpu_variables(options.member, os.environ))
         session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
         # The collector never examines the modules that are imported now.
@@ -60,6 +57,8 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
 
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of a worker's command line."""
+    from busbw import wire
+    from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
     from busbw.model.words import Device
 
@@ -68,7 +67,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--service", default="measure", help="a name in a table of services")
     parser.add_argument("--device", type=Device, help="cpu, gpu or tpu; any if it is left out")
     parser.add_argument("--ranks", type=int, default=None)
-    parser.add_argument("--member", help="index and addresses in a cluster, in JSON")
+    parser.add_argument(
+        "--member",
+        type=lambda text: wire.from_json(ClusterMember, wire.parse_json(text), "member"),
+        help="index and addresses in a cluster, in JSON",
+    )
     parser.add_argument("--launch", type=LaunchId.parse, required=True)
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")
     parser.add_argument("--socket", type=int, required=True, help="descriptor of the channel")

@@ -55,12 +55,9 @@ class MeasureSession:
 
     backend: Backend
     launch: LaunchId
-    host_memory: memory.HostMemory = field(init=False)
+    host_memory: memory.HostMemory
     _held_programs: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _measurement: _CaseMeasurement = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.host_memory = memory.HostMemory(self.backend.all_gather)
 
     def measure(self, request: Mapping[str, Any]) -> Run:
         """Measure the CaseRequest in `request` from beginning to end, and return the Run."""
@@ -211,7 +208,7 @@ def open_session(options: Any) -> MeasureSession:
     parts = "programs", options.framework, options.launch.side
     os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(sys.path[0], *parts)
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
-    return MeasureSession(backend=backend, launch=options.launch)
+    return MeasureSession(backend, options.launch, memory.HostMemory(backend.all_gather))
 
 
 def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:

@@ -221,6 +221,7 @@ from busbw.model.launch import Injection, LaunchId, Plan
 from busbw.worker import measure
 from busbw.worker.backends import load
 from busbw.worker.backends.base import MeasuringError
+from busbw.worker.memory import HostMemory
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 real.prepare(framework, Device.CPU)
@@ -239,7 +240,8 @@ for job in jobs:
     case = wire.from_json(Case, job["case"])
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
-        session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+        host_memory = HostMemory(backend.all_gather)
+        session = measure.MeasureSession(backend, LaunchId(name="1"), host_memory)
         request = measure.CaseRequest(case=case, plan=plan, key=None, injection=injection)
         try:
             result = session.measure(wire.to_json(request))

@@ -68,7 +68,7 @@ class LoopCounter:
             name: instruction.name
             for name, instructions in computations
             for instruction in instructions
-            if instruction.is_root
+            if instruction.text.startswith("ROOT ")
         }
         self._steps = 0
 

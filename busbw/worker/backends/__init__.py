@@ -9,13 +9,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from types import ModuleType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from busbw.model.cluster import ClusterMember
-    from busbw.model.words import Device
+from busbw.model.cluster import ClusterMember
+from busbw.model.words import Device
 
-    from .base import Backend
+from .base import Backend
 
 
 def load(

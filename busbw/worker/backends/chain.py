@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from busbw.model.case import Case
 
 from .base import AllGather, Program, wrong_result
-
-if TYPE_CHECKING:
-    from .values import ExactValues
+from .values import ExactValues
 
 
 class Chain(Program):

@@ -162,8 +162,7 @@ def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock
     """
     host_clocks = (Clock.HOST, Clock.DISPATCH)
     device_clocks = (Clock.DEVICE,) if has_readable_profiler else ()
-    is_host_first = device is Device.CPU
-    return host_clocks + device_clocks if is_host_first else device_clocks + host_clocks
+    return host_clocks + device_clocks if device is Device.CPU else device_clocks + host_clocks
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:

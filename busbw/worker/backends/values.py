@@ -151,11 +151,12 @@ class ExactValues:
 
         Returns the number of compared elements on all ranks in `results`.
         """
-
-        def count_checked(rank: int) -> int:
-            return self.check_rank(rank, draw, iterations, results[rank])
-
-        return sum(map_ranks(count_checked, results, self.case.payload_bytes))
+        checked_counts = map_ranks(
+            lambda rank: self.check_rank(rank, draw, iterations, results[rank]),
+            results,
+            self.case.payload_bytes,
+        )
+        return sum(checked_counts)
 
     def check_rank(self, rank: int, draw: int, iterations: int, result: Any) -> int:
         """Compare the result of a rank with the exact values.

@@ -49,12 +49,15 @@ def _session(
     program: ScriptedProgram, need: MemoryNeed | None = None
 ) -> tuple[MeasureSession, ScriptedBackend]:
     backend = ScriptedBackend(program, need)
-    return MeasureSession(backend=backend, launch=LaunchId.parse("2.1")), backend
+    return _open(backend), backend
+
+
+def _open(backend: ScriptedBackend) -> MeasureSession:
+    return MeasureSession(backend, LaunchId.parse("2.1"), HostMemory(backend.all_gather))
 
 
 def _measured(backend: ScriptedBackend, **request: Any) -> Run | Failure:
-    session = MeasureSession(backend=backend, launch=LaunchId.parse("2.1"))
-    return _result(session, **request)
+    return _result(_open(backend), **request)
 
 
 def _result(session: MeasureSession, **request: Any) -> Run | Failure:

@@ -7,12 +7,10 @@ import json
 import multiprocessing
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any
 
 from busbw.model.cluster import ClusterMember
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
 
 # Seconds to wait for the first process, and between attempts to connect to it.
 _JOIN_S, _RETRY_S = 60.0, 0.01
@@ -58,8 +56,6 @@ def _accept_connections(
     `address` is the host and port on which the first process listens, and `authkey` the key of the
     group, which has `process_count` processes.
     """
-    from multiprocessing.connection import Listener
-
     connections: dict[int, Connection] = {}
     with Listener(address, backlog=process_count, authkey=authkey) as listener:
         while len(connections) < process_count - 1:
@@ -75,8 +71,6 @@ def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> C
     `address` and `authkey` are as in `_accept_connections`. If no connection can be made for
     `_JOIN_S` seconds, raise the last error.
     """
-    from multiprocessing.connection import Client
-
     end_s = time.monotonic() + _JOIN_S
     while True:
         try:

@@ -78,11 +78,6 @@ class Instruction:
         """The name of the instruction, without a percent sign."""
         return self.text.removeprefix("ROOT ").partition(" = ")[0].lstrip("%")
 
-    @property
-    def is_root(self) -> bool:
-        """Whether the result of the instruction is the result of its computation."""
-        return self.text.startswith("ROOT ")
-
     @functools.cached_property
     def operands(self) -> tuple[str, ...]:
         """The names of the operands, without their shapes."""

@@ -25,6 +25,7 @@ from busbw.model.words import Device
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import array_at
 from busbw.worker.measure import MeasureSession
+from busbw.worker.memory import HostMemory
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -83,7 +84,10 @@ def main(fault: str, name: str, *numbers: str) -> None:
         placement=collective.placements[0],
     )
     case, key = grid.resolve_case(spec, target), target.key(spec)
-    session, run = MeasureSession(backend, LaunchId(name="x")), ChainProgram.run_iteration
+    session, run = (
+        MeasureSession(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
+        ChainProgram.run_iteration,
+    )
     for number in map(int, numbers):
         planted: list[Planted] = []
         ChainProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 NUMPY_DTYPES = ("float32", "float16", "int32")
 RANKS = range(2, 10)
-# Not a multiple of any period or stretch, and long enough for several of these.
+# Not a multiple of any period or chunk, and long enough for several of these.
 COUNT = 4 * 131
 
 
@@ -144,7 +144,7 @@ def test_the_check_of_a_result_names_the_first_wrong_element_with_both_values(
 def test_a_result_checked_in_pieces_names_the_place_of_a_wrong_element_in_the_buffer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held, "_STRETCH", 16)
+    monkeypatch.setattr(held, "_CHUNK_ELEMENTS", 16)
     values = _values(collective="all_to_all")
     for place in (15, 16, 100, 300, COUNT - 1):
         wrong = _right(values, 1)
@@ -170,7 +170,7 @@ def test_a_result_with_another_number_of_elements_than_expected_is_wrong(
 def test_the_inputs_of_every_rank_are_written_up_to_the_last_element(
     monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
 ) -> None:
-    monkeypatch.setattr(held, "_STRETCH", 16)
+    monkeypatch.setattr(held, "_CHUNK_ELEMENTS", 16)
     monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
     values = _values(collective=collective)
     size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4

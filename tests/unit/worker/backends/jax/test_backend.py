@@ -164,7 +164,7 @@ from busbw import wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
 from busbw.model.words import Device
-from busbw.worker import backends, measure
+from busbw.worker import backends, measure, memory
 from tests.helpers import build
 loaded = []
 jax.monitoring.register_event_listener(
@@ -173,7 +173,8 @@ jax.monitoring.register_event_listener(
 real.prepare("jax", Device.CPU)
 backend = backends.load("jax", Device.CPU, 4)
 loaded.clear()
-session = measure.MeasureSession(backend=backend, launch=LaunchId(name="1"))
+host_memory = memory.HostMemory(backend.all_gather)
+session = measure.MeasureSession(backend, LaunchId(name="1"), host_memory)
 case = build.case(framework="jax", strategy="psum")
 run = session.measure(wire.to_json(measure.CaseRequest(case=case, plan=real.QUICK, key=None)))
 say([len(loaded), run.values_checked > 0, run.proof.collectives])

@@ -17,13 +17,13 @@ from tests.helpers.frameworks import Results, Sabotage, run_of
 
 pytestmark = [real.needs("jax"), pytest.mark.exhaustive]
 
-# Short stretches, so that a buffer has many and a rest; the host may look at what is wrong only.
+# Short chunks, so that a buffer has many and a rest; the host may look at what is wrong only.
 ON_DEVICES = """
 from busbw.worker.backends import values
 right_init = door.JaxProgram.__init__
 put(door.JaxProgram, "__init__", lambda self, case, mesh, *, is_virtual, **options: right_init(
     self, case, mesh, is_virtual=False, **options))
-put(program, "_STRETCH", 64)
+put(program, "_CHUNK_ELEMENTS", 64)
 """
 
 NOT_ON_THE_HOST = """
