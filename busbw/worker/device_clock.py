@@ -13,7 +13,7 @@ import statistics
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from busbw.model import variables
@@ -33,18 +33,6 @@ from busbw.worker.sampling import MIN_SAMPLES, Sampler, launch_time_s
 # recordings take long to write and to read. It allows 62 collectives in each of ten calls over
 # eight ranks.
 MAX_COLLECTIVES = 5_000
-
-
-@dataclass(frozen=True)
-class RecordedTimes:
-    """The seconds of collectives by the device's clock.
-
-    `samples_s` has for each call the mean time of its collectives, each on its slowest rank.
-    `rank_times_s` has for each rank the median time of a collective.
-    """
-
-    samples_s: tuple[float, ...]
-    rank_times_s: tuple[float, ...]
 
 
 def record_calls(
@@ -69,7 +57,7 @@ def record_calls(
         with backend.record_profile(Path(name)) as reader:
             calls_s = [sampler.time_chain(iterations) for _ in range(calls)]
         collectives = reader(sampler.program.timed_instructions)
-    recorded = times_of_calls(
+    samples_s, rank_times_s = times_of_calls(
         collectives,
         ranks=case.ranks,
         calls=calls,
@@ -81,11 +69,11 @@ def record_calls(
     return replace(
         run,
         iterations=iterations,
-        samples_s=recorded.samples_s,
+        samples_s=samples_s,
         values_checked=sampler.values_checked,
-        rank_times_s=recorded.rank_times_s,
+        rank_times_s=rank_times_s,
         clocks_s={
-            Clock.DEVICE.value: launch_time_s(recorded.samples_s),
+            Clock.DEVICE.value: launch_time_s(samples_s),
             Clock.HOST.value: launch_time_s(host_s),
         },
     )
@@ -111,8 +99,8 @@ def times_of_calls(
     iterations: int,
     names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
-) -> RecordedTimes:
-    """Return the times of recorded calls, after a check that no collective is missing.
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the seconds of recorded collectives, after a check that no collective is missing.
 
     Args:
         collectives: the recorded collectives on the devices of this process.
@@ -121,6 +109,10 @@ def times_of_calls(
         iterations: the number of collectives in each call.
         names: the names of the instructions that begin collectives.
         all_gather: exchanges values with the other processes of the group.
+
+    Returns:
+        The mean time of a collective in each call, where the time of a collective is its time on
+        its slowest rank. Second, the median time of a collective on each rank.
 
     Raises:
         MeasuringError: UNAVAILABLE if a device or a collective is missing, if there are too many
@@ -147,13 +139,11 @@ def times_of_calls(
     by_rank = [row[begin : begin + count] for row in rows for begin in range(0, len(row), count)]
     slowest_s = [max(column) for column in zip(*by_rank)]
     per_call = iterations - 1
-    return RecordedTimes(
-        samples_s=tuple(
-            statistics.fmean(slowest_s[begin : begin + per_call])
-            for begin in range(0, len(slowest_s), per_call)
-        ),
-        rank_times_s=tuple(statistics.median(durations) for durations in by_rank),
+    samples_s = (
+        statistics.fmean(slowest_s[begin : begin + per_call])
+        for begin in range(0, len(slowest_s), per_call)
     )
+    return tuple(samples_s), tuple(statistics.median(durations) for durations in by_rank)
 
 
 def _describe_gaps(

@@ -69,10 +69,11 @@ def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
     pairs: list[tuple[_ChainTimes, _ChainTimes]] = []
     while not sampler.may_stop(len(pairs), spent_s, _MIN_PAIRS):
         is_delayed_first = len(pairs) % 2 > 0
-        times = {
-            is_delayed: sampler.time_with_injection(is_injecting=is_delayed)
-            for is_delayed in (is_delayed_first, not is_delayed_first)
-        }
+        times: dict[bool, _ChainTimes] = {}
+        for is_delayed in (is_delayed_first, not is_delayed_first):
+            sampler.program.is_injecting = is_delayed
+            times[is_delayed] = sampler.time_short_and_long_chain(sampler.iterations)
         pairs.append((times[False], times[True]))
         spent_s = slowest_process_s(sampler.all_gather, sampler.now_s() - begun_s)
+    sampler.program.is_injecting = True
     return pairs

@@ -120,7 +120,7 @@ class Sampler:
     # The time of the last call of the warm-up.
     _warm_chain_s: float = 0.0
     _is_lengthened: bool = False
-    # The times of the short and of the long chain of each sample.
+    # The times of the short and of the long chain of each sample; 0 and the time of a single call.
     _chain_times_s: list[tuple[float, float]] = field(default_factory=list)
     _begun_s: float | None = None
     _spent_s: float = 0.0
@@ -155,7 +155,11 @@ class Sampler:
         if self._begun_s is None:
             self._begun_s = self.now_s()
         with self.phases.enter("sampling"):
-            self._chain_times_s.append(self._time_sample_chains())
+            self._chain_times_s.append(
+                (0.0, self.time_chain(1))
+                if self._times_single_calls
+                else self.time_short_and_long_chain(self.iterations)
+            )
         self._spent_s = slowest_process_s(self.all_gather, self.now_s() - self._begun_s)
         if self.has_enough_samples and not (
             self._times_single_calls or self._is_lengthened or self._has_positive_slopes
@@ -167,23 +171,6 @@ class Sampler:
             self.iterations = max(self.iterations, min(_LENGTHENING * self.iterations, longest))
             self._chain_times_s.clear()
             self._begun_s = None
-
-    def time_with_injection(self, *, is_injecting: bool) -> tuple[float, float]:
-        """Return the times of a short and of a long chain, which are not stored as a sample.
-
-        With `is_injecting` the program does the injected work in these chains.
-        """
-        self.program.is_injecting = is_injecting
-        try:
-            return self._time_sample_chains()
-        finally:
-            self.program.is_injecting = True
-
-    def _time_sample_chains(self) -> tuple[float, float]:
-        """Return the times of a short and of a long chain, or 0 and the time of a single call."""
-        if self._times_single_calls:
-            return 0.0, self.time_chain(1)
-        return self.time_short_and_long_chain(self.iterations)
 
     @property
     def has_enough_samples(self) -> bool:

@@ -34,7 +34,7 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
         environment: the present variables, which may limit GPUs and their memory.
 
     Raises:
-        MeasuringError: UNAVAILABLE if the variable for the fraction of memory is not a number.
+        ValueError: the variable for the fraction of memory is not a number.
 
     """
     if not member.shared_devices:
@@ -46,22 +46,13 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
     return {
         "NCCL_HOSTID": f"busbw-{index}",
         "CUDA_VISIBLE_DEVICES": visible[index % devices].strip(),
-        name: f"{_memory_fraction(name, environment) / processes_per_device:.6f}",
+        name: f"{float(environment.get(name) or _DEFAULT_FRACTION) / processes_per_device:.6f}",
     }
 
 
 def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
     """Return the GPUs in CUDA_VISIBLE_DEVICES, empty if the variable lists none."""
     return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-
-
-def _memory_fraction(name: str, environment: Mapping[str, str]) -> float:
-    """Return the fraction of a GPU's memory in the variable `name`, or XLA's default fraction."""
-    text = environment.get(name) or str(_DEFAULT_FRACTION)
-    try:
-        return float(text)
-    except ValueError:
-        raise unavailable(f"{name}: expected a number such as 0.75, got {text[:60]!r}") from None
 
 
 def check_gpu_count(

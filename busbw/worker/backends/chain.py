@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from busbw.model.case import Case
+from busbw.model.words import Clock
 
-from .base import AllGather, Program, wrong_result
+from .base import AllGather, Program, unavailable, wrong_result
 from .values import ExactValues
 
 
@@ -66,6 +67,23 @@ class Chain(Program):
         if counted != iterations:
             raise wrong_result(f"the program ran {counted} iterations, expected {iterations}")
         return self._compare_results(self._draw, iterations)
+
+    def longest_chain(self, max_exact_iterations: int) -> int:
+        """Return the largest number of iterations of a call: whole turns of the loop, and exact.
+
+        It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no chain is exact
+        that is longer than the shortest chain.
+        """
+        if self._case.clock is Clock.DISPATCH:
+            return 1
+        longest = max_exact_iterations // self.iterations_per_turn * self.iterations_per_turn
+        if longest <= self.shortest_chain:
+            raise unavailable(
+                f"{self._case.dtype} holds no exact chain of "
+                f"{self.shortest_chain + self.iterations_per_turn} over "
+                f"{self._case.group_size} ranks"
+            )
+        return longest
 
     @abstractmethod
     def release_memory(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from busbw.model.case import Case
 from busbw.model.words import Placement
 from busbw.worker import host
 
-from .base import AllGather, unavailable, wrong_result
+from .base import unavailable, wrong_result
 
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
@@ -32,34 +32,6 @@ T = TypeVar("T")
 _CHUNK_ELEMENTS = 2**18
 # From this payload on, ranks are checked or written on all cores at the same time.
 _PARALLEL_BYTES = 2**24
-
-
-class FirstCall(Protocol):
-    """Inputs of an extension for the first call of a program, and a reader of its extra value.
-
-    An extension declares such a class in its table FIRST_CALLS, by the name of the extra value. The
-    class is called with the ExactValues of the case.
-    """
-
-    def __init__(self, values: ExactValues) -> None: ...
-
-    @staticmethod
-    def applies_to(case: Case) -> bool:
-        """Return whether the extension has inputs for `case`."""
-
-    def start(self, rank: int) -> Array:
-        """Return the inputs of `rank`, of the shape (blocks, period)."""
-
-    def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> object:
-        """Read the extension's value from the result of a first call, and return it.
-
-        Args:
-            rank: the first rank of this process.
-            result: the result of this rank, a flat array.
-            iterations: the number of iterations of the call.
-            all_gather: exchanges values with the other processes of the group.
-
-        """
 
 
 @dataclass(frozen=True)
@@ -127,8 +99,18 @@ class ExactValues:
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @cached_property
-    def first_calls(self) -> Mapping[str, FirstCall]:
-        """The inputs of extensions for a first call, by the name of the extra value."""
+    def first_calls(self) -> Mapping[str, Any]:
+        """The extensions that have inputs for the first call of a program, by their value's name.
+
+        An extension declares a class in its table FIRST_CALLS, by the name of the value:
+
+        - `applies_to(case)` returns whether the extension has inputs for a case.
+        - The class is then called with these ExactValues.
+        - `start(rank)` returns the inputs of a rank, of the shape (blocks, period).
+        - `read(rank, result, iterations, all_gather)` reads the value from the result of the call
+          and returns it. `rank` is the first rank of this process, `result` its result as a flat
+          array, and `iterations` the number of iterations of the call.
+        """
         kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
@@ -151,12 +133,13 @@ class ExactValues:
 
         Returns the number of compared elements on all ranks in `results`.
         """
-        checked_counts = map_ranks(
-            lambda rank: self.check_rank(rank, draw, iterations, results[rank]),
-            results,
-            self.case.payload_bytes,
+        return sum(
+            map_ranks(
+                lambda rank: self.check_rank(rank, draw, iterations, results[rank]),
+                results,
+                self.case.payload_bytes,
+            )
         )
-        return sum(checked_counts)
 
     def check_rank(self, rank: int, draw: int, iterations: int, result: Any) -> int:
         """Compare the result of a rank with the exact values.
@@ -197,10 +180,11 @@ class ExactValues:
 
     def group_and_position(self, rank: int) -> tuple[int, int]:
         """Return the index of the group that `rank` belongs to, and its position in the group."""
-        for number, group in enumerate(self.case.rank_groups):
-            if rank in group:
-                return number, group.index(rank)
-        raise ValueError(f"rank {rank} is in no group of {self.case.rank_groups}")
+        return next(
+            (number, group.index(rank))
+            for number, group in enumerate(self.case.rank_groups)
+            if rank in group
+        )
 
     def _make_draw(self, group: int, number: int) -> Draw:
         """Return the draw with a number for a group. The draws of different groups differ."""

@@ -84,7 +84,7 @@ def test_an_injected_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_neg
     # Every second pair begins with the delay. Without it the chains take 12, 12 and 8 s.
     long_s = iter([12.0, 14.0, 9.0, 12.0, 8.0, 14.0])
     monkeypatch.setattr(
-        sampler, "time_with_injection", lambda *, is_injecting: (10.0, next(long_s))
+        sampler, "time_short_and_long_chain", lambda iterations: (10.0, next(long_s))
     )
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
         delayed_ratio(sampler, QUARTER)

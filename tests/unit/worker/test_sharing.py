@@ -45,12 +45,6 @@ def test_the_memory_fraction_of_the_user_is_divided_by_the_processes_that_share_
     assert fractions == {name: "0.450000"}
 
 
-def test_a_memory_fraction_that_is_no_number_is_refused() -> None:
-    (first, _) = _members(2, 1)
-    with pytest.raises(MeasuringError, match=r"expected a number such as 0.75, got 'half'"):
-        sharing.shared_gpu_variables(first, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "half"})
-
-
 def test_a_process_with_its_own_devices_sets_no_nccl_host_id() -> None:
     (first, _) = _members(2, 0)
     assert sharing.shared_gpu_variables(first, {}) == {}

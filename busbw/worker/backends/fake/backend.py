@@ -271,9 +271,8 @@ def launch_round() -> int:
 
     It is 0 for a launch that belongs to no round.
     """
-    prefix = "--launch="
-    text = next((word[len(prefix) :] for word in sys.argv if word.startswith(prefix)), "")
-    return LaunchId.parse(text).round_number
+    launches = [word for word in sys.argv if word.startswith("--launch=")]
+    return LaunchId.parse("".join(launches).removeprefix("--launch=")).round_number
 
 
 def _read_script(index: int) -> dict[str, Any]:

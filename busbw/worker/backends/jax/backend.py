@@ -75,8 +75,9 @@ class JaxBackend(FrameworkBackend):
 
     def _find_devices(self, device: Device) -> DeviceSet:
         member = self._member
-        hosts = member.hosts if member else None
-        devices = describe_devices(device, jax.devices(device.value), hosts=hosts)
+        devices = describe_devices(
+            device, jax.devices(device.value), hosts=member.hosts if member else None
+        )
         is_shared = member is not None and bool(member.shared_devices) and device is Device.GPU
         return replace(devices, shared=is_shared)
 

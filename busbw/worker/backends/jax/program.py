@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.model.case import Case
 from busbw.model.words import MIB, Device
 
-from ..base import unavailable, wrong_world
+from ..base import wrong_world
 from ..chain import Chain
 from ..hlo import module as hlo
 from ..hlo import proof
@@ -140,7 +140,7 @@ class JaxProgram(Chain):
         super().__init__(case, values)
         self._form, self._mesh = form, mesh
         self.iterations_per_turn = max(1, form.iterations_per_turn)
-        self.max_iterations = _max_iterations(case, max_exact, form)
+        self.max_iterations = self.longest_chain(max_exact)
         self._shapes = form.buffer_shapes(case, mesh)
         self._start = None if is_virtual else _compile_start_program(case, mesh, form, values)
         has_device_check = not is_virtual and values_type is ExactValues
@@ -256,19 +256,6 @@ class JaxProgram(Chain):
         return {
             rank: np.asarray(shard) for rank, shard in self._shards_by_rank(self.result).items()
         }
-
-
-def _max_iterations(case: Case, max_exact: int, form: ProgramForm) -> int:
-    """Return the largest number of iterations of a call: `max_exact` in whole turns of the loop.
-
-    It is 1 without a loop. Raises MeasuringError UNAVAILABLE if a single turn is not exact.
-    """
-    per_turn = form.iterations_per_turn
-    if per_turn > max_exact:
-        raise unavailable(
-            f"{case.dtype} holds no exact chain of {per_turn} over {case.group_size} ranks"
-        )
-    return max_exact // per_turn * per_turn if per_turn else 1
 
 
 def _compile_start_program(

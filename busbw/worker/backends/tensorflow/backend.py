@@ -63,7 +63,10 @@ class TensorflowBackend(FrameworkBackend):
         if member is not None:
             self._join(member, (ranks or member.process_count) // member.process_count)
         else:
-            _split_cpu(ranks or VIRTUAL_RANKS)
+            # The CPU must be split into virtual devices before TensorFlow runs any operation.
+            virtual = [tf.config.LogicalDeviceConfiguration()] * (ranks or VIRTUAL_RANKS)
+            cpu = tf.config.list_physical_devices("CPU")[0]
+            tf.config.set_logical_device_configuration(cpu, virtual)
 
     def _join(self, member: ClusterMember, local_ranks: int) -> None:
         """Join this process to its group, with `local_ranks` ranks in each process.
@@ -145,13 +148,6 @@ class TensorflowBackend(FrameworkBackend):
             strategy = make_strategy(case.strategy, names[: case.ranks])
             self._strategies[case.strategy] = strategy
         return self._strategies[case.strategy]
-
-
-def _split_cpu(count: int) -> None:
-    """Split the CPU into `count` virtual devices, before TensorFlow runs any operation."""
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    logical = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
-    tf.config.set_logical_device_configuration(cpu, logical)
 
 
 def _is_on_gpus(device: Device | None) -> bool:

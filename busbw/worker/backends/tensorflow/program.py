@@ -16,7 +16,7 @@ import tensorflow as tf
 from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
 
-from ..base import unavailable, wrong_world
+from ..base import wrong_world
 from ..chain import Chain
 from ..values import ExactValues, array_at, repeat_period
 from . import proof
@@ -62,7 +62,7 @@ class TensorflowProgram(Chain):
         self._dtype = tf.dtypes.as_dtype(case.dtype)
         values = values_type(case, self._dtype.as_numpy_dtype)
         super().__init__(case, values)
-        self.max_iterations = _max_iterations(case, values.max_exact_iterations())
+        self.max_iterations = self.longest_chain(values.max_exact_iterations())
         self._strategy = strategy
         self._devices: list[str] = list(strategy.extended.worker_devices)
         # In a group, the first process has the first ranks, the second process the following ranks.
@@ -158,19 +158,6 @@ class TensorflowProgram(Chain):
                 value._numpy()
             else:
                 value[:1].numpy()
-
-
-def _max_iterations(case: Case, max_exact: int) -> int:
-    """Return the largest number of iterations of a call; `max_exact` iterations are exact.
-
-    It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no chain that is
-    longer than the shortest chain is exact.
-    """
-    if case.clock is Clock.DISPATCH:
-        return 1
-    if max_exact <= TensorflowProgram.shortest_chain:
-        raise unavailable(f"{case.dtype} holds no exact chain of 2 over {case.ranks} ranks")
-    return max_exact
 
 
 def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
