@@ -123,9 +123,6 @@ class PrivateFolder:
         self.temporary_folder = self.path / "temporary"
         self.temporary_folder.mkdir()
 
-    def log_path(self, name: str) -> Path:
-        return self.path / f"{name}.log"
-
     def remove(self) -> None:
         """Remove the folder, release its lock, and restore the previous handlers of signals.
 

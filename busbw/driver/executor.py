@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Self
 
 from busbw.model.cluster import ALONE
 from busbw.model.launch import Failure, LaunchId
@@ -32,7 +31,7 @@ START_TIMEOUT_S = 180.0
 _PROBE_LAUNCH = LaunchId(name="probe")
 
 
-class Executor:
+class Executor(contextlib.AbstractContextManager["Executor"]):
     """Starts, ends and kills the groups of a session.
 
     `on_note` is called with each sentence that the user should read, for example when a launch was
@@ -50,9 +49,6 @@ class Executor:
         self.transport = transport
         self.is_stopped = False
         self._groups: list[Group] = []
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.kill()

@@ -167,7 +167,7 @@ class LocalWorker(Worker):
         self._kill_at_s = math.inf
         self._is_hung = False
         self._exit: Exit | None = None
-        self._log = folder.log_path(f"{launch}.{starter.framework}")
+        self._log = folder.path / f"{launch}.{starter.framework}.log"
         self._log.touch()
         self._mark_log()
         # Temporary files of a worker that is killed are removed with the folder.

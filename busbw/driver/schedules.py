@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import random
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -91,7 +92,9 @@ class Schedule:
     can_overlap: bool = False
     on_progress: Callable[[Progress], None] = lambda progress: None
     observers: Sequence[Callable[[Case | None], None]] = ()
-    _results: dict[tuple[Side, Case], list[Run | Failure]] = field(default_factory=dict)
+    _results: dict[tuple[Side, Case], list[Run | Failure]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _round: int = 0
     _last_round: int = 0
     _planned_count: int = 0
@@ -170,7 +173,7 @@ class Schedule:
             self._close_previous_group()
             for side, failure in failed.items():
                 for case in cases:
-                    self._add_result(side, case, failure)
+                    self._results[side, case].append(failure)
             cases = () if failed else self._measure_cases(groups, cases)
             for group in groups.values():
                 if self.can_overlap and not (self._is_paired or cases or group.is_over):
@@ -282,16 +285,13 @@ class Schedule:
         request: Request[Any] = Request(name, _REPLY_TYPES[name], values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")
         if isinstance(answer, Run | Failure):
-            self._add_result(side, case, answer)
+            self._results[side, case].append(answer)
         return answer
 
     def _close_previous_group(self) -> None:
         group, self._previous_group = self._previous_group, None
         if group is not None:
             self.executor.close_group(group)
-
-    def _add_result(self, side: Side, case: Case, result: Run | Failure) -> None:
-        self._results.setdefault((side, case), []).append(result)
 
 
 # A case is large if the payloads of all its ranks have more bytes: allocating its memory takes

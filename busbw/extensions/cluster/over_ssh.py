@@ -37,7 +37,7 @@ class SshLink:
     address = ""
 
     def __init__(self, command: Sequence[str], folder: PrivateFolder, name: str) -> None:
-        self._log = folder.log_path(f"host-{name.replace('/', '_')}")
+        self._log = folder.path / f"host-{name.replace('/', '_')}.log"
         self.stream, other_end = socket.socketpair()
         try:
             with other_end, self._log.open("ab") as log:

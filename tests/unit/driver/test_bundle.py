@@ -67,7 +67,7 @@ def test_the_temporary_folder_of_a_worker_is_in_its_bundle(bundle: Bundle) -> No
     worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
     answer_of(worker, None, 10)
     kill(worker)
-    assert f"temporary: {bundle.temporary_folder}" in bundle.log_path("1.fake").read_text()
+    assert f"temporary: {bundle.temporary_folder}" in (bundle.path / "1.fake.log").read_text()
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
         await_ready(worker)
     finally:
         kill(worker)
-    lines = bundle.log_path("1.fake.fake").read_text().splitlines()
+    lines = (bundle.path / "1.fake.fake.log").read_text().splitlines()
     path = ast.literal_eval(lines[-1].removeprefix("path: "))
     assert isinstance(path, list)
     return path
@@ -139,7 +139,7 @@ def test_a_worker_starts_with_huge_pages_in_addition_to_the_glibc_tunables_of_th
     finally:
         kill(worker)
     tunables = "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
-    assert bundle.log_path("1.fake.fake").read_text() == f"{tunables}\n"
+    assert (bundle.path / "1.fake.fake.log").read_text() == f"{tunables}\n"
 
 
 def test_a_worker_under_an_old_python_says_that_python_3_11_is_expected(bundle: Bundle) -> None:
