@@ -255,7 +255,7 @@ def _cause_order(end: Exit | Failure) -> int:
     """
     if isinstance(end, Failure):
         return 3
-    if end.lost:
+    if end.host_loss:
         return 0
     return 1 if end.exit_code is not None and end.exit_code < 0 else 2
 

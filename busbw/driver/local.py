@@ -75,18 +75,18 @@ _REMEDIES = {
 
 
 def worker_environment(
-    starter: Starter, base: Mapping[str, str], member: ClusterMember | None = None
+    starter: Starter, inherited: Mapping[str, str], member: ClusterMember | None = None
 ) -> dict[str, str]:
-    """Return the environment variables of a worker: `base` with the changes of `starter`.
+    """Return the environment variables of a worker: `inherited` with the changes of `starter`.
 
     Python may write byte code, so that the next worker starts faster. Another interpreter than the
-    interpreter of this process does not get PYTHONPATH and PYTHONHOME from `base`. A `member` of a
+    interpreter of this process does not get PYTHONPATH and PYTHONHOME. A `member` of a
     group connects to the hosts of its group without a proxy; None is a single process.
     """
     is_foreign = starter.python not in ("", sys.executable)
-    removed = {*starter.unset, *(_INTERPRETER_VARIABLES if is_foreign else ())}
-    kept = {name: value for name, value in base.items() if name not in removed}
-    environment = {**starter.defaults, **kept, **starter.environment}
+    removed = {*starter.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
+    kept = {name: value for name, value in inherited.items() if name not in removed}
+    environment = {**starter.default_variables, **kept, **starter.environment}
     environment |= proxy_exception(environment, member.host_names if member is not None else ())
     environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -304,14 +304,16 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     return int(counts.get("oom_kill", 0))
 
 
-def public_log_text(path: Path, begin: int, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the text of the log `path` from the byte `begin` on, at most its last MiB.
+def public_log_text(
+    path: Path, begin_byte: int, environment: Mapping[str, str] = os.environ
+) -> str:
+    """Return the text of the log `path` from the byte `begin_byte` on, at most its last MiB.
 
     The text can be published: the user's home directory is replaced, and so are the secrets in
     `environment`, the variables of the process that wrote the log.
     """
     with path.open("rb") as file:
-        file.seek(max(begin, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+        file.seek(max(begin_byte, file.seek(0, os.SEEK_END) - _LOG_BYTES))
         text = file.read().decode(errors="replace")
     return wire.escape_unprintable(
         variables.without_secrets(text, environment, os.path.expanduser("~"))

@@ -64,7 +64,7 @@ def failure_of_exit(end: Exit, launch: LaunchId, activity: str) -> Failure:
     kind, text, detected = _classify(end)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
     # the log.
-    is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.invalid
+    is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.reply_error
     reason = f": {end.reason}" if is_unexplained and end.reason else ""
     if is_unexplained and end.pids_max is not None:
         reason = f"; pids.max ({end.pids_max} processes and threads) was reached{reason}"
@@ -84,10 +84,10 @@ def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
     The last value is None if memory is not the cause.
     """
     code = end.exit_code
-    if end.lost:
-        return FailureKind.KILLED, end.lost, None
-    if end.invalid:
-        return FailureKind.CRASHED, f"the worker's reply is invalid ({end.invalid})", None
+    if end.host_loss:
+        return FailureKind.KILLED, end.host_loss, None
+    if end.reply_error:
+        return FailureKind.CRASHED, f"the worker's reply is invalid ({end.reply_error})", None
     if code is None:
         reason = ", as a signal has stopped it," if end.is_stopped else ""
         text = f"the worker did not answer within {round(end.waited_s, 1):g} s{reason}"

@@ -57,8 +57,9 @@ class Starter:
             GPUs that they share; ALONE for a single process that belongs to no group.
         environment: Environment variables to set. The worker inherits all others from the process
             that starts it.
-        unset: The names of inherited environment variables to remove.
-        defaults: Environment variables to set if they are neither inherited nor in `environment`.
+        unset_variables: The names of inherited environment variables to remove.
+        default_variables: Environment variables to set if they are neither inherited nor in
+            `environment`.
 
     """
 
@@ -69,8 +70,8 @@ class Starter:
     ranks: int | None = None
     cluster: Cluster = ALONE
     environment: Mapping[str, str] = field(default_factory=dict)
-    unset: tuple[str, ...] = ()
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    unset_variables: tuple[str, ...] = ()
+    default_variables: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ending(enum.StrEnum):
@@ -99,10 +100,10 @@ class Exit:
         pids_max: The limit on processes and threads if it was reached since the last request,
             otherwise None.
         waited_s: The seconds since the last request was sent.
-        invalid: The error in the reply, empty if no invalid reply was received.
+        reply_error: The error in the reply, empty if no invalid reply was received.
         is_stopped: Whether a signal such as SIGSTOP had stopped the process.
-        lost: The reason why the host cannot be reached any more; empty if it can be reached. The
-            other fields are unknown for a process on a lost host.
+        host_loss: The reason why the host cannot be reached any more; empty if it can be reached.
+            The other fields are unknown for a process on a lost host.
 
     """
 
@@ -112,9 +113,9 @@ class Exit:
     oom_kills: int = 0
     pids_max: int | None = None
     waited_s: float = 0.0
-    invalid: str = ""
+    reply_error: str = ""
     is_stopped: bool = False
-    lost: str = ""
+    host_loss: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ class Worker(ABC):
             return self._add_to_reply(content)
         except wire.WireError as error:
             # After an invalid reply no later reply can be trusted.
-            return replace(self.end_and_wait(Ending.KILL), exit_code=None, invalid=str(error))
+            return replace(self.end_and_wait(Ending.KILL), exit_code=None, reply_error=str(error))
 
     def end_and_wait(self, ending: Ending) -> Exit:
         """End the process as `ending` says, wait for it, and return how it ended."""

@@ -222,7 +222,7 @@ def starter_of(
         if options.processes == 1
         else Cluster(processes=options.processes, shared_devices=options.shared_devices),
         environment=options.try_env,
-        defaults=FRAMEWORKS[framework].environment,
+        default_variables=FRAMEWORKS[framework].environment,
     )
     if side is Side.CANDIDATE:
         return starter
@@ -232,7 +232,10 @@ def starter_of(
         return replace(starter, python=python, environment=options.against_env)
     flags = {name: variables.expand_homes(value, home) for name, value in stack.flags.items()}
     return replace(
-        starter, python=stack.python, environment=flags, unset=tuple(variables.STACK_VARIABLES)
+        starter,
+        python=stack.python,
+        environment=flags,
+        unset_variables=tuple(variables.STACK_VARIABLES),
     )
 
 

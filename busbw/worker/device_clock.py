@@ -60,7 +60,7 @@ def record_calls(
     samples_s, rank_times_s = times_of_calls(
         collectives,
         ranks=case.ranks,
-        calls=calls,
+        call_count=calls,
         iterations=iterations,
         names=sampler.program.timed_instructions,
         all_gather=backend.all_gather,
@@ -95,7 +95,7 @@ def times_of_calls(
     collectives: Iterable[TimedCollective],
     *,
     ranks: int,
-    calls: int,
+    call_count: int,
     iterations: int,
     names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
@@ -105,7 +105,7 @@ def times_of_calls(
     Args:
         collectives: the recorded collectives on the devices of this process.
         ranks: the number of ranks in all processes.
-        calls: the number of recorded calls.
+        call_count: the number of recorded calls.
         iterations: the number of collectives in each call.
         names: the names of the instructions that begin collectives.
         all_gather: exchanges values with the other processes of the group.
@@ -119,11 +119,11 @@ def times_of_calls(
             collectives, or if a call has only a single collective.
 
     """
-    by_device: Mapping[int, list[TimedCollective]] = defaultdict(list)
+    collectives_by_device: Mapping[int, list[TimedCollective]] = defaultdict(list)
     for collective in sorted(collectives, key=lambda timed: (timed.device, timed.start_s)):
-        by_device[collective.device].append(collective)
+        collectives_by_device[collective.device].append(collective)
     devices = ranks // len(all_gather([0.0]))
-    problems = list(_describe_gaps(by_device, devices, calls * iterations, names))
+    problems = list(_describe_gaps(collectives_by_device, devices, call_count * iterations, names))
     if iterations < 2:
         problems.append("a call of a single collective has none after its warm-up")
     if problems:
@@ -131,7 +131,7 @@ def times_of_calls(
         raise unavailable(f"no time by the device's clock: {text}; try --clock=host")
     durations_s = [
         [timed.duration_s for index, timed in enumerate(timeline) if index % iterations]
-        for timeline in by_device.values()
+        for timeline in collectives_by_device.values()
     ]
     # All processes have the same number of ranks, and all ranks have the same number of times.
     rows = all_gather([seconds for durations in durations_s for seconds in durations])
@@ -147,31 +147,32 @@ def times_of_calls(
 
 
 def _describe_gaps(
-    by_device: Mapping[int, Sequence[TimedCollective]],
-    devices: int,
-    expected: int,
+    collectives_by_device: Mapping[int, Sequence[TimedCollective]],
+    device_count: int,
+    collective_count: int,
     names: Collection[str],
 ) -> Iterator[str]:
     """Yield a message for a wrong number of devices, and for each device that lacks collectives.
 
     Args:
-        by_device: the recorded collectives of this process, by the index of the device.
-        devices: the expected number of devices.
-        expected: the expected number of collectives on each device.
+        collectives_by_device: the recorded collectives of this process, by the index of the device.
+        device_count: the expected number of devices.
+        collective_count: the expected number of collectives on each device.
         names: the instructions that begin collectives. If a device ran several of these
             instructions, it must have run them equally often. Kernels of a GPU may name no
             instruction: then only the number of collectives is checked.
 
     """
     expected_names = ", ".join(names) or "collectives"
-    if len(by_device) != devices:
+    if len(collectives_by_device) != device_count:
         yield (
-            f"expected {expected_names} on {devices} devices, the recording has {len(by_device)} "
-            f"({', '.join(map(str, by_device)) or 'none'})"
+            f"expected {expected_names} on {device_count} devices, "
+            f"the recording has {len(collectives_by_device)} "
+            f"({', '.join(map(str, collectives_by_device)) or 'none'})"
         )
-    for device, collectives in by_device.items():
+    for device, collectives in collectives_by_device.items():
         counts = Counter(collective.instruction for collective in collectives)
         different = {counts[name] for name in names if name in counts}
-        if len(collectives) != expected or len(different) > 1:
+        if len(collectives) != collective_count or len(different) > 1:
             text = ", ".join(f"{count} of {name}" for name, count in counts.items())
-            yield f"device {device}: expected {expected} of {expected_names}, got {text}"
+            yield f"device {device}: expected {collective_count} of {expected_names}, got {text}"

@@ -179,7 +179,7 @@ class MeasureSession:
             clocks_s={case.clock.value: launch_time_s(samples.samples_s)},
             dispatch_s=samples.dispatch_s,
             compiled_memory_bytes=program.compiled_memory_bytes,
-            extra=sampler.extra,
+            extra=sampler.extra_values,
         )
         if case.clock is not Clock.DEVICE:
             return run

@@ -144,8 +144,8 @@ def free_heap_bytes(block_bytes: int) -> int:
     return int(mallinfo2().fordblks)
 
 
-def touch_fresh_memory(size_bytes: int, threads: int) -> None:
-    """Write to `size_bytes` of new memory from several threads, and free the memory again.
+def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
+    """Write to `size_bytes` of new memory from `thread_count` threads, and free the memory again.
 
     Afterwards a framework gets this memory without a delay. In a virtual machine memory must first
     come from the host, at a third of a GiB per second and core (observed), and most frameworks
@@ -154,8 +154,8 @@ def touch_fresh_memory(size_bytes: int, threads: int) -> None:
     # A worker of the fake back end needs no numpy, whose import takes longer than its start.
     import numpy as np
 
-    with contextlib.suppress(MemoryError), ThreadPoolExecutor(threads) as pool:
-        parts = np.array_split(np.empty(size_bytes, np.uint8), threads)
+    with contextlib.suppress(MemoryError), ThreadPoolExecutor(thread_count) as pool:
+        parts = np.array_split(np.empty(size_bytes, np.uint8), thread_count)
         list(pool.map(lambda part: part.fill(1), parts))
 
 

@@ -104,8 +104,8 @@ class Sampler:
     chain has, and when there are enough samples. `all_gather` exchanges the times.
 
     `plan` has the limits of sampling, `now_s` is a clock that returns seconds, and `phases` adds up
-    the time of each phase. `values_checked` is the number of compared elements of results. `extra`
-    are the values of extensions, by name.
+    the time of each phase. `values_checked` is the number of compared elements of results.
+    `extra_values` are the values of extensions, by name.
     """
 
     program: Program
@@ -114,7 +114,7 @@ class Sampler:
     phases: PhaseTimer
     all_gather: AllGather = single_process_gather
     values_checked: int = 0
-    extra: dict[str, object] = field(default_factory=dict)
+    extra_values: dict[str, object] = field(default_factory=dict)
     iterations: int = 1
     _times_single_calls: bool = False
     # The time of the last call of the warm-up.
@@ -326,7 +326,9 @@ class Sampler:
                 self.program.initialize_values(name)
             elapsed_s = self._time_call(per_turn)
             with self.phases.enter("checking"):
-                self.extra[name] = self.program.read_extra_value(name, per_turn, self.all_gather)
+                self.extra_values[name] = self.program.read_extra_value(
+                    name, per_turn, self.all_gather
+                )
         return elapsed_s or self.time_chain(per_turn)
 
     def _choose_iterations(self, turn_s: float, first_iterations: int) -> int:

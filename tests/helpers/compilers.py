@@ -27,7 +27,7 @@ def compiling() -> Iterator[ParallelCompiler]:
         python=sys.executable,
         framework="jax",
         service="compile",
-        defaults=compilation.COMPILER_ENVIRONMENT["jax"],
+        default_variables=compilation.COMPILER_ENVIRONMENT["jax"],
     )
     with local_executor() as executor:
         yield ParallelCompiler(executor, {"": starter}, worker_count=2, timeout_s=TIMEOUT_S)

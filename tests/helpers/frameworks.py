@@ -73,7 +73,7 @@ def starter(framework: str, ranks: int) -> Starter:
         framework=framework,
         device="cpu",
         ranks=ranks,
-        defaults=FRAMEWORKS[framework].environment,
+        default_variables=FRAMEWORKS[framework].environment,
     )
 
 

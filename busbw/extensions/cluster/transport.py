@@ -349,7 +349,7 @@ class RemoteWorker(Worker):
         self._next_message(type(None))
         self._socket.close()
         self._signals.close()
-        return self._exit or Exit(exit_code=None, lost=self._cluster_host.lost)
+        return self._exit or Exit(exit_code=None, host_loss=self._cluster_host.lost)
 
     def _send_message(self, message: bytes | str | None) -> None:
         # Sending fails if the process has ended or its host is lost. A queued message says so.

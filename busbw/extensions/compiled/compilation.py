@@ -208,7 +208,7 @@ def _compiler_starters(options: Options, settings: CompileSettings) -> dict[str,
         python=python_of(options, framework),
         framework=framework,
         service="compile",
-        defaults=COMPILER_ENVIRONMENT.get(framework, {}),
+        default_variables=COMPILER_ENVIRONMENT.get(framework, {}),
     )
     if not settings.libtpu_versions:
         return dict.fromkeys(settings.compiler_labels, starter)

@@ -121,7 +121,7 @@ def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
     # All processes on a host would read the same counters.
     starter = replace(
-        starter, service=NAME, cluster=ALONE if is_local else starter.cluster, defaults={}
+        starter, service=NAME, cluster=ALONE if is_local else starter.cluster, default_variables={}
     )
     observer = HealthObserver(executor, starter)
     return Observer(observer.observe, observer.health)

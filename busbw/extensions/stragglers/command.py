@@ -202,7 +202,7 @@ def _make_starter(
     """
     framework = FRAMEWORKS[options.framework]
     starter = Starter(
-        python=sys.executable, framework=options.framework, defaults=framework.environment
+        python=sys.executable, framework=options.framework, default_variables=framework.environment
     )
     device = options.device or _find_device(starter, transport, processes)
     ranks = options.ranks_per_process or (1 if device is Device.CPU else None)

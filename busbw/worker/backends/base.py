@@ -196,20 +196,20 @@ class Program(ABC):
         return None
 
 
-def check_devices(reachable: EnvironmentKey, case: Case, expected: EnvironmentKey) -> None:
-    """Raise MeasuringError WRONG_WORLD if the `reachable` devices are not the `expected` devices.
+def check_devices(actual: EnvironmentKey, case: Case, expected: EnvironmentKey) -> None:
+    """Raise MeasuringError WRONG_WORLD if the `actual` devices are not the `expected` devices.
 
     The kind of device and the number of processes must be equal, and there must be a device for
     each rank of `case`.
     """
     is_right = (
-        reachable.device_kind == expected.device_kind
-        and reachable.ranks >= case.ranks
-        and reachable.processes == expected.processes
+        actual.device_kind == expected.device_kind
+        and actual.ranks >= case.ranks
+        and actual.processes == expected.processes
     )
     if not is_right:
         raise wrong_world(
-            f"{reachable.ranks} ranks of {reachable.device_kind} in {reachable.processes} "
+            f"{actual.ranks} ranks of {actual.device_kind} in {actual.processes} "
             f"processes, expected {case.ranks} of {expected.device_kind} in {expected.processes}"
         )
 

@@ -108,7 +108,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Exit)
-    assert (answer.exit_code, answer.invalid) == (None, invalid)
+    assert (answer.exit_code, answer.reply_error) == (None, invalid)
     assert failure_of_exit(answer, LaunchId.parse("1.fake"), "starting").kind is kind
     assert not processes(bundle.path)
 
@@ -140,7 +140,7 @@ def test_a_variable_of_the_user_overrides_the_default_variable_of_a_framework(
     if user:
         monkeypatch.setenv("NOISE", user)
     environment = {**starter().environment, **options}
-    begin = replace(starter(), defaults={"NOISE": "1"}, environment=environment)
+    begin = replace(starter(), default_variables={"NOISE": "1"}, environment=environment)
     assert worker_environment(begin, os.environ)["NOISE"] == noise
 
 

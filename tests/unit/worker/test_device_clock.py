@@ -27,13 +27,13 @@ def _refused(
     collectives: list[TimedCollective],
     *,
     ranks: int,
-    calls: int,
+    call_count: int,
     iterations: int,
     names: Sequence[str] = (NAME,),
 ) -> str:
     with pytest.raises(MeasuringError) as caught:
         device_clock.times_of_calls(
-            collectives, ranks=ranks, calls=calls, iterations=iterations, names=names
+            collectives, ranks=ranks, call_count=call_count, iterations=iterations, names=names
         )
     assert caught.value.kind is FailureKind.UNAVAILABLE
     return str(caught.value)
@@ -64,7 +64,7 @@ def test_a_sample_of_the_device_clock_is_the_time_of_the_slowest_rank_without_th
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
     recorded = device_clock.times_of_calls(
-        _timed(*ranks), ranks=len(ranks), calls=calls, iterations=iterations
+        _timed(*ranks), ranks=len(ranks), call_count=calls, iterations=iterations
     )
     assert recorded == (samples_s, rank_times_s)
 
@@ -76,22 +76,24 @@ def test_the_times_of_ranks_by_the_device_clock_are_in_the_order_of_device_numbe
         for device in (10, 2)
         for index in range(2)
     ]
-    _, rank_times_s = device_clock.times_of_calls(collectives, ranks=2, calls=1, iterations=2)
+    _, rank_times_s = device_clock.times_of_calls(collectives, ranks=2, call_count=1, iterations=2)
     assert rank_times_s == (2.0, 10.0)
 
 
 def test_the_order_of_events_in_a_recording_does_not_change_the_times_of_the_device_clock() -> None:
     collectives = _timed([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
-    times = device_clock.times_of_calls(list(reversed(collectives)), ranks=2, calls=2, iterations=2)
-    assert times == device_clock.times_of_calls(collectives, ranks=2, calls=2, iterations=2)
+    times = device_clock.times_of_calls(
+        list(reversed(collectives)), ranks=2, call_count=2, iterations=2
+    )
+    assert times == device_clock.times_of_calls(collectives, ranks=2, call_count=2, iterations=2)
     assert times[0] == (1.5, 2.5)
 
 
 def test_recorded_events_with_a_wrong_name_are_a_failure_although_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
-    device_clock.times_of_calls(collectives, ranks=1, calls=1, iterations=4, names="ab")
+    device_clock.times_of_calls(collectives, ranks=1, call_count=1, iterations=4, names="ab")
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
-    message = _refused(collectives, ranks=1, calls=1, iterations=4, names="ab")
+    message = _refused(collectives, ranks=1, call_count=1, iterations=4, names="ab")
     assert "got 1 of a, 3 of b" in message
 
 
@@ -99,7 +101,7 @@ def test_recorded_kernels_that_name_no_instruction_are_accepted_by_their_number(
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
     samples_s, _ = device_clock.times_of_calls(
-        collectives, ranks=1, calls=1, iterations=3, names=["a", "b"]
+        collectives, ranks=1, call_count=1, iterations=3, names=["a", "b"]
     )
     assert samples_s == (1.0,)
 
@@ -131,4 +133,4 @@ def test_missing_or_additional_ranks_or_events_of_a_recording_are_a_failure(
     ranks: list[Calls], expected: tuple[int, int, int], message: str
 ) -> None:
     count, calls, iterations = expected
-    assert message in _refused(_timed(*ranks), ranks=count, calls=calls, iterations=iterations)
+    assert message in _refused(_timed(*ranks), ranks=count, call_count=calls, iterations=iterations)

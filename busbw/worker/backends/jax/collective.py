@@ -135,10 +135,14 @@ def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tup
 
 
 def _run_between_buffers(
-    operation: _Operation, number: int, first: Any, second: Any
+    operation: _Operation, number: int, first_buffer: Any, second_buffer: Any
 ) -> tuple[Any, ...]:
     """Run a collective from the first buffer to the second or, if `number` is odd, back."""
-    return (first, operation(first)) if number % 2 == 0 else (operation(second), second)
+    return (
+        (first_buffer, operation(first_buffer))
+        if number % 2 == 0
+        else (operation(second_buffer), second_buffer)
+    )
 
 
 def _run_in_place(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:

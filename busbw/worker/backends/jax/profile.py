@@ -11,18 +11,17 @@ from ..base import TimedCollective
 from ..recordings import ProfileEvent, timed_collectives
 
 
-def read_collectives(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
+def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[TimedCollective]:
     """Return the collectives in the recordings below `folder`.
 
-    `timed` has the instructions that begin and end each collective, as
-    `Program.timed_instructions`.
+    `end_by_begin` are the names of instructions, as in `Program.timed_instructions`.
     """
     events = [
         event
         for path in folder.rglob("*.xplane.pb")
         for event in events_of(ProfileData.from_file(str(path)))
     ]
-    return [collective for collective, _ in timed_collectives(events, timed)]
+    return [collective for collective, _ in timed_collectives(events, end_by_begin)]
 
 
 def events_of(recording: ProfileData) -> list[ProfileEvent]:
