@@ -173,7 +173,8 @@ def probe(starter: Starter, executor: Executor) -> Probe:
 def _probe_once(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     activity = f"looking for devices with {starter.framework}"
     group = executor.start(starter, launch)
-    failure = group.wait_until_ready(START_TIMEOUT_S, activity)
-    answer = failure or group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)
+    answer: Probe | Failure | None = group.wait_until_ready(START_TIMEOUT_S, activity)
+    if answer is None:
+        answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)
     group.kill()
     return answer

@@ -74,7 +74,7 @@ class ExactValues:
         the second and the following extensions in `first_calls`.
         """
         if draw < 0:
-            return [*self.first_calls.values()][-1 - draw].start(rank)
+            return np.asarray([*self.first_calls.values()][-1 - draw].start(rank))
         group, position = self.group_and_position(rank)
         return self._to_array(
             self.collective.starting_blocks(self._make_draw(group, draw), position)

@@ -135,7 +135,7 @@ def describe_devices(
         program=f"{PROGRAM}-{_BUFFERS[device]}",
         allocator=_allocator_setting(device),
         strategies={"default": "psum", "psum": "psum"},
-        clocks=usable_clocks(device, is_recorded=versions.has_readable_profiler()),
+        clocks=usable_clocks(device, has_readable_profiler=versions.has_readable_profiler()),
         mesh=_torus_text(devices) if device is Device.TPU else "",
         cores=host.usable_cores() if is_virtual else None,
         processes=processes,
