@@ -228,9 +228,10 @@ class LocalWorker(Worker):
             grace_s = 0.0 if self.is_stopped else STACK_GRACE_S
         self._kill_at_s = min(self._kill_at_s, time.monotonic() + grace_s)
         if ending is Ending.STACK:
-            self._send_signal(os.kill, signal.SIGUSR1)
+            self._process.send_signal(signal.SIGUSR1)
         elif ending is Ending.KILL:
-            self._send_signal(os.killpg, signal.SIGKILL)
+            # `wait` kills the processes that the worker has started.
+            self._process.kill()
         # The worker exits by itself when its requests end.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -259,12 +260,6 @@ class LocalWorker(Worker):
             if pids.refused_start_count() > self._refused_count
             else None,
         )
-
-    def _send_signal(self, send: Callable[[int, int], None], number: signal.Signals) -> None:
-        # After the process was waited for, its id may belong to another process.
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                send(self.pid, number)
 
     def _mark_log(self) -> None:
         """Store the size of the log and the kernel's counts; later changes are reported."""
@@ -361,8 +356,9 @@ class LocalTransport(Transport):
                 raise
             limit = pids.least_pids_limit()
             most = "" if limit is None else f"; pids.max is {limit}"
-            text = f"a worker cannot be started on this host ({error.strerror}){most}"
-            raise HostError(text) from error
+            raise HostError(
+                f"a worker cannot be started on this host ({error.strerror}){most}"
+            ) from error
 
 
 def transport_for(hosts: Hosts | None, bundle: Bundle) -> Transport:

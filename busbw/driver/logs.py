@@ -93,8 +93,11 @@ def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
         text = f"the worker did not answer within {round(end.waited_s, 1):g} s{reason}"
         return FailureKind.TIMEOUT, text, None
     if code == -signal.SIGKILL and end.oom_kills:
-        text = "the kernel killed the worker for memory"
-        return FailureKind.OUT_OF_MEMORY, text, Detection.KILLED
+        return (
+            FailureKind.OUT_OF_MEMORY,
+            "the kernel killed the worker for memory",
+            Detection.KILLED,
+        )
     if code == -signal.SIGKILL:
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
     if code != 0 and _OUT_OF_MEMORY.search(f"{end.reason}\n{end.log}"):
