@@ -205,8 +205,9 @@ def open_session(options: Any) -> MeasureSession:
     framework cannot measure here.
     """
     # Two stacks of the same version may differ, so each side of a pair has a cache of its own.
-    parts = "programs", options.framework, options.launch.side
-    os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(sys.path[0], *parts)
+    os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(
+        sys.path[0], "programs", options.framework, options.launch.side
+    )
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
     return MeasureSession(backend, options.launch, memory.HostMemory(backend.all_gather))
 

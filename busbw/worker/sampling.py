@@ -286,7 +286,8 @@ class Sampler:
         self.all_gather([0.0])
         begun_s = self.now_s()
         self.program.run(iterations)
-        return slowest_process_s(self.all_gather, self.now_s() - begun_s)
+        elapsed_s = self.now_s() - begun_s
+        return slowest_process_s(self.all_gather, elapsed_s)
 
     def _warm_up(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
