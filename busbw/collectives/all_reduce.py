@@ -60,12 +60,14 @@ class AllReduce(AbstractCollective):
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
         """Return the input of a rank: a single block, whose period has 4n values for n ranks."""
-        own, following, other = (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
+        own_factor, next_factor, other_factor = (
+            (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
+        )
         values = []
         for index, weight in enumerate(_weights(draw)):
             position_of_weight = index % draw.ranks
-            factor = own if position_of_weight == position else other
-            factor = following if position_of_weight == (position - 1) % draw.ranks else factor
+            factor = own_factor if position_of_weight == position else other_factor
+            factor = next_factor if position_of_weight == (position - 1) % draw.ranks else factor
             values.append(weight * factor)
         return (tuple(values),)
 
