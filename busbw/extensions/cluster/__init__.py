@@ -1,6 +1,6 @@
 """Measure on several hosts: `--hosts` reaches them by ssh, `--cluster` by a Dask scheduler.
 
-A session sends busbw to each host as a zip file, so that it need not be installed there. On each
+A session sends the files of busbw to each host, so that it need not be installed there. On each
 host an object of the class Host starts worker processes, as a session does on its own machine.
 execnet carries requests from the session to the Hosts, over a connection that an engine makes:
 `over_ssh` or `over_dask`.

@@ -5,11 +5,10 @@ execnet runs this file in a new interpreter, which needs only the standard libra
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import tempfile
-import zipfile
+from pathlib import Path
 from typing import Any
 
 # The code on the command line of the Python on a host. It executes the first line that execnet
@@ -23,11 +22,14 @@ PYTHON_CODE = (
 if __name__ == "__channelexec__":
     # execnet adds the channel to the session to the globals of this file.
     channel: Any = globals()["channel"]
-    variables, archive = channel.receive()
+    variables, files = channel.receive()
     os.environ.update(variables)
     try:
         with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
-            zipfile.ZipFile(io.BytesIO(archive)).extractall(folder)
+            for name, content in files.items():
+                path = Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
             sys.path.insert(0, folder)
             from busbw.extensions.cluster.host import Host
 

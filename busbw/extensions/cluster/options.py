@@ -96,8 +96,8 @@ CLUSTER = Option(
         "type": _parse_scheduler,
         "metavar": "ADDRESS",
         "help": "Start one process on each worker of this Dask cluster, for example "
-        "--cluster=tls://head:8786. A path is read as the scheduler's --scheduler-file. With "
-        "--processes=N the session waits for N workers",
+        "--cluster=tls://head:8786 --processes=4. A path is read as the scheduler's "
+        "--scheduler-file. The session waits for as many workers as --processes says",
     },
 )
 CLUSTER_TRUST_NETWORK = Option(

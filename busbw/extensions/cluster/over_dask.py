@@ -16,13 +16,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import cloudpickle
-from distributed import Client, get_worker
+from distributed import Client
 
 from busbw import storage
 from busbw.driver.transport import HostError, IncomparableHostsError
@@ -32,11 +32,6 @@ from .bootstrap import PYTHON_CODE
 _CONNECT_S = 30.0
 _POLL_S = 0.5
 
-
-# A Dask worker measures itself a hundred times a second with these callbacks, which would disturb
-# the measurements. From now on the callbacks run every _SLOW_MS milliseconds.
-_SELF_MEASUREMENTS = ("tick", "profile")
-_SLOW_MS = 1000.0
 _CHUNK_BYTES = 65536
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # How long a read waits before it looks again. If a session is killed, its actors run this much
@@ -53,9 +48,6 @@ class HostPipe:
     """
 
     def __init__(self, code: str) -> None:
-        callbacks = get_worker().periodic_callbacks
-        for name in {*_SELF_MEASUREMENTS} & {*callbacks}:
-            callbacks[name].callback_time = _SLOW_MS
         self._stream, other_end = socket.socketpair()
         self._stream.setblocking(False)
         # The workers of busbw must not inherit the settings of Dask.
@@ -152,39 +144,29 @@ class DaskEngine:
     def join(self, wait_s: float) -> Sequence[str]:
         """Connect to the scheduler, wait for its Dask workers, and return their names.
 
-        Raises HostError if other than `count` workers have joined after `wait_s` seconds, or if a
-        worker has a nanny, and IncomparableHostsError if the versions of Python or Dask differ.
+        Raises HostError if the number of workers is not `count` after `wait_s` seconds, or if a
+        worker has a nanny. Raises IncomparableHostsError if the versions of Python or Dask differ.
         """
-        count, client = self._count, connect_client(self._scheduler, wait_s, self._trusts_network)
+        client = _connect_client(self._scheduler, wait_s, self._trusts_network)
         self._client = self._open_client.enter_context(client)
+        _check_protected(client.scheduler_info()["address"], self._trusts_network)
         with contextlib.suppress(TimeoutError):
-            self._client.wait_for_workers(count, timeout=wait_s)
-        workers = read_workers(self._client)
-        if len(workers) != count:
+            client.wait_for_workers(self._count, timeout=wait_s)
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if len(workers) != self._count:
             raise HostError(
-                f"{self._scheduler}: {len(workers)} of {count} Dask workers joined within "
+                f"{self._scheduler}: {len(workers)} of {self._count} Dask workers joined within "
                 f"{wait_s:g} s; expected as many as --processes"
             )
-        _check_workers(workers)
-        _check_versions(self._client, workers)
-        self._addresses = self._addresses_by_name(workers)
+        for worker in workers.values():
+            if worker["nanny"]:
+                raise HostError(
+                    f"Dask worker {worker['name']} has a nanny, which sets OMP_NUM_THREADS=1 and "
+                    "the like for it; start it with --no-nanny"
+                )
+        self._addresses = _addresses_by_name(client, workers)
+        _check_versions(client, self._addresses)
         return list(self._addresses)
-
-    def _addresses_by_name(self, workers: Mapping[str, Any]) -> dict[str, str]:
-        """Return the addresses of Dask workers by name, sorted by name.
-
-        A worker without a --name has the name of its host. Raises HostError if two workers have the
-        same name.
-        """
-        unnamed = [address for address in workers if str(workers[address]["name"]) == address]
-        hosts = self._client.run(platform.node, workers=unnamed) if unnamed else {}
-        names = [hosts.get(address) or str(workers[address]["name"]) for address in workers]
-        if len(set(names)) < len(names):
-            raise HostError(
-                f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
-                "worker on each host, or a name for each"
-            )
-        return dict(sorted(zip(names, workers), key=lambda named: _natural_sort_key(named[0])))
 
     def connect(self, name: str, wait_s: float) -> DaskLink:
         """Start a Python on the host of the Dask worker `name`, and return the connection to it.
@@ -192,12 +174,9 @@ class DaskEngine:
         Raises ConnectionError if the worker has left, or if the Python cannot be started within
         `wait_s` seconds.
         """
-        if self._addresses[name] not in (workers := read_workers(self._client)):
-            # A worker that was started again has another address.
-            self._addresses |= self._addresses_by_name(workers)
-        if self._addresses[name] not in workers:
-            raise ConnectionError("its Dask worker has left the cluster")
         address = self._addresses[name]
+        if address not in self._client.scheduler_info(n_workers=-1)["workers"]:
+            raise ConnectionError("its Dask worker has left the cluster")
         created = self._client.submit(
             HostPipe, PYTHON_CODE, actor=True, workers=[address], pure=False
         )
@@ -212,9 +191,8 @@ class DaskEngine:
         self._open_client.close()
 
 
-@contextlib.contextmanager
-def connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Iterator[Any]:
-    """Connect to a scheduler, and yield the client of Dask.
+def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
+    """Connect to a scheduler, and return the client of Dask.
 
     `wait_s` is how long to wait for a scheduler file, in seconds. Raises HostError if the scheduler
     cannot be reached, or if strangers could run code through it and the user does not accept this.
@@ -225,13 +203,10 @@ def connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Itera
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        client = Client(address, timeout=_CONNECT_S)
+        return Client(address, timeout=_CONNECT_S)
     except (OSError, TypeError, RuntimeError) as error:
         # A TypeError means that there is no certificate for tls://.
         raise HostError(f"{scheduler}: {error}") from error
-    with client:
-        _check_protected(client.scheduler_info()["address"], trusts_network)
-        yield client
 
 
 def _scheduler_address(scheduler: str, wait_s: float) -> str:
@@ -263,22 +238,21 @@ def _check_protected(address: str, trusts_network: bool) -> None:
         )
 
 
-def count_workers(scheduler: str, trusts_network: bool) -> int:
-    """Return how many workers a scheduler has now.
+def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str]:
+    """Return the addresses of Dask workers by name, sorted by name.
 
-    Raises HostError if the scheduler cannot be reached, or is not protected or trusted.
+    `workers` has Dask's description of each worker by address. A worker without a --name has the
+    name of its host. Raises HostError if two workers have the same name.
     """
-    with connect_client(scheduler, 0.0, trusts_network) as client:
-        return len(read_workers(client))
-
-
-def read_workers(client: Any) -> dict[str, Any]:
-    """Return Dask's description of each worker of the client's scheduler, by the worker's address.
-
-    A description has the keys ``name`` and ``nanny``.
-    """
-    workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-    return workers
+    unnamed = [address for address in workers if str(workers[address]["name"]) == address]
+    hosts = client.run(platform.node, workers=unnamed) if unnamed else {}
+    names = [hosts.get(address) or str(workers[address]["name"]) for address in workers]
+    if len(set(names)) < len(names):
+        raise HostError(
+            f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
+            "worker on each host, or a name for each"
+        )
+    return dict(sorted(zip(names, workers), key=lambda named: _natural_sort_key(named[0])))
 
 
 def _natural_sort_key(name: str) -> list[tuple[int, str]]:
@@ -287,25 +261,16 @@ def _natural_sort_key(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
-def _check_workers(workers: Mapping[str, Any]) -> None:
-    """Raise HostError if a worker has a nanny, because a nanny changes environment variables."""
-    for worker in workers.values():
-        if worker["nanny"]:
-            raise HostError(
-                f"Dask worker {worker['name']} has a nanny, which sets OMP_NUM_THREADS=1 and the "
-                "like for it; start it with --no-nanny"
-            )
-
-
-def _check_versions(client: Any, workers: Mapping[str, Any]) -> None:
+def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
     """Raise IncomparableHostsError if a worker or the scheduler has another Python or Dask.
 
-    Code that is sent by value runs only under the same version of Python.
+    `addresses` has the address of each worker by name. Code that is sent by value runs only under
+    the same version of Python.
     """
     versions = client.get_versions()
     stacks = {
-        f"Dask worker {worker['name']}": versions["workers"].get(address)
-        for address, worker in workers.items()
+        f"Dask worker {name}": versions["workers"].get(address)
+        for name, address in addresses.items()
     }
     stacks["the Dask scheduler"] = versions["scheduler"]
     texts = {name: _version_text(stack) for name, stack in stacks.items() if stack}

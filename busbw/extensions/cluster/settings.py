@@ -11,7 +11,7 @@ from typing import Any
 
 from busbw import storage
 from busbw.driver.bundle import Bundle
-from busbw.driver.transport import HostError, Hosts
+from busbw.driver.transport import Hosts
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.words import Device
@@ -32,8 +32,7 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
     """Return the hosts on which a session measures; None without --hosts and --cluster.
 
     `values` are the values of options by name, `environment` the environment variables of this
-    process. With --cluster but without --processes, the scheduler is asked how many workers it has.
-    Raises ValueError if an option is wrong, a package is missing or the scheduler is not reached.
+    process. Raises ValueError if an option is wrong or a package is missing.
     """
     for option, package, read in (
         ("hosts", "execnet", _read_ssh_hosts),
@@ -79,14 +78,11 @@ def _read_host_file(name: str) -> tuple[str, ...]:
 
     Raises ValueError if the file cannot be read or names no host.
     """
-    try:
+    with reraise_as(ValueError, ValueError, where=f"@{name}: "):
         lines = storage.read(expand_home(name)).decode().splitlines()
-    except (storage.InputError, UnicodeDecodeError) as error:
-        reason = error if isinstance(error, storage.InputError) else "no text"
-        raise ValueError(f"@{name}: {reason}") from error
-    hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
-    if not hosts:
-        raise ValueError(f"@{name}: expected a host in each line, got none")
+        hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
+        if not hosts:
+            raise ValueError("expected a host in each line, got none")
     return hosts
 
 
@@ -129,23 +125,18 @@ def forwarded_variables(
 
 
 def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
-    """Return the hosts of --cluster. Raises ValueError if the scheduler has no workers yet."""
-    from .over_dask import DaskEngine, count_workers
+    """Return the hosts of --cluster. Raises ValueError without --processes."""
+    from .over_dask import DaskEngine
     from .transport import ClusterTransport
 
-    scheduler, trusts_network = values["cluster"], bool(values.get("cluster_trust_network"))
-    try:
-        count = values.get("processes") or count_workers(scheduler, trusts_network)
-    except HostError as error:
-        raise ValueError(f"--cluster: {error}") from error
-    if not count:
-        raise ValueError(
-            f"--cluster: {scheduler} has no Dask workers yet; --processes=N waits for N of them"
-        )
+    count = values.get("processes")
+    if count is None:
+        raise ValueError("--cluster: expected --processes=N, the number of Dask workers")
+    trusts_network = bool(values.get("cluster_trust_network"))
     return Hosts(
         count=count,
         make_transport=lambda bundle: ClusterTransport(
-            bundle, DaskEngine(scheduler, count, trusts_network=trusts_network)
+            bundle, DaskEngine(values["cluster"], count, trusts_network=trusts_network)
         ),
     )
 

@@ -55,18 +55,10 @@ def find_slice_hosts(
     names = _split_names(environment.get(HOST_NAMES_VARIABLE, ""))
     if names or environment.get(_SKIP_METADATA) or not has_chips():
         return names, HOST_NAMES_VARIABLE
-    return tuple(
-        _endpoint_address(text) for text in _split_names(read_metadata(ENDPOINTS_ATTRIBUTE))
-    ), ENDPOINTS_ATTRIBUTE
+    # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
+    endpoints = _split_names(read_metadata(ENDPOINTS_ATTRIBUTE))
+    return tuple([*text.split(":"), "", ""][2] for text in endpoints), ENDPOINTS_ATTRIBUTE
 
 
 def _split_names(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _endpoint_address(endpoint: str) -> str:
-    """Return the address in an endpoint, its third field between colons; empty without an address.
-
-    Such as ``10.0.0.2`` for ``unknown:unknown:10.0.0.2``.
-    """
-    return [*endpoint.split(":"), "", ""][2]

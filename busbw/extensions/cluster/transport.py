@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import json
 import queue
 import socket
 import sys
 import threading
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +20,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import execnet
-from execnet.gateway_base import Popen2IO, get_execmodel
-from execnet.gateway_bootstrap import bootstrap_exec
+from execnet.gateway_base import get_execmodel
+from execnet.gateway_bootstrap import bootstrap as bootstrap_gateway
+from execnet.gateway_socket import SocketIO
 
 from busbw import storage, wire
 from busbw.driver.bundle import MAIN_CODE, PACKAGE_FOLDER, Bundle
@@ -54,32 +53,43 @@ _CONNECT_TIMEOUT_S = 60.0
 # The files of busbw that a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
 
-ReportWaiting: TypeAlias = Callable[[str], None]
+# The environment variables to set on a host, and the contents of busbw's files by path.
+FirstMessage: TypeAlias = tuple[dict[str, str], dict[str, bytes]]
 # An engine runs a Python on each host, and gives a link to its stdin and stdout.
 Engine: TypeAlias = "SshEngine | DaskEngine"
 Link: TypeAlias = "SshLink | DaskLink"
 
 
-def make_archive(bundle: Bundle) -> bytes:
-    """Return a zip file with the files of busbw from which `bootstrap` starts a Host."""
-    host_files = [path for pattern in _HOST_FILES for path in PACKAGE_FOLDER.glob(pattern)]
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__main__.py", MAIN_CODE)
-        for path in {*bundle.files, *host_files}:
-            archive.write(path, path.relative_to(PACKAGE_FOLDER.parent))
-    return content.getvalue()
+def host_files(bundle: Bundle) -> dict[str, bytes]:
+    """Return the files of busbw from which `bootstrap` starts a Host: their contents by path."""
+    paths = {path for pattern in _HOST_FILES for path in PACKAGE_FOLDER.glob(pattern)}
+    files = {
+        str(path.relative_to(PACKAGE_FOLDER.parent)): path.read_bytes()
+        for path in bundle.files | paths
+    }
+    return {**files, "__main__.py": MAIN_CODE.encode()}
+
+
+class _LinkIO(SocketIO):
+    """The socket of a link, as execnet reads and writes it.
+
+    Its pair of Unix sockets does not have the options of TCP that execnet would set.
+    """
+
+    def __init__(self, stream: socket.socket) -> None:
+        self.sock = stream
+        self.execmodel = get_execmodel("thread")
 
 
 class ClusterHost:
     """A connection of the session to the Host on another host.
 
-    `link` leads to a Python on the host `name`. `first_message` has the environment variables to
-    set there and a zip file with busbw. `lost` says why the host no longer answers; it is empty
+    `link` leads to a Python on the host `name`. `first_message` is the message from which
+    `bootstrap` starts the Host. `lost` says why the host no longer answers; it is empty
     while the host answers. Raises HostError if the Host cannot be started.
     """
 
-    def __init__(self, name: str, link: Link, first_message: tuple[dict[str, str], bytes]) -> None:
+    def __init__(self, name: str, link: Link, first_message: FirstMessage) -> None:
         self.name = name
         self.lost = ""
         self._link = link
@@ -136,25 +146,17 @@ class ClusterHost:
             _end_input(self._link)
             self._link.close()
 
-    def _start_host(self, first_message: tuple[dict[str, str], bytes]) -> Any:
+    def _start_host(self, first_message: FirstMessage) -> Any:
         """Start the Host, and return its first message.
 
         The message is the identity of the machine and its address, or a text with an error.
         """
         # Reaching a host may take as long as starting the Python there, so the time is doubled.
         self._link.stream.settimeout(2 * _CONNECT_TIMEOUT_S)
-        with contextlib.ExitStack() as files:
-            output = files.enter_context(self._link.stream.makefile("wb"))
-            replies = files.enter_context(self._link.stream.makefile("rb"))
-            stream: Any = Popen2IO(output, replies, get_execmodel("thread"))
-            # execnet calls `wait` if the Python ends at once. The link has the reason for its end.
-            stream.wait = lambda: None
-            spec = execnet.XSpec("popen//id=host//execmodel=thread")
-            bootstrap_exec(stream, spec)
-            # From here on the gateway closes both files.
-            files.pop_all()
+        # With an interpreter in the specification, execnet sends itself to the Python.
+        spec = execnet.XSpec(f"popen//python={self.name}//id=host//execmodel=thread")
+        self._gateway = bootstrap_gateway(_LinkIO(self._link.stream), spec)
         self._link.stream.settimeout(None)
-        self._gateway = execnet.Gateway(stream, spec)
         self.requests = self._gateway.remote_exec(bootstrap)
         self.requests.send(first_message)
         return self.requests.receive(_CONNECT_TIMEOUT_S)
@@ -174,7 +176,7 @@ class ClusterTransport(HostsTransport):
 
     def __init__(self, bundle: Bundle, engine: Engine) -> None:
         self._engine = engine
-        self._first_message = (dict(engine.environment), make_archive(bundle))
+        self._first_message = (dict(engine.environment), host_files(bundle))
         self._links: list[Link] = []
         self._hosts: list[ClusterHost] = []
         self._locked: set[int] = set()
@@ -208,7 +210,7 @@ class ClusterTransport(HostsTransport):
                 "expected as many names for each machine, and one with --hosts"
             )
 
-    def lock(self, wait_s: float, report: ReportWaiting = lambda text: None) -> None:
+    def lock(self, wait_s: float, report: Callable[[str], None] = lambda text: None) -> None:
         """Keep other sessions from measuring on any host, until the transport is closed.
 
         A machine is locked once, and the machine of this session is locked already. Raises
@@ -293,7 +295,9 @@ class ClusterTransport(HostsTransport):
                     host.requests.send(None)
 
 
-def _lock_host(host: ClusterHost, wait_s: float, report: ReportWaiting = lambda text: None) -> None:
+def _lock_host(
+    host: ClusterHost, wait_s: float, report: Callable[[str], None] = lambda text: None
+) -> None:
     """Lock a host until its session ends.
 
     `report` is called with a sentence before waiting for another session. Raises HostError if the

@@ -91,7 +91,7 @@ def test_a_session_with_a_regression_over_several_hosts_prints_the_find_slow_com
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
         (("--hosts=@empty",), "--hosts: @empty: expected a host in each line, got none"),
         (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is not a regular file"),
-        (("--hosts=@binary",), "--hosts: @binary: no text"),
+        (("--hosts=@binary",), "--hosts: @binary: 'utf-8' codec can't decode"),
         (("--hosts=tpu",), "--hosts: tpu: this host is none of a TPU slice, as TPU_WORKER_HOSTNAM"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
         (
