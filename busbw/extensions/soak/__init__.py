@@ -2,8 +2,9 @@
 
 A soak is a session mode that compares every result and times nothing: `mode` runs it, and `judge`
 judges it. `health` reads the counters of devices in every session, and `signatures` compares orders
-of summation. In workers, `worker` compares results with inputs from `worker_words`, `worker_health`
-reads counters, and `worker_signature` reads the order of summation from a result.
+of summation. In workers, `worker` compares results, `worker_values` computes inputs and expected
+results, `worker_health` reads counters, and `worker_signature` reads the order of summation from a
+result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}

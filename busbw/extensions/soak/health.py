@@ -36,47 +36,47 @@ _TIMEOUT_S = 10.0
 # devices of this framework have counters.
 _SCRIPT = "BUSBW_FAKE"
 
-# Throttling for a smaller share of the time between two readings is not reported.
-_LEAST_SHARE = 0.01
+# Throttling for less than this fraction of the time between two readings is not reported.
+_MIN_THROTTLED_FRACTION = 0.01
 
-# Throttling explains a slower case if it took at least this share of the time that the case lost.
-# It need not take all of the lost time: the time of a launch is the lower quartile of its samples,
-# and the time of a case is the median of its launches. So stops in three quarters of the samples of
-# half of the launches are enough to make a case slower.
-_EXPLAINING_SHARE = 1 / 3
+# Throttling explains a slower case if it took at least this fraction of the time that the case
+# lost. The time of a launch is the lower quartile of its samples, and the time of a case is the
+# median of its launches. So stops in three quarters of the samples of half of the launches are
+# enough to make a case slower.
+_EXPLAINING_FRACTION = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthChanges:
-    """The counters that changed while a case ran, by name.
+    """The counters that changed while a case ran.
 
-    `errors` has the count before the first change and the count after the last change.
-    `throttled_s` has seconds of throttling. If there are several hosts, a name begins with the
-    host.
+    `errors` contains the count before the first change and the count after the last change, by
+    counter. `throttled_s` contains the seconds of throttling by reason. If the session has several
+    hosts, a name begins with the host.
     """
 
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     throttled_s: Mapping[str, NotNegative] = field(default_factory=dict)
 
-    def with_changes(self, before: Reading, after: Reading, prefix: str = "") -> HealthChanges:
-        """Return these changes, and the changes between two later readings of a host.
+    def with_changes(self, earlier: Reading, later: Reading, prefix: str = "") -> HealthChanges:
+        """Return these changes with the changes between two readings of a host added.
 
-        `prefix` is the beginning of the names of the host's counters.
+        `earlier` and `later` are the two readings. `prefix` is put before the names of counters.
         """
         errors, throttled_s = dict(self.errors), dict(self.throttled_s)
-        for counter in sorted({*before.errors, *after.errors}):
-            name, first = prefix + counter, before.errors.get(counter, 0.0)
-            last = after.errors.get(counter, 0.0)
+        for counter in sorted({*earlier.errors, *later.errors}):
+            name, first = prefix + counter, earlier.errors.get(counter, 0.0)
+            last = later.errors.get(counter, 0.0)
             if first != last:
                 errors[name] = errors.get(name, (first, last))[0], last
-        least_s = _LEAST_SHARE * (after.read_s - before.read_s)
-        for counter, seconds in after.throttled_s.items():
+        min_s = _MIN_THROTTLED_FRACTION * (later.read_s - earlier.read_s)
+        for counter, seconds in later.throttled_s.items():
             # A device's counter that is new began at 0, when the driver started. A quota's counter
             # is new if somebody changed the quota, and its first value is no change.
-            gained_s = seconds - before.throttled_s.get(
+            gained_s = seconds - earlier.throttled_s.get(
                 counter, 0.0 if CPU_QUOTA in counter else seconds
             )
-            if gained_s > 0 and gained_s >= least_s:
+            if gained_s > 0 and gained_s >= min_s:
                 name = prefix + counter
                 throttled_s[name] = throttled_s.get(name, 0.0) + gained_s
         return HealthChanges(errors=errors, throttled_s=throttled_s)
@@ -98,9 +98,10 @@ class HealthChanges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """The health counters of a session: the last reading of each host.
+    """The health counters of a session.
 
-    `changes` has the counters that changed during a case, by the name of the case.
+    `readings` contains the last reading of each host, and `changes` the counters that changed
+    during a case, by the name of the case.
     """
 
     readings: tuple[Reading, ...]
@@ -110,8 +111,8 @@ class Health:
 def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
     """Return the observer that reads the health counters of all hosts.
 
-    `resolved` is the session before it measures. Return None for the fake framework, unless the
-    script says that its devices have counters.
+    `resolved` is the session before it measures, and `executor` starts the processes that read.
+    Returns None for the fake framework, unless its script says that its devices have counters.
     """
     options, target = resolved.options, resolved.machine.target
     framework, is_local = next(iter(target.device_sets)), options.remote is None
@@ -208,6 +209,6 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
         runs = measured.measurements[spec].runs
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
-    explains = sum(changes.throttled_s.values()) >= _EXPLAINING_SHARE * lost_s
+    explains = sum(changes.throttled_s.values()) >= _EXPLAINING_FRACTION * lost_s
     doubt = ", ".join(changes.throttling_texts) if explains and not measured.is_paired else ""
     return Finding(notes=changes.change_texts, doubt=doubt)

@@ -23,12 +23,12 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """How much of a case has been soaked so far, over all launches and processes.
+    """The amount of a case that has been soaked so far, over all launches.
 
     `soaked_s` is the time in seconds. `compared_bytes` are the compared bytes of all processes.
-    `mismatch` is the first wrong element, which was found in `launch` and `process`. `failure` is
-    any other reason to stop soaking the case. `mismatch` and `failure` are None while the case
-    continues.
+    `mismatch` is the first wrong element, which the process number `process` of the launch `launch`
+    found. `failure` is any other reason to stop soaking the case. `mismatch` and `failure` are None
+    while the soak of the case continues.
     """
 
     iterations: Natural = 0
@@ -45,7 +45,7 @@ class Tally:
         return self.mismatch is not None or self.failure is not None
 
     def with_reply(self, reply: SoakRun | Failure, process: int = 0) -> Tally:
-        """Return the tally with the reply of a process added.
+        """Return the tally with the reply of the process number `process` added.
 
         All processes of a launch run the same iterations, which are counted only for process 0.
         """
@@ -151,7 +151,7 @@ def amount_text(tallies: Collection[Tally]) -> str:
 
 
 def mismatch_text(mismatch: WrongElement, host: str) -> str:
-    """Return a text with the wrong element, its bits, and how often the result was wrong again.
+    """Return a text with the wrong element and the bits in which it is wrong.
 
     `host` is the name of the host on which the element was found; empty on a single host.
     """
@@ -159,8 +159,7 @@ def mismatch_text(mismatch: WrongElement, host: str) -> str:
     return (
         f"rank {mismatch.rank}{where}, element {mismatch.element}, iteration "
         f"{mismatch.iteration}: {mismatch.actual:#x}, expected {mismatch.expected:#x} "
-        f"(bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))}); the same input gave a wrong "
-        f"result in {mismatch.repeats} of {mismatch.retries} more iterations"
+        f"(bit{'s' * (len(bits) > 1)} {', '.join(map(str, bits))})"
     )
 
 

@@ -1,15 +1,14 @@
 """A soak as a session mode: the tests that measure compare every result, and time nothing.
 
-Cases are soaked alternately until the time is over, and a larger payload gets more time. Some
-errors belong to a launch, and other errors come after hours. So a launch soaks for a few times as
-long as it took to start, and then the next launch starts.
+Cases are soaked alternately until the time is over. Some errors belong to a launch, and other
+errors come after hours. So a launch soaks for a few times as long as it took to start, and then the
+next launch starts.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -32,9 +31,9 @@ from busbw.session.state import Judged, Measured
 from .judge import NAME, Tally, amount_text, judge_soak_session, judge_soaked_case
 from .worker import SoakRun
 
-# How many times as long as its start a launch soaks, how many seconds a case is soaked before the
-# next case, and the fewest seconds.
-_START_TIMES, _TURN_S, _LEAST_S = 4.0, 2.0, 0.1
+# A launch soaks for this many times the duration of its start. A case is soaked for _TURN_S
+# seconds before the next case, and for at least _MIN_TURN_S seconds.
+_SOAK_PER_START, _TURN_S, _MIN_TURN_S = 4.0, 2.0, 0.1
 
 
 def mode_of(options: Options) -> Mode | None:
@@ -57,9 +56,10 @@ def _soak_and_judge(session: RunningSession, resolved: Measured) -> Judged:
 
 @dataclass
 class Soak:
-    """Soaks the cases of a session for the time that --soak says.
+    """Soaks the cases of a session for the duration of --soak.
 
-    `resolved` has the cases and the devices. `tallies` has the amount by case.
+    `resolved` contains the cases and the devices. `tallies` contains the amount that was compared
+    so far, by case.
     """
 
     session: RunningSession
@@ -82,9 +82,11 @@ class Soak:
         self._end_s = begun_s + self.resolved.options.extra[NAME]
         try:
             with executor:
-                while frameworks := dict.fromkeys(case.framework for case in self._open_cases()):
+                while frameworks := dict.fromkeys(
+                    case.framework for case in self._unfinished_cases()
+                ):
                     for framework in frameworks:
-                        if self._open_cases(framework):
+                        if self._unfinished_cases(framework):
                             self._soak_launch(framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
@@ -95,10 +97,10 @@ class Soak:
             display.replace_progress(f"busbw: soaked for {soaked_s:.0f} s")
         return self._judge(soaked_s)
 
-    def _open_cases(self, framework: str = "") -> list[Case]:
-        """Return the cases to continue, of all frameworks if `framework` is empty.
+    def _unfinished_cases(self, framework: str = "") -> list[Case]:
+        """Return the cases of `framework` to continue; of all frameworks if it is empty.
 
-        After the time is over, these are only the cases that had no iteration yet.
+        After the duration of --soak, only the cases without an iteration are continued.
         """
         is_late = time.monotonic() >= self._end_s
         return [
@@ -122,41 +124,29 @@ class Soak:
         with executor.time_phase("starting"):
             group = executor.open_group(starter, launch)
         if isinstance(group, Failure):
-            for case in self._open_cases(framework):
+            for case in self._unfinished_cases(framework):
                 self._add_reply(case, group)
             return
         start_s = time.monotonic() - begun_s
         if self._launches == 1:
             # The first start, however long it took, is not part of the requested time.
             self._end_s += start_s
-        end_s = time.monotonic() + max(_TURN_S, _START_TIMES * start_s)
+        end_s = time.monotonic() + max(_TURN_S, _SOAK_PER_START * start_s)
         self._observe_health(None)
         with executor.time_phase("measuring"):
-            while time.monotonic() < end_s and (cases := self._open_cases(framework)):
-                self._soak_case(group, self._next_case(cases))
+            while time.monotonic() < end_s and (cases := self._unfinished_cases(framework)):
+                # The case that was soaked for the shortest time is next, a large payload first.
+                order = {case: (self.tallies[case].soaked_s, -case.payload_bytes) for case in cases}
+                self._soak_case(group, min(cases, key=order.__getitem__))
                 if group.is_over:
                     return
         executor.close_group(group)
-
-    def _next_case(self, cases: Sequence[Case]) -> Case:
-        """Return the case that has been soaked least for its payload.
-
-        The time that a case gets grows with the logarithm of its payload: each doubling of the
-        payload adds the time that the smallest payload gets.
-        """
-        least_bytes = min(case.payload_bytes for case in cases)
-
-        def weighted_s(case: Case) -> tuple[float, int]:
-            share = 1 + math.log2(case.payload_bytes / least_bytes)
-            return self.tallies[case].soaked_s / share, -case.payload_bytes
-
-        return min(cases, key=weighted_s)
 
     def _soak_case(self, group: Group, case: Case) -> None:
         left_s = max(0.0, self._end_s - time.monotonic())
         amount = amount_text(self.tallies.values())
         self.session.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
-        seconds, plan = max(_LEAST_S, min(_TURN_S, left_s)), self.resolved.plan
+        seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved.plan
         key = next(job.key for job in self.resolved.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
         request, doing = Request("soak", SoakRun, values), f"soaking {case.name}"

@@ -21,21 +21,21 @@ NAME = "signature"
 def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
     """Return a note if the order of summation changed; with --require-signature, a failure.
 
-    With this option it is a failure, too, if only this session or only the reference has a
-    signature. A case without a reference has no finding.
+    With --require-signature, a signature that only this session or only the reference has is also
+    a failure. A case without a reference never fails.
     """
     # The cases of a soak have no measurements.
     if spec not in measured.measurements:
         return Finding()
-    runs, before = measured.measurements[spec].runs, _reference_signature(measured, spec)
-    signature, versions = before or ("", {})
-    since = setup_changes(versions, runs[0].versions) if before is not None and runs else ()
-    text = order_change_text(runs, signature, since)
-    if before is None or "require_signature" not in measured.options.extra:
+    runs, reference = measured.measurements[spec].runs, _reference_signature(measured, spec)
+    old_signature, versions = reference or ("", {})
+    changes = setup_changes(versions, runs[0].versions) if reference is not None and runs else ()
+    text = order_change_text(runs, old_signature, changes)
+    if reference is None or "require_signature" not in measured.options.extra:
         return Finding(notes=(text,) if text else ())
-    after = common_signature(runs)
-    if not text and runs and bool(signature) is not bool(after):
-        text = f"no signature to compare: {signature or 'none'} -> {after or 'none'}"
+    signature = common_signature(runs)
+    if not text and runs and bool(old_signature) is not bool(signature):
+        text = f"no signature to compare: {old_signature or 'none'} -> {signature or 'none'}"
     return Finding(failure=text)
 
 
@@ -45,25 +45,27 @@ def common_signature(runs: Sequence[Run]) -> str:
     return signatures.pop() if len(signatures) == 1 else ""
 
 
-def order_change_text(runs: Sequence[Run], before: str, since: Sequence[str]) -> str:
-    """Return how the order of summation changed, or that it differs between launches.
+def order_change_text(
+    runs: Sequence[Run], reference_signature: str, stack_changes: Sequence[str]
+) -> str:
+    """Return a sentence on a changed order of summation, or on an order that varies by launch.
 
     The text is empty if the order did not change.
 
     Args:
         runs: The launches of the case.
-        before: The signature of the reference; empty if it has no signature.
-        since: The changes of the stack since the reference was recorded.
+        reference_signature: The signature of the reference; empty if it has no signature.
+        stack_changes: Texts on the changes of the stack since the reference was recorded.
 
     """
     signatures = sorted({str(run.extra[NAME]) for run in runs if run.extra.get(NAME)})
     if len(signatures) > 1:
         count = plural(len(runs), "launch")
         return f"no signature: {count} added up in several orders: {', '.join(signatures)}"
-    if before and signatures and before not in signatures:
+    if reference_signature and signatures and reference_signature not in signatures:
         same = "the same stack: a fault, or an order that is chosen by chance"
-        stack = ", ".join(since) or same
-        return f"another order of additions ({stack}): {before} -> {signatures[0]}"
+        stack = ", ".join(stack_changes) or same
+        return f"another order of additions ({stack}): {reference_signature} -> {signatures[0]}"
     return ""
 
 

@@ -25,10 +25,8 @@ from busbw.worker.serve import request_value
 if TYPE_CHECKING:
     from busbw.worker.measure import MeasureSession
 
-# The least seconds that a batch of iterations should take, and its most iterations.
-_BATCH_S, _MAX_BATCH = 0.2, 2**14
-# How often an input is tried again after its result was wrong.
-RETRIES = 50
+# The duration that a batch of iterations should have, and its largest number of iterations.
+_BATCH_S, _MAX_BATCH_ITERATIONS = 0.2, 2**14
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,19 +34,14 @@ class WrongElement:
     """An element of a result that differs from the expected element.
 
     `expected` and `actual` are the bits of both elements as integers. It is the first wrong element
-    of `rank` in `iteration`, and `draw` is the number of the input. After the error, the same input
-    was tried `retries` times, and in `repeats` of these iterations any element on a rank of the
-    process was wrong again.
+    of `rank` in `iteration`.
     """
 
-    draw: Natural
     rank: Natural
     element: Natural
     iteration: AtLeast1
     expected: Natural
     actual: Natural
-    repeats: Natural = 0
-    retries: Natural = 0
 
     @property
     def bits(self) -> tuple[int, ...]:
@@ -59,7 +52,7 @@ class WrongElement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SoakRun:
-    """How much a process compared in `seconds` on its ranks.
+    """The reply of a process: how much it compared on its ranks in `seconds`.
 
     `mismatch` is the wrong element that ended the run; None if all elements were right.
     """
@@ -72,7 +65,7 @@ class SoakRun:
 
 
 class SoakProgram(ABC):
-    """A compiled case with two inputs, the current input and the other input.
+    """A compiled case that reads two inputs alternately: the current input and the other input.
 
     Because the inputs alternate, a result that was not overwritten is noticed. `draw` is the number
     of the current input.
@@ -82,7 +75,7 @@ class SoakProgram(ABC):
 
     @abstractmethod
     def renew_input(self) -> None:
-        """Replace the current input with the next draw."""
+        """Replace the current input with new random numbers."""
 
     @abstractmethod
     def swap_inputs(self) -> None:
@@ -153,15 +146,10 @@ class ResultComparison:
         while left_s > 0 and not is_wrong:
             batch_begun_s = self.now_s()
             mismatch = self._run_batch(batch)
-            is_wrong = self._largest_of_processes(float(mismatch is not None)) > 0
-            left_s = seconds - self._largest_of_processes(self.now_s() - begun_s)
-            if self._largest_of_processes(self.now_s() - batch_begun_s) < _BATCH_S / 2:
-                batch = min(2 * batch, _MAX_BATCH)
-        if is_wrong:
-            repeats = self._count_repeats(
-                self._largest_of_processes(mismatch.draw if mismatch else -1)
-            )
-            mismatch = mismatch and replace(mismatch, repeats=repeats, retries=RETRIES)
+            is_wrong = self._max_over_processes(float(mismatch is not None)) > 0
+            left_s = seconds - self._max_over_processes(self.now_s() - begun_s)
+            if self._max_over_processes(self.now_s() - batch_begun_s) < _BATCH_S / 2:
+                batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
         return SoakRun(
             launch=launch,
             iterations=self.iterations,
@@ -205,22 +193,6 @@ class ResultComparison:
             self._right_hashes[draw] = hashes
         return mismatch
 
-    def _count_repeats(self, draw: float) -> int:
-        """Return how often the result is wrong again in RETRIES iterations with the input `draw`.
-
-        Iterations with the other input run in between.
-        """
-        if self.program.draw != draw:
-            self.program.swap_inputs()
-        repeats = 0
-        for _ in range(RETRIES):
-            self.program.run_iteration()
-            repeats += self._compare_result() is not None
-            self.program.swap_inputs()
-            self.program.run_iteration()
-            self.program.swap_inputs()
-        return repeats
-
-    def _largest_of_processes(self, value: float) -> float:
-        """Return the largest of the values that all processes pass."""
+    def _max_over_processes(self, value: float) -> float:
+        """Return the largest `value` over all processes of the group, each of which calls this."""
         return max(row[0] for row in self.all_gather([value]))

@@ -49,7 +49,7 @@ class FakeProgram(SoakProgram):
 
     def find_mismatch(self, iteration: int) -> WrongElement | None:
         word = {"rank": 1, "element": 7, "expected": 0, "actual": 1, **self.flips.get("word", {})}
-        return WrongElement(draw=0, iteration=iteration, **word) if self._is_wrong else None
+        return WrongElement(iteration=iteration, **word) if self._is_wrong else None
 
     @property
     def _is_wrong(self) -> bool:

@@ -138,22 +138,22 @@ class HealthReader:
         )
 
     def _read_quotas(self) -> None:
-        """Add the longest time for which CPU quotas can have stopped all of this process's cgroup.
+        """Add an upper bound for the time in which CPU quotas stopped the cgroups of this process.
 
-        In each period the cgroup runs until its share is used up. The kernel's time is the sum over
-        the processors of the cgroup. So the cgroup was stopped at most for this time, and at most
-        for all throttled periods.
+        In each period a cgroup runs until its quota is used up. The kernel adds up the stopped
+        times of all processors of the cgroup. So the cgroup was stopped for at most this sum, and
+        for at most the duration of all throttled periods.
         """
         for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
             with contextlib.suppress(OSError, ValueError):
                 rows = (line.split() for line in (folder / "cpu.stat").read_text().splitlines())
                 counts = {name: int(count) for name, count in rows}
                 stopped_ns = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
-                last = counts.get("nr_throttled", 0), stopped_ns
-                first = self._last_throttling.get(folder, last)
-                self._last_throttling[folder] = last
-                periods_s = (last[0] - first[0]) * period_us / 1e6
-                gained_s = max(0.0, min(periods_s, (last[1] - first[1]) / 1e9))
+                new_counts = counts.get("nr_throttled", 0), stopped_ns
+                old_counts = self._last_throttling.get(folder, new_counts)
+                self._last_throttling[folder] = new_counts
+                periods_s = (new_counts[0] - old_counts[0]) * period_us / 1e6
+                gained_s = max(0.0, min(periods_s, (new_counts[1] - old_counts[1]) / 1e9))
                 self._add_throttling(f"{CPU_QUOTA} of {share_us / period_us:.4g}", gained_s)
 
     def _add_throttling(self, name: str, seconds: float) -> None:

@@ -18,22 +18,22 @@ from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import lower_over_mesh
 from busbw.worker.backends.jax.program import JaxProgram
 
-from .worker_words import ChainProgram, Words
+from .worker_values import CompiledProgram, SoakValues
 
 
 @contextlib.contextmanager
-def prepared_program(backend: JaxBackend, case: Case) -> Iterator[ChainProgram]:
+def prepared_program(backend: JaxBackend, case: Case) -> Iterator[CompiledProgram]:
     """Yield the program of a case, compiled and proved.
 
     Raises MeasuringError if the program cannot be compiled or is not the collective.
     """
     mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
-    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_type=Words)
+    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_type=SoakValues)
     with backend.hold_program(make) as chain:
-        yield ChainProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
+        yield CompiledProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
 
 
-class DeviceProgram(ChainProgram):
+class DeviceProgram(CompiledProgram):
     """A program on devices with memory of their own, where the devices hash the results."""
 
     def __init__(self, chain: JaxProgram, mesh: Mesh) -> None:

@@ -96,7 +96,7 @@ class SignedSum:
         Each process signs the result of its first rank, and the signatures are combined.
         """
         chain_length = self._values.chained_iterations(iterations)
-        row = hash_and_orders(self._summands(rank), result, chain_length)
+        row = find_hash_and_orders(self._summands(rank), result, chain_length)
         hashes, masks = zip(*all_gather([*map(float, row)]))
         words = [*map(int, hashes)]
         digest = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
@@ -123,21 +123,18 @@ def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -
 
     The numbers depend only on `shape`, `seed` and `dtype`, and not on the machine.
     """
-    words = np.arange(np.prod(shape), dtype=np.uint64) + np.uint64(zlib.crc32(repr(seed).encode()))
-    # The final mixing of splitmix64 (Steele, Lea and Flood, 2014).
-    words *= np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
-    words ^= words >> np.uint64(31)
-    fractions = (words >> np.uint64(11)).astype(np.float64) / 2.0**53
-    numbers: Array = (1 + fractions).reshape(shape).astype(dtype)
+    # numpy never changes the numbers that RandomState returns for a seed.
+    random = np.random.RandomState(zlib.crc32(repr(seed).encode()))
+    numbers: Array = (1 + random.random_sample(shape)).astype(dtype)
     return numbers
 
 
-def hash_and_orders(inputs: Sequence[Array], result: Any, chain_length: int) -> tuple[int, int]:
-    """Return a hash of stretches of a result, and a mask of the orders that give the result.
+def find_hash_and_orders(
+    inputs: Sequence[Array], result: Any, chain_length: int
+) -> tuple[int, int]:
+    """Return a hash of stretches of a result, and a mask of the orders that explain the result.
 
-    A bit of the mask is an index of `ORDERS`.
+    If the order `ORDERS[i]` gives the bits of the result, bit i of the mask is set.
 
     Args:
         inputs: A period of the block of each rank, which is repeated to fill the buffer.
@@ -148,14 +145,14 @@ def hash_and_orders(inputs: Sequence[Array], result: Any, chain_length: int) -> 
     """
     stretches = list(_stretches(result, len(inputs)))
     digest = zlib.crc32(b"".join(part.tobytes() for _, part in stretches))
-    fits = [
+    matching_orders = [
         name
         for name, order in SUMS_BY_ORDER.items()
         if all(_matches_order(inputs, order, chain_length, stretches))
     ]
     if _is_ring(inputs, chain_length, stretches):
-        fits.append(RING)
-    return digest, sum(1 << ORDERS.index(name) for name in fits)
+        matching_orders.append(RING)
+    return digest, sum(1 << ORDERS.index(name) for name in matching_orders)
 
 
 def signature_text(digest: int, mask: int) -> str:
@@ -176,13 +173,13 @@ def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
 
     The result is divided into equal parts, and a stretch is the middle of a part.
     """
-    count = int(result.shape[0])
-    most = max(ranks, _MAX_STRETCHES // ranks * ranks)
-    parts = min(_STRETCHES_PER_RANK * ranks, most, count)
-    size = count // parts
-    length = min(_STRETCH_LENGTH, max(1, size // 2))
-    for part in range(parts):
-        begin = part * size + (size - length) // 2
+    element_count = int(result.shape[0])
+    max_parts = max(ranks, _MAX_STRETCHES // ranks * ranks)
+    part_count = min(_STRETCHES_PER_RANK * ranks, max_parts, element_count)
+    part_length = element_count // part_count
+    length = min(_STRETCH_LENGTH, max(1, part_length // 2))
+    for part in range(part_count):
+        begin = part * part_length + (part_length - length) // 2
         yield begin, np.ascontiguousarray(result[begin : begin + length])
 
 

@@ -9,16 +9,16 @@ from busbw.model.case import Case
 from busbw.worker.backends.tensorflow.backend import TensorflowBackend
 from busbw.worker.backends.tensorflow.program import TensorflowProgram
 
-from .worker_words import ChainProgram, Words
+from .worker_values import CompiledProgram, SoakValues
 
 
 @contextlib.contextmanager
-def prepared_program(backend: TensorflowBackend, case: Case) -> Iterator[ChainProgram]:
+def prepared_program(backend: TensorflowBackend, case: Case) -> Iterator[CompiledProgram]:
     """Yield the program of a case, compiled and proved.
 
     Raises MeasuringError if the program cannot be compiled or is not the collective.
     """
     with backend.hold_program(
-        lambda: TensorflowProgram(case, backend.strategy_of(case), Words)
+        lambda: TensorflowProgram(case, backend.strategy_of(case), SoakValues)
     ) as chain:
-        yield ChainProgram(chain)
+        yield CompiledProgram(chain)

@@ -48,7 +48,7 @@ def test_a_bundle_holds_only_code_that_workers_and_their_extensions_may_import(
         ("worker/backends/jax/program.py", True),
         ("worker/backends/hlo/module.py", True),
         ("extensions/stragglers/worker_jax.py", False),
-        ("extensions/soak/worker_words.py", False),
+        ("extensions/soak/worker_values.py", False),
         ("driver/group.py", False),
     ],
 )

@@ -18,7 +18,7 @@ import numpy as np
 from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.soak.worker import soak
-from busbw.extensions.soak.worker_words import ChainProgram
+from busbw.extensions.soak.worker_values import CompiledProgram
 from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
@@ -40,17 +40,17 @@ def _memories_of(chain: Any) -> Memories:
     }
 
 
-def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[ChainProgram], None]:
-    """Return a `ChainProgram.run_iteration` that plants a fault in iteration `number`.
+def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[CompiledProgram], None]:
+    """Return a `CompiledProgram.run_iteration` that plants a fault in iteration `number`.
 
     The fault is in the result of a rank: ``flip`` changes a bit, and ``stale`` keeps a part of the
     result before.
     """
-    run, iterations = ChainProgram.run_iteration, itertools.count(1)
+    run, iterations = CompiledProgram.run_iteration, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
-    def run_and_plant(program: ChainProgram) -> None:
+    def run_and_plant(program: CompiledProgram) -> None:
         run(program)
         memories, iteration = _memories_of(program.chain), next(iterations)
         if iteration == number:
@@ -86,14 +86,14 @@ def main(fault: str, name: str, *numbers: str) -> None:
     case, key = grid.resolve_case(spec, target), target.key(spec)
     session, run = (
         MeasureSession(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
-        ChainProgram.run_iteration,
+        CompiledProgram.run_iteration,
     )
     for number in map(int, numbers):
         planted: list[Planted] = []
-        ChainProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
+        CompiledProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
         request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS}
         reply = soak(session, {name: wire.to_json(value) for name, value in request.items()})
-        ChainProgram.run_iteration = run  # type: ignore[method-assign]
+        CompiledProgram.run_iteration = run  # type: ignore[method-assign]
         print(json.dumps({"mismatch": wire.to_json(reply.mismatch), "planted": planted}))
 
 

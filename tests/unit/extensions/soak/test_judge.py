@@ -18,14 +18,11 @@ from tests.helpers import build
 CASE, SPEC = build.case(), build.spec()
 LAUNCH = LaunchId(round_number=3, framework="jax")
 WRONG = WrongElement(
-    draw=3,
     rank=2,
     element=77,
     iteration=41,
     expected=0x3F800000,
     actual=0x3F800008,
-    repeats=3,
-    retries=100,
 )
 MUCH = Tally(iterations=1_130_000, compared_bytes=2_600_000_000_000, soaked_s=600.0)
 
@@ -34,7 +31,7 @@ def test_the_verdict_of_a_soak_names_each_wrong_bit_and_the_host_of_the_rank() -
     tally = replace(MUCH, mismatch=replace(WRONG, actual=0), launch=LAUNCH, process=1)
     text = judge_soaked_case(SPEC, CASE, tally, ["a", "b"]).text
     assert text.startswith("wrong result: rank 2 (b), element 77, iteration 41: 0x0, expected ")
-    assert "(bits 23, 24, 25, 26, 27, 28, 29); the same input gave a wrong result in 3 of " in text
+    assert "(bits 23, 24, 25, 26, 27, 28, 29)" in text
 
 
 def test_a_soak_counts_iterations_of_a_group_once_and_adds_up_the_compared_bytes() -> None:

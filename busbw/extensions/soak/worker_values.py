@@ -34,24 +34,24 @@ _PERIOD = 4093
 _SCALES = 4
 
 
-class ChainProgram(SoakProgram):
-    """A chain of a single iteration, whose starting values are Words."""
+class CompiledProgram(SoakProgram):
+    """A case that a framework compiled, with a single iteration and random inputs."""
 
     def __init__(self, chain: Chain) -> None:
-        assert isinstance(chain.values, Words)
-        self.chain, self.words = chain, chain.values
+        assert isinstance(chain.values, SoakValues)
+        self.chain, self.values = chain, chain.values
         self._last_draw = -1
-        # The number of the other input, and its buffers in the framework.
-        self._other: tuple[int, Any] = -1, None
+        # The draw of the other input, and its buffers in the framework.
+        self._other_input: tuple[int, Any] = -1, None
 
     def renew_input(self) -> None:
-        self.draw = self._last_draw = (self._last_draw + 1) % self.words.draw_count
+        self.draw = self._last_draw = (self._last_draw + 1) % self.values.draw_count
         self.chain.write_draw(self.draw)
 
     def swap_inputs(self) -> None:
-        current = self.draw, self.chain.inputs
-        self.draw, self.chain.inputs = self._other
-        self._other = current
+        current_input = self.draw, self.chain.inputs
+        self.draw, self.chain.inputs = self._other_input
+        self._other_input = current_input
         self.chain.result = None
 
     def run_iteration(self) -> None:
@@ -67,15 +67,18 @@ class ChainProgram(SoakProgram):
         def digest(rank: int) -> int:
             return zlib.crc32(np.ascontiguousarray(results[rank]).view(np.uint8).data)
 
-        return tuple(map_ranks(digest, sorted(results), self.words.case.payload_bytes))
+        return tuple(map_ranks(digest, sorted(results), self.values.case.payload_bytes))
 
     def find_mismatch(self, iteration: int) -> WrongElement | None:
-        return self.words.find_mismatch(self.draw, iteration, self.chain.results_by_rank())
+        return self.values.find_mismatch(self.draw, iteration, self.chain.results_by_rank())
 
 
 @dataclass(frozen=True)
-class Words(ExactValues):
-    """The words of `case` in each draw, and the exact result of an iteration."""
+class SoakValues(ExactValues):
+    """The inputs of a case by the number of the draw, and the exact result of an iteration.
+
+    A draw is one of 16 sets of random inputs.
+    """
 
     draw_count = 4 * _SCALES
 
@@ -95,7 +98,7 @@ class Words(ExactValues):
         return 1
 
     def starting_values(self, rank: int, draw: int) -> Array:
-        """Return a period of each block that `rank` puts in, in draw number `draw`."""
+        """Return a period of each input block of `rank` for the inputs number `draw`."""
         group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD
         generator = np.random.default_rng((draw, group, position))
@@ -104,12 +107,12 @@ class Words(ExactValues):
                 0, 2 ** (8 * self._word_dtype.itemsize), shape, self._word_dtype
             )
             return np.asarray(words.view(self.dtype))
-        most = 2**self._exact_bits - 1
-        whole = generator.integers(-most, most, shape, endpoint=True).astype(np.float64)
-        return np.asarray(np.ldexp(whole, self._exponent_of_draw(draw)).astype(self.dtype))
+        largest = 2**self._exact_bits - 1
+        integers = generator.integers(-largest, largest, shape, endpoint=True).astype(np.float64)
+        return np.asarray(np.ldexp(integers, self._exponent_of_draw(draw)).astype(self.dtype))
 
     def values_after(self, rank: int, draw: int, iterations: int) -> Array:
-        """Return a period of each block that `rank` holds after an iteration with input `draw`."""
+        """Return a period of each result block of `rank` for the inputs number `draw`."""
         group, position = self.group_and_position(rank)
         inputs = [[*self.starting_values(other, draw)] for other in self.case.rank_groups[group]]
         blocks: list[Any] = self.collective.result_blocks(inputs, position, self._reduce_exactly)
@@ -120,7 +123,8 @@ class Words(ExactValues):
     ) -> WrongElement | None:
         """Return the first wrong element in the results of this process; None if all are right.
 
-        `draw` is the number of the input, and `results` has the result of each rank.
+        `draw` is the number of the inputs, `iteration` is stored in the returned element, and
+        `results` contains the result of each rank.
         """
         for rank, result in results.items():
             for begin, part, exact in chunks_with_exact_values(
@@ -130,7 +134,6 @@ class Words(ExactValues):
                 actual = np.ascontiguousarray(part).view(self._word_dtype)
                 for index in np.flatnonzero(expected != actual)[:1]:
                     return WrongElement(
-                        draw=draw,
                         rank=rank,
                         element=begin + int(index),
                         iteration=iteration,
@@ -148,8 +151,8 @@ class Words(ExactValues):
             # Devices, too, add up words modulo 2^bits.
             words = [block.view(self._word_dtype) for block in blocks]
             return np.sum(words, axis=0, dtype=self._word_dtype).view(self.dtype)
-        whole = np.sum([block.astype(np.float64) for block in blocks], axis=0)
-        return whole.astype(self.dtype)
+        total = np.sum([block.astype(np.float64) for block in blocks], axis=0)
+        return total.astype(self.dtype)
 
     @property
     def _is_integer(self) -> bool:
@@ -162,12 +165,14 @@ class Words(ExactValues):
 
     @property
     def _exact_bits(self) -> int:
-        """The number of bits of the integers, so that their sum over all ranks is exact."""
-        added = math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
-        return DTYPES[self.case.dtype].significant_bits - added
+        """How many bits an integer may have, so that the sum over all ranks is exact."""
+        carry_bits = (
+            math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
+        )
+        return DTYPES[self.case.dtype].significant_bits - carry_bits
 
     def _exponent_of_draw(self, draw: int) -> int:
-        """Return the exponent of the power of two by which integers of a draw are multiplied."""
+        """Return the exponent of the power of two by which the integers of a draw are scaled."""
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent
         return dtype.least_exponent + span * (draw % _SCALES) // (_SCALES - 1)

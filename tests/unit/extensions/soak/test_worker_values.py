@@ -1,4 +1,4 @@
-"""The inputs and exact results of a soak, computed in another way than `worker_words` does."""
+"""The inputs and exact results of a soak, computed in another way than `worker_values` does."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.soak.worker_words import Words
+from busbw.extensions.soak.worker_values import SoakValues
 from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
 
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "int32": np.int32}
 
 
-def _words(collective: str, dtype: str = "float32", op: str = "", **changes: Any) -> Words:
+def _words(collective: str, dtype: str = "float32", op: str = "", **changes: Any) -> SoakValues:
     operations = COLLECTIVES[collective].reduce_ops
     op = op or (operations[0] if operations else "none")
     case = build.case(
         collective=collective, reduce_op=op, placement="out_of_place", dtype=dtype, **changes
     )
-    return Words(case, np.dtype(DTYPES[dtype]))
+    return SoakValues(case, np.dtype(DTYPES[dtype]))
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
