@@ -23,7 +23,6 @@ def _load(extension: str, *values: object) -> Any:
     ("arguments", "message"),
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
-        _load("stacks", ["stack", "lst"], "argument ACTION: invalid choice: 'lst' (choose from "),
         _load("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
         _load("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
