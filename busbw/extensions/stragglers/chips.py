@@ -16,42 +16,42 @@ from busbw.extensions.stragglers.worker import ChipTimes
 # The seconds of each round, by the name of a chip or link and the name of its host.
 TimesByChip = Mapping[tuple[str, str], Sequence[float]]
 # Among fewer chips, a slow chip moves the median.
-_LEAST_CHIPS = 3
+_MIN_CHIPS = 3
 
 
 def find_slow_chips(
-    measured: Sequence[ChipTimes], hosts: Sequence[str], least: float, risk: float
+    process_times: Sequence[ChipTimes], hosts: Sequence[str], min_loss: float, risk: float
 ) -> tuple[list[SlowComponent], dict[str, float]]:
     """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
 
-    If no chip is slower than the others by more than `least`, the chance that this function returns
-    a chip is at most `risk`.
+    If no chip is slower than the others by more than `min_loss`, this function returns a chip with
+    a probability of at most `risk`.
 
     Args:
-        measured: The times of each process, in the order of `hosts`; each host has the same number
-            of processes.
+        process_times: The times of each process. The processes are in the order of `hosts`, and
+            each host has the same number of processes.
         hosts: The names of the hosts.
-        least: The smallest loss that counts as slow; 0.05 is 5 %.
-        risk: The largest chance of a false report.
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
+        risk: The largest acceptable probability that a healthy chip is returned.
 
     """
     quantities = {
         quantity: rows
-        for quantity, rows in _times_by_quantity(measured, hosts)
-        if len(rows) >= _LEAST_CHIPS
+        for quantity, rows in _times_by_quantity(process_times, hosts)
+        if len(rows) >= _MIN_CHIPS
     }
-    share = risk / max(1, sum(map(len, quantities.values())))
+    risk_per_test = risk / max(1, sum(map(len, quantities.values())))
     slow, losses = [], {}
     for quantity, rows in quantities.items():
         medians = [statistics.median(row) for row in zip(*rows.values())]
         for (name, host), row in rows.items():
-            test = SequentialTest(least=least, risk=share)
+            test = SequentialTest(min_loss=min_loss, risk=risk_per_test)
             for time_s, median_s in zip(row, medians):
                 test.add_round(math.log(time_s / median_s))
             if test.is_slow:
                 slow.append(test.describe_slow(name, (host,), quantity))
         logs = [list(map(math.log, times_s)) for times_s in zip(*rows.values())]
-        losses[quantity] = detectable_loss(logs, least)
+        losses[quantity] = detectable_loss(logs, min_loss)
     return sorted(slow, key=lambda chip: -chip.ratio), losses
 
 

@@ -32,7 +32,7 @@ from busbw.extensions.stragglers.chips import find_slow_chips
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
 from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResult
-from busbw.extensions.stragglers.search import LEAST_HOSTS, MOST_IN_PAIRS, HostSearch
+from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
 from busbw.model.cluster import ALONE, Cluster
@@ -48,7 +48,7 @@ _DESCRIPTION = f"""
 Find slow hosts, links and chips. Hosts are measured in pairs, many pairs at once, until every two
 hosts have been measured together. A host that seems slow is measured again, together with other
 hosts, in a sequential test: in a healthy cluster at most 1 run in 100 reports a slow host or link.
-More than {MOST_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
+More than {MAX_HOSTS_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
 measured. Exit code 1: a slow host, link or chip was found, or something could not be measured.
 """
 _CHIP_ROUNDS = 40
@@ -125,9 +125,9 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
     hosts = hosts_of(vars(options))
     if hosts is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
-    if hosts.count < LEAST_HOSTS and options.device is not Device.TPU:
+    if hosts.count < MIN_HOSTS and options.device is not Device.TPU:
         raise UsageError(
-            f"{plural(hosts.count, 'host')}: expected {LEAST_HOSTS} or more, because among fewer "
+            f"{plural(hosts.count, 'host')}: expected {MIN_HOSTS} or more, because among fewer "
             "a slow host cannot be told from a slow link"
         )
     with contextlib.ExitStack() as stack:
@@ -145,22 +145,22 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
             plan=Plan(launches=1, timeout_s=options.case_timeout),
             processes=processes,
         )
-        least = options.least - 1
+        min_loss = options.least - 1
         search = HostSearch(
             transport.names,
             groups.measure_groups,
-            least,
+            min_loss,
             options.pairs,
             report_progress=_print_progress,
         )
         is_slice = groups.starter.device == Device.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
         _print_progress("single chips")
-        return _with_slow_chips(result, groups, max(options.payloads), least)
+        return _with_slow_chips(result, groups, max(options.payloads), min_loss)
 
 
 def _with_slow_chips(
-    result: SearchResult, groups: GroupMeasurer, payload_bytes: int, least: float
+    result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
     """Return `result` with the slow chips and links that are found in two launches.
 
@@ -171,10 +171,10 @@ def _with_slow_chips(
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
     launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-    slow, losses = find_slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+    slow, losses = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
     if slow:
         launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-        again, _ = find_slow_chips(launch.chips, hosts, least, CHIPS_RISK)
+        again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
     if not result.times and (launch.reason or not losses):

@@ -16,16 +16,16 @@ from busbw.extensions.stragglers.liveness import HostGroup
 
 # The ratio of standard deviation and median absolute deviation in a normal distribution.
 _DEVIATION_PER_MAD = 1.4826
-# Racks share a connection if a pair that is measured by itself has less than this share of the loss
-# that pairs have together.
-_SHARED = 0.5
+# Racks share a connection if the loss of a pair that is measured by itself is less than this
+# fraction of the loss of pairs that are measured at once.
+_MAX_SINGLE_PAIR_LOSS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """How much more time hosts and links take than usual: their excesses, as logarithms of ratios.
+    """The excesses of hosts and links: logarithms of the ratio of their time to the usual time.
 
-    `spread` is the standard deviation of the noise, as a logarithm, too.
+    `spread` is the standard deviation of the logarithms of times, which is their noise.
     """
 
     host_excesses: Mapping[str, float]
@@ -33,23 +33,27 @@ class Fit:
     spread: float
 
 
-def fit_pairs(times_s: Mapping[HostGroup, float], healthy: Collection[str] = ()) -> Fit:
+def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> Fit:
     """Return the Fit of pairs of hosts, in which each host was measured with most other hosts.
 
-    `times_s` has the time of each pair. The excess of a host is taken from the lower half of its
-    pairs, because a slow partner or a single slow link makes only few pairs slow. The excess of a
-    link is the part that its slower host does not explain. If `healthy` hosts are known, only the
-    pairs with these hosts count for the excess of a host.
+    The excess of a host is the lower median of its pairs, because a slow partner or a single slow
+    link makes only few pairs slow. The excess of a link is what its slower host does not explain.
+
+    Args:
+        times_s: The time of each pair in seconds.
+        healthy_hosts: If this is not empty, only pairs with these hosts count for the excess of a
+            host.
+
     """
     logs: dict[str, dict[str, float]] = defaultdict(dict)
     for (first, second), time_s in times_s.items():
         logs[first][second] = logs[second][first] = math.log(time_s)
     medians = {}
     for host, partners in logs.items():
-        with_good = [log for partner, log in partners.items() if partner in healthy]
-        medians[host] = statistics.median_low(with_good or partners.values())
+        healthy_logs = [log for partner, log in partners.items() if partner in healthy_hosts]
+        medians[host] = statistics.median_low(healthy_logs or partners.values())
     level = statistics.median_low(
-        log for host, log in medians.items() if not healthy or host in healthy
+        log for host, log in medians.items() if not healthy_hosts or host in healthy_hosts
     )
     hosts = {host: log - level for host, log in medians.items()}
     links: dict[HostGroup, float] = {
@@ -101,19 +105,21 @@ class Racks:
 
         This is so if they share a connection, such as a switch.
         """
-        return self.alone is not None and math.log(self.alone) < _SHARED * math.log(self.ratio)
+        return self.alone is not None and math.log(self.alone) < _MAX_SINGLE_PAIR_LOSS * math.log(
+            self.ratio
+        )
 
     def crosses_racks(self, group: HostGroup) -> bool:
         return not any({*group} <= {*rack} for rack in self.hosts)
 
 
-# The share of pairs that must be as fast or slow as the racks say, the fewest hosts among which
-# racks are not found by chance, and a number of hosts that is too small for all racks: a single
-# round of pairs that was faster than the other rounds looks like racks of two hosts.
-_CONSISTENT, _LEAST_HOSTS, _PAIR_SIZE = 0.95, 6, 2
+# The fraction of pairs that must be as fast or slow as the racks say, the smallest number of hosts
+# with racks, and a size that not all racks may have: a single round of pairs that was faster than
+# the other rounds looks like racks of two hosts.
+_MIN_CONSISTENT_FRACTION, _MIN_HOSTS, _PAIR_SIZE = 0.95, 6, 2
 
 
-def find_racks(times_s: Mapping[HostGroup, float], least: float) -> Racks | None:
+def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | None:
     """Find sets of hosts (racks) such that pairs in a set are fast, and pairs across sets slow.
 
     A single large set is accepted, too, if every other host is slow with all hosts. A time limit
@@ -122,31 +128,31 @@ def find_racks(times_s: Mapping[HostGroup, float], least: float) -> Racks | None
 
     Args:
         times_s: The time of each pair of hosts in seconds.
-        least: The smallest loss of pairs across sets that counts; 0.2 is 20 %.
+        min_loss: The smallest loss of pairs across sets that counts; 0.2 is 20 %.
 
     Returns:
         The sets; None for fewer than six hosts, or if no limit divides the pairs into such sets
-        with a loss above `least`.
+        with a loss above `min_loss`.
 
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
     hosts = sorted({host for group in logs for host in group})
-    best, least_variance = None, math.inf
-    for limit in sorted(logs.values())[:-1] if len(hosts) >= _LEAST_HOSTS else ():
+    best_racks, least_variance = None, math.inf
+    for limit in sorted(logs.values())[:-1] if len(hosts) >= _MIN_HOSTS else ():
         racks = Racks(
             hosts=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]), ratio=1
         )
-        near = [log for group, log in logs.items() if not racks.crosses_racks(group)]
-        far = [log for group, log in logs.items() if racks.crosses_racks(group)]
-        consistent = sum(log <= limit for log in near) + sum(log > limit for log in far)
-        plausible = near and far and _have_rack_sizes(racks.hosts, len(hosts))
-        if not plausible or consistent < _CONSISTENT * len(logs):
+        inside = [log for group, log in logs.items() if not racks.crosses_racks(group)]
+        across = [log for group, log in logs.items() if racks.crosses_racks(group)]
+        consistent_count = sum(log <= limit for log in inside) + sum(log > limit for log in across)
+        is_plausible = inside and across and _have_rack_sizes(racks.hosts, len(hosts))
+        if not is_plausible or consistent_count < _MIN_CONSISTENT_FRACTION * len(logs):
             continue
-        ratio = math.exp(statistics.median(far) - statistics.median(near))
-        variance = sum(statistics.pvariance(side) * len(side) for side in (near, far))
-        if ratio > 1 + least and variance < least_variance:
-            best, least_variance = Racks(hosts=racks.hosts, ratio=ratio), variance
-    return best
+        ratio = math.exp(statistics.median(across) - statistics.median(inside))
+        variance = sum(statistics.pvariance(side) * len(side) for side in (inside, across))
+        if ratio > 1 + min_loss and variance < least_variance:
+            best_racks, least_variance = Racks(hosts=racks.hosts, ratio=ratio), variance
+    return best_racks
 
 
 def _have_rack_sizes(sets: Sequence[HostGroup], host_count: int) -> bool:

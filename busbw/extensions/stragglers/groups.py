@@ -20,7 +20,7 @@ from busbw.model.machine import Probe
 from busbw.model.words import Device, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 
-# How many times as long as a pair all hosts together may take, which wait for each other.
+# A launch of all hosts, which wait for each other, has this many times the timeout of a pair.
 _ALL_HOSTS_TIMEOUT_FACTOR = 5.0
 
 Step = Callable[["GroupLaunch"], Failure | None]
@@ -28,11 +28,16 @@ Step = Callable[["GroupLaunch"], Failure | None]
 
 @dataclass(kw_only=True)
 class GroupMeasurer:
-    """Measures groups of hosts, with `processes` processes on every host.
+    """Measures groups of hosts, each group in a launch of its own.
 
-    `transport` reaches the hosts, and `starter` says how a worker is started; `starter.ranks` is
-    the number of ranks of a process. `specs` are the cases to measure for each group, and `plan`
-    says for how long. `rounds` counts the rounds of launches so far.
+    Args:
+        transport: Starts workers on the hosts.
+        starter: How a worker is started; `starter.ranks` is the number of ranks of a process.
+        specs: The cases to measure with each group.
+        plan: The timeout of a case.
+        processes: The number of processes on each host.
+        rounds: The number of rounds so far.
+
     """
 
     transport: HostsTransport
@@ -80,12 +85,18 @@ class GroupMeasurer:
 
 @dataclass
 class GroupLaunch:
-    """The launch of a group of hosts in a round: its times, or the `reason` why it has no times.
+    """The launch of a group of hosts: its times, or the reason why it has no times.
 
-    `host_indexes` are the indexes of the hosts among all hosts. `times_s` has seconds by quantity,
-    and `chips` the times of chips by process. `lost_index` is the index, in the group, of the host
-    that did not answer; None if it is unknown. `is_incomplete` is true after a failure, unless the
-    framework cannot measure what was requested.
+    Args:
+        measurer: The GroupMeasurer that started the launch.
+        executor: Starts the workers of the group.
+        host_indexes: The indexes of the group's hosts among all hosts.
+        times_s: The time of each quantity, such as ``all-reduce 16M``.
+        chips: The times of chips by process.
+        reason: Why the launch failed; empty without a failure.
+        lost_index: The index, in the group, of the host that did not answer; None if unknown.
+        is_incomplete: Whether the launch failed. False if the framework cannot measure chips.
+
     """
 
     measurer: GroupMeasurer

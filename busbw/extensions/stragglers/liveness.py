@@ -19,9 +19,9 @@ TimesByQuantity = Mapping[str, float]
 # Measures a round, and returns the times of each group, or the reason why the group has no times.
 MeasureGroups = Callable[[Round], Sequence[TimesByQuantity | str]]
 
-# The number of answering hosts with which a host must fail to be unreachable, and the number of
-# successive rounds without an answer after which the search ends.
-_FAILED_PARTNERS, _MOST_SILENT_ROUNDS = 2, 3
+# A host is unreachable after it has failed with this many hosts that answer. The search ends after
+# this many successive rounds without an answer.
+_MIN_FAILED_PARTNERS, _MAX_SILENT_ROUNDS = 2, 3
 
 
 class NoHostAnswersError(Exception):
@@ -32,8 +32,9 @@ class NoHostAnswersError(Exception):
 class Liveness:
     """Measures rounds of groups, and finds the hosts that do not answer.
 
-    `unreachable` has the reason for each host that is given up. `reasons` has the last reason for
-    each group without a time; the latest group is the last.
+    `unreachable` contains the hosts that are not measured any more, with the reason. `reasons`
+    contains, for each group without a time, the reason of its last failure; the group that failed
+    last is the last key.
     """
 
     hosts: Sequence[str]
@@ -41,9 +42,9 @@ class Liveness:
     rng: random.Random
     unreachable: dict[str, str] = field(default_factory=dict)
     reasons: dict[HostGroup, str] = field(default_factory=dict)
-    _answering: set[str] = field(default_factory=set)
-    # The hosts that do not answer and are not given up, and the partners with which each failed.
-    _silent: dict[str, set[str]] = field(default_factory=dict)
+    _answering_hosts: set[str] = field(default_factory=set)
+    # The hosts without an answer that are still measured, and the partners with which each failed.
+    _silent_hosts: dict[str, set[str]] = field(default_factory=dict)
     _silent_rounds: int = 0
 
     @property
@@ -59,10 +60,10 @@ class Liveness:
         """
         reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
         times = self._measure_groups(tuple(group for group in reachable if len(group) > 1))
-        self._silent_rounds = 0 if self._answering else self._silent_rounds + 1
-        if self._silent_rounds >= _MOST_SILENT_ROUNDS:
+        self._silent_rounds = 0 if self._answering_hosts else self._silent_rounds + 1
+        if self._silent_rounds >= _MAX_SILENT_ROUNDS:
             raise NoHostAnswersError(next(reversed(self.reasons.values())))
-        while self._silent and self._answering:
+        while self._silent_hosts and self._answering_hosts:
             self._measure_silent_hosts()
         return times
 
@@ -76,16 +77,16 @@ class Liveness:
             if isinstance(answer, str):
                 self.reasons.pop(group, None)
                 self.reasons[group] = answer
-                self._answering.difference_update(group)
+                self._answering_hosts.difference_update(group)
                 for host in group:
                     # In a larger group, a host other than the partner may not have answered.
                     partners = {*group} - {host} if len(group) == 2 else set()
-                    self._silent.setdefault(host, set()).update(partners)
+                    self._silent_hosts.setdefault(host, set()).update(partners)
             else:
                 times[group] = answer
-                self._answering.update(group)
+                self._answering_hosts.update(group)
                 for host in group:
-                    self._silent.pop(host, None)
+                    self._silent_hosts.pop(host, None)
         return times
 
     def _measure_silent_hosts(self) -> None:
@@ -94,18 +95,18 @@ class Liveness:
         A host is given up as unreachable after it has failed with several partners, or if no new
         partner is left for any host.
         """
-        answering = sorted(self._answering)
+        answering = sorted(self._answering_hosts)
         self.rng.shuffle(answering)
         pairs = []
-        for host, failed in self._silent.items():
+        for host, failed in self._silent_hosts.items():
             partner = next((h for h in answering if h not in failed), None)
             if partner is not None:
                 answering.remove(partner)
                 pairs.append(sorted_pair(host, partner))
         self._measure_groups(tuple(pairs))
-        for host, failed in list(self._silent.items()):
-            if len(failed & self._answering) >= _FAILED_PARTNERS or not pairs:
-                del self._silent[host]
+        for host, failed in list(self._silent_hosts.items()):
+            if len(failed & self._answering_hosts) >= _MIN_FAILED_PARTNERS or not pairs:
+                del self._silent_hosts[host]
                 latest = reversed(self.reasons.items())
                 self.unreachable[host] = next(reason for group, reason in latest if host in group)
 

@@ -35,47 +35,54 @@ Candidate = tuple[HostGroup, str]
 Tests = Mapping[Candidate, SequentialTest]
 
 # Among fewer hosts a slow host cannot be told from a slow link.
-LEAST_HOSTS = 4
+MIN_HOSTS = 4
 # The most hosts that are measured in pairs; the usual number of hosts in the groups in which more
 # hosts are measured; and the fewest groups, for which groups may be smaller.
-MOST_IN_PAIRS, _GROUP_SIZE, _LEAST_GROUPS = 32, 16, 8
-# A link is a candidate above this many standard deviations of the noise; the most links to test.
-_CANDIDATE_DEVIATIONS, _MOST_LINKS = 2.0, 8
-# The fewest test rounds, which show the noise if there is no candidate; the rounds after which a
-# candidate is undecided; and how many times this number all candidates may take together.
-_LEAST_TESTS, _MOST_TESTS, _SHARES = 4, 40, 3
+MAX_HOSTS_IN_PAIRS, _GROUP_SIZE, _MIN_GROUPS = 32, 16, 8
+# A link is a candidate above this many standard deviations of the noise. At most this many links
+# are tested.
+_CANDIDATE_DEVIATIONS, _MAX_LINK_CANDIDATES = 2.0, 8
+# There are at least _MIN_TEST_ROUNDS, which show the noise even without a candidate. After
+# _MAX_TEST_ROUNDS a candidate is undecided. All candidates together may have
+# _MAX_TEST_ROUNDS_FACTOR times as many rounds.
+_MIN_TEST_ROUNDS, _MAX_TEST_ROUNDS, _MAX_TEST_ROUNDS_FACTOR = 4, 40, 3
 # The number of successive rounds without a time for any candidate after which the test ends.
-_MOST_IDLE = 4
+_MAX_IDLE_ROUNDS = 4
 # How often a pair without a time is measured again if both hosts answer other hosts.
 _RETRIES = 2
 # The smallest loss between racks that is reported, and how often a pair is measured by itself.
-_RACK_LOSS, _ALONE_ROUNDS = 0.2, 5
+_MIN_RACK_LOSS, _ALONE_ROUNDS = 0.2, 5
 
 
 @dataclass
 class HostSearch:
-    """A search for hosts and links that take more than `least` (0.05 is 5 %) longer than others.
+    """A search for slow hosts and slow links between hosts.
 
-    `measure_groups` measures a round. With `in_pairs` every two hosts are measured together,
-    however many hosts there are. `seed` is the seed of the random order of hosts. `report_progress`
-    is called with texts on the progress.
+    Args:
+        hosts: The names of the hosts.
+        measure_groups: A function that measures a round of groups.
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
+        in_pairs: Whether every two hosts are measured together, however many hosts there are.
+        seed: The seed of the random order of hosts.
+        report_progress: A function that is called with texts on the progress.
+
     """
 
     hosts: Sequence[str]
     measure_groups: MeasureGroups
-    least: float = 0.05
+    min_loss: float = 0.05
     in_pairs: bool = False
     seed: int = 0
     report_progress: Callable[[str], None] = lambda progress: None
     _racks: dict[str, Racks] = field(default_factory=dict)
-    _broken: list[HostGroup] = field(default_factory=list)
-    # The number of hosts that are slow with all other hosts.
-    _slow_with_all: int = 0
+    _failed_pairs: list[HostGroup] = field(default_factory=list)
+    # How many hosts are slow with all other hosts.
+    _slow_host_count: int = 0
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
         self._liveness = Liveness(self.hosts, self.measure_groups, self._rng)
-        self.in_pairs = self.in_pairs or len(self.hosts) <= MOST_IN_PAIRS
+        self.in_pairs = self.in_pairs or len(self.hosts) <= MAX_HOSTS_IN_PAIRS
 
     def run(self) -> SearchResult:
         """Measure all hosts, test the candidates, and return the result.
@@ -96,7 +103,9 @@ class HostSearch:
         silent: dict[HostGroup, str] = {
             (h,): reason for h, reason in self._liveness.unreachable.items()
         }
-        silent |= {g: self._liveness.reasons[g] for g in self._broken if self._is_reachable(g)}
+        silent |= {
+            g: self._liveness.reasons[g] for g in self._failed_pairs if self._is_reachable(g)
+        }
         return SearchResult(
             hosts=tuple(self.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
@@ -106,7 +115,7 @@ class HostSearch:
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),
             racks=racks,
-            detectable={name: detectable_loss(c, self.least) for name, c in controls.items()},
+            detectable={name: detectable_loss(c, self.min_loss) for name, c in controls.items()},
             ratios={
                 quantity: {host: math.exp(log) for host, log in fit.host_excesses.items()}
                 for quantity, fit in fits.items()
@@ -127,13 +136,13 @@ class HostSearch:
             self.report_progress(f"round {number} of {len(plan)}: {len(groups)} groups at once")
             rounds.append(self._liveness.measure_round(groups))
         for _ in range(_RETRIES if self.in_pairs else 0):
-            self._broken = []
+            self._failed_pairs = []
             for groups, times in zip(plan, rounds):
                 missing = [g for g in groups if g not in times and self._is_reachable(g)]
                 if missing:
                     self.report_progress(f"{len(missing)} pairs that gave no time, again")
                     times.update(self._liveness.measure_round(missing))
-                    self._broken += [group for group in missing if group not in times]
+                    self._failed_pairs += [group for group in missing if group not in times]
         return rounds
 
     def _is_reachable(self, group: HostGroup) -> bool:
@@ -146,13 +155,13 @@ class HostSearch:
 
         If racks are found, only pairs in a rack are fitted. The racks are kept.
         """
-        times_s = [{group: times[quantity] for group, times in some.items()} for some in rounds]
+        times_s = [{g: times[quantity] for g, times in measured.items()} for measured in rounds]
         if not self.in_pairs:
             return fit_groups(times_s)
-        pairs = {group: time_s for some in times_s for group, time_s in some.items()}
-        racks = find_racks(pairs, _RACK_LOSS)
+        pairs = {group: time_s for measured in times_s for group, time_s in measured.items()}
+        racks = find_racks(pairs, _MIN_RACK_LOSS)
         if racks is not None and len(racks.hosts[1]) == 1:
-            self._slow_with_all = max(self._slow_with_all, len(racks.hosts) - 1)
+            self._slow_host_count = max(self._slow_host_count, len(racks.hosts) - 1)
             return fit_pairs(pairs, racks.hosts[0])
         if racks is not None:
             self._racks[quantity] = racks
@@ -166,19 +175,22 @@ class HostSearch:
         Hosts come first because more times are known of a host, and a slow host explains its slow
         links.
         """
-        least = math.log1p(self.least)
+        min_excess = math.log1p(self.min_loss)
         hosts: dict[Candidate, float] = {}
         links: dict[Candidate, float] = {}
         for quantity, fit in fits.items():
-            noise = max(least, _CANDIDATE_DEVIATIONS * fit.spread)
+            noise = max(min_excess, _CANDIDATE_DEVIATIONS * fit.spread)
             # The excess of a host is the median of several times.
-            limit = max(least / 2, noise / math.sqrt(round_count))
+            limit = max(min_excess / 2, noise / math.sqrt(round_count))
             hosts |= {((h,), quantity): log for h, log in fit.host_excesses.items() if log > limit}
             links |= {
                 (link, quantity): log for link, log in fit.link_excesses.items() if log > noise
             }
-        most = max(1, self._slow_with_all, (len(self.hosts) - 2) // 2)
-        return [*_largest_excesses(hosts, most), *_largest_excesses(links, _MOST_LINKS)]
+        max_hosts = max(1, self._slow_host_count, (len(self.hosts) - 2) // 2)
+        return [
+            *_largest_excesses(hosts, max_hosts),
+            *_largest_excesses(links, _MAX_LINK_CANDIDATES),
+        ]
 
     def _test_candidates(
         self, candidates: Sequence[Candidate]
@@ -188,15 +200,15 @@ class HostSearch:
         Return the tests, and the logarithms of the times of control pairs by quantity and round.
         """
         tests = {
-            candidate: SequentialTest(least=self.least, risk=PAIRS_RISK / len(candidates))
+            candidate: SequentialTest(min_loss=self.min_loss, risk=PAIRS_RISK / len(candidates))
             for candidate in candidates
         }
         logs: dict[str, list[list[float]]] = {}
         idle = 0
-        for number in range(_SHARES * _MOST_TESTS):
+        for number in range(_MAX_TEST_ROUNDS_FACTOR * _MAX_TEST_ROUNDS):
             counts = {group: len(test.excesses) for (group, _), test in tests.items()}
-            pending = [g for g in self._undecided_groups(tests) if counts[g] < _MOST_TESTS]
-            if (not pending and number >= _LEAST_TESTS) or idle == _MOST_IDLE:
+            pending = [g for g in self._undecided_groups(tests) if counts[g] < _MAX_TEST_ROUNDS]
+            if (not pending and number >= _MIN_TEST_ROUNDS) or idle == _MAX_IDLE_ROUNDS:
                 break
             self.report_progress(f"test {number + 1}: {len(pending)} candidates")
             # If there are too few partners, the candidates with the fewest rounds get them.
@@ -241,7 +253,7 @@ class HostSearch:
             if partner is not None:
                 free.remove(partner)
                 controls.append(sorted_pair(host, partner))
-        return pairs, [g for g in controls if g not in slow and g not in self._broken]
+        return pairs, [g for g in controls if g not in slow and g not in self._failed_pairs]
 
     def _undecided_groups(self, tests: Tests) -> list[HostGroup]:
         """Return the reachable hosts and links with an open test that can change the result.
@@ -291,10 +303,13 @@ def _measured_quantities(times: Mapping[HostGroup, TimesByQuantity]) -> list[str
     return list(dict.fromkeys(quantity for seconds in times.values() for quantity in seconds))
 
 
-def _largest_excesses(excesses: Mapping[Candidate, float], most: int) -> list[Candidate]:
-    """Return the candidates of the `most` groups with the largest excesses, the largest first."""
+def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> list[Candidate]:
+    """Return the candidates with the largest excesses, of at most `max_groups` hosts or links.
+
+    The candidate with the largest excess is the first.
+    """
     ordered = sorted(excesses, key=lambda candidate: -excesses[candidate])
-    groups = list(dict.fromkeys(group for group, _ in ordered))[:most]
+    groups = list(dict.fromkeys(group for group, _ in ordered))[:max_groups]
     return [candidate for candidate in ordered if candidate[0] in groups]
 
 
@@ -321,7 +336,7 @@ def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, .
 
     A round has 8 groups or more, with 18 hosts or fewer in each group.
     """
-    groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _LEAST_GROUPS)
+    groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
     rounds = math.ceil(math.log2(len(hosts))) - 2
     orders = [rng.sample(hosts, len(hosts)) for _ in range(rounds)]
     return tuple(

@@ -1,10 +1,10 @@
 """A sequential test of whether a candidate is slower than control pairs by more than a loss.
 
-In each round, a candidate is slower than its control pairs by more than `least`, or not. A
+In each round, a candidate is slower than its control pairs by more than `min_loss`, or not. A
 candidate that is not slow behaves like a coin that shows "slower" in at most half of the rounds,
 whatever the distribution of the noise, because its median is no larger. Wald's sequential
-probability ratio test (1945) compares the shares 1/2 and LIKELY. It ends with "slow", which is
-wrong with a chance of at most `risk`, or with "not slow".
+probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION. It ends with
+"slow", which is wrong with a probability of at most `risk`, or with "not slow".
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 class SlowComponent:
     """A slow host, link or chip.
 
-    `ratio` is its time divided by the time of healthy components. `p` is an upper bound for the
-    chance that a healthy component is found so slow (Ville's inequality). `hosts` are its host or,
-    for a link, the two hosts.
+    `hosts` is its host or, for a link, the two hosts. `ratio` is its time divided by the time of
+    healthy components. `p` bounds the probability that a healthy component is found so slow
+    (Ville's inequality).
     """
 
     name: str
@@ -32,20 +32,29 @@ class SlowComponent:
     p: float
 
 
-# The share of rounds in which a slow candidate is slower, and the chance that it is missed.
-LIKELY, MISSED = 0.85, 0.05
-_SLOWER, _NOT_SLOWER = math.log(LIKELY / 0.5), math.log((1 - LIKELY) / 0.5)
+# The fraction of rounds in which a slow candidate is slower than its control pairs, and the
+# probability that the test does not find such a candidate.
+SLOWER_FRACTION, MISS_PROBABILITY = 0.85, 0.05
+_SLOWER_EVIDENCE, _NOT_SLOWER_EVIDENCE = (
+    math.log(SLOWER_FRACTION / 0.5),
+    math.log((1 - SLOWER_FRACTION) / 0.5),
+)
 
 
 @dataclass
 class SequentialTest:
-    """The test of a candidate for a loss above `least`, with a chance of a false report of `risk`.
+    """The test whether a candidate is slow.
 
-    `excesses` has for each round the logarithm of the candidate's time divided by the time of its
-    control pairs. `evidence` is the logarithm of the likelihood ratio so far.
+    Args:
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
+        risk: The largest acceptable probability that a healthy candidate is found slow.
+        excesses: The logarithm of the candidate's time divided by the time of its control pairs, by
+            round.
+        evidence: The logarithm of the likelihood ratio after these rounds.
+
     """
 
-    least: float
+    min_loss: float
     risk: float
     excesses: list[float] = field(default_factory=list)
     evidence: float = 0.0
@@ -54,17 +63,19 @@ class SequentialTest:
         """Add the excess of a round, unless the test has ended."""
         if self.is_open:
             self.excesses.append(excess)
-            self.evidence += _SLOWER if excess > math.log1p(self.least) else _NOT_SLOWER
+            self.evidence += (
+                _SLOWER_EVIDENCE if excess > math.log1p(self.min_loss) else _NOT_SLOWER_EVIDENCE
+            )
 
     @property
     def is_slow(self) -> bool:
         """Whether the candidate is slow according to the rounds so far."""
-        return self.evidence >= math.log((1 - MISSED) / self.risk)
+        return self.evidence >= math.log((1 - MISS_PROBABILITY) / self.risk)
 
     @property
     def is_open(self) -> bool:
         """Whether the test needs more rounds."""
-        return not self.is_slow and self.evidence > math.log(MISSED)
+        return not self.is_slow and self.evidence > math.log(MISS_PROBABILITY)
 
     def describe_slow(self, name: str, hosts: tuple[str, ...], quantity: str) -> SlowComponent:
         """Return the SlowComponent for a candidate that is slow in a quantity."""
@@ -77,10 +88,11 @@ class SequentialTest:
         )
 
 
-def detectable_loss(controls: Sequence[Sequence[float]], least: float) -> float:
-    """Return the smallest loss that a round shows with the chance LIKELY; 0.15 is 15 %.
+def detectable_loss(controls: Sequence[Sequence[float]], min_loss: float) -> float:
+    """Return the smallest loss that a round shows with the probability SLOWER_FRACTION.
 
-    `controls` has the logarithms of the times of control pairs, by round. A time is compared with
+    0.15 is 15 %. `controls` are the logarithms of the times of control pairs, by round, and
+    `min_loss` is the smallest loss that counts as slow. A time is compared with
     the median of its round or, if the round has a single control pair, with the median of all
     rounds.
     """
@@ -90,5 +102,5 @@ def detectable_loss(controls: Sequence[Sequence[float]], least: float) -> float:
         for logs in controls
         for log in logs
     )
-    low = excesses[int((1 - LIKELY) * len(excesses))]
-    return math.expm1(math.log1p(least) - min(0.0, low))
+    low = excesses[int((1 - SLOWER_FRACTION) * len(excesses))]
+    return math.expm1(math.log1p(min_loss) - min(0.0, low))

@@ -16,12 +16,15 @@ from busbw.worker.serve import request_value
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChipTimes:
-    """The seconds that the chips of a process take, by chip and round.
+    """The times of the chips of a process, in seconds by chip and round.
 
-    `ranks` are the ranks of the chips. `compute_s` are times of a computation, and `copy_s` are
-    times of a copy. `links_s` has times of permutes by their direction, such as ``x+``: the time
-    that the receiving rank takes. `pairs` has the senders and receivers of each direction in all
-    processes.
+    Args:
+        ranks: The ranks of the chips.
+        compute_s: The times of a computation.
+        copy_s: The times of a copy.
+        links_s: The times of permutes at the receiving rank, by direction such as ``x+``.
+        pairs: The (sender, receiver) pairs of all processes, by direction.
+
     """
 
     ranks: tuple[Natural, ...]

@@ -40,9 +40,9 @@ Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
 
 # The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
 # to time, such as by the quota of a cgroup, is throttled in every round.
-_CALLS = 16
+_CALLS_PER_ROUND = 16
 # The number of matrix products in a call. On a CPU (True) the matrices and copies are smaller.
-_PRODUCTS = 32
+_PRODUCTS_PER_CALL = 32
 _MATRIX_SIDE, _COPIED_BYTES = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
 # The smallest extent of an axis along which the last chip is linked to the first chip, by device.
@@ -109,8 +109,8 @@ def _wraps_around(device: Any, extent: int) -> bool:
     """Return whether the last chip along an axis of this extent is linked to the first chip."""
     if getattr(device, "coords", None) is None:
         return True
-    least = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
-    return extent >= least and extent % 4 == 0
+    min_extent = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
+    return extent >= min_extent and extent % 4 == 0
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
@@ -172,7 +172,7 @@ def _local_chips(devices: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
 
 
 def _multiply(matrix: Any) -> Any:
-    return jax.lax.fori_loop(0, _PRODUCTS, lambda _, product: product @ matrix, matrix)
+    return jax.lax.fori_loop(0, _PRODUCTS_PER_CALL, lambda _, product: product @ matrix, matrix)
 
 
 def _time_together(
@@ -193,7 +193,7 @@ def _time_together(
         for _ in range(rounds):
             barrier.wait()
             begun_s = time.perf_counter()
-            for _ in range(_CALLS):
+            for _ in range(_CALLS_PER_ROUND):
                 jax.block_until_ready(call(values))
             times_s.append(time.perf_counter() - begun_s)
         return tuple(times_s)

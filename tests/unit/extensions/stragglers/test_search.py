@@ -205,4 +205,4 @@ def test_find_slow_divides_all_hosts_into_different_groups_each_time(count: int)
 def test_find_slow_names_no_host_whose_loss_is_below_the_least_loss() -> None:
     cluster = Cluster(noise=0.01, hosts={2: 0.15})
     assert slow_groups(search(cluster, 8)) == {(2,)}
-    assert slow_groups(search(cluster, 8, least=0.2)) == set()
+    assert slow_groups(search(cluster, 8, min_loss=0.2)) == set()
