@@ -177,7 +177,7 @@ def event_rows(recording: Path) -> list[dict[str, Any]]:
     ``known_as`` is the collective that busbw recognizes in the event, empty for no collective.
     """
     counts = Counter[tuple[str, str, str]]()
-    for event in read_events(recording, most_bytes=1024 * MIB):
+    for event in read_events(recording, max_bytes=1024 * MIB):
         kind = "".join(collective.kind for collective in find_collectives([event], ""))
         if kind or "nccl" in event.name.lower():
             counts[event.plane, event.name, kind] += 1

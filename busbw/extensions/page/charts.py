@@ -12,7 +12,7 @@ from busbw.model.words import payload_text, shorten_list
 from busbw.report.table import Column, Table, TextLine, rows_of
 
 # The keys that rows of a chart may have, in the order of the columns of the table.
-_ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "word")
+_ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "remark")
 ChartRow: TypeAlias = Mapping[str, Any]
 
 # Curves have the colors of Okabe and Ito, because readers with any color vision can tell these
@@ -46,8 +46,8 @@ _PAYLOAD_LABEL_EXPRESSION = (
 )
 _OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": _FAILED_COLOR}
 # The points of a curve are not drawn if a curve has more of them, since they would hide each other.
-_MOST_POINTS = 60
-_MOST_LISTED_PLACES = 4
+_MAX_POINTS = 60
+_MAX_LISTED_PLACES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +55,8 @@ class Chart:
     """A chart of any kind, as a title and rows of values.
 
     A row has values by key: `series` (the name of the curve or of the group of cells), `x` and `y`
-    (coordinates), `word` (a remark, such as an outcome), and further keys that the kind of chart
-    describes. `headings` has a heading for each key that the table shows. If the heading of `x` is
+    (coordinates), `remark` (such as an outcome), and further keys that the subclass describes.
+    `headings` has a heading for each key that the table shows. If the heading of `x` is
     ``payload``, whole numbers are payloads in bytes.
     """
 
@@ -78,7 +78,7 @@ class Chart:
                 key,
                 self.headings[key],
                 text=self._value_text,
-                left_aligned=key in ("series", "row", "word"),
+                left_aligned=key in ("series", "row", "remark"),
             )
             for key in keys
         )
@@ -89,7 +89,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """The title, and a sentence with the range of each series and the `x` of each word."""
+        """The title, and a sentence with the range of each series and the `x` of each remark."""
         ranges: dict[str, list[float]] = {}
         for row in self.rows:
             values = ranges.setdefault(row["series"], [])
@@ -100,13 +100,13 @@ class Chart:
             else f"{name} no value"
             for name, ys in ranges.items()
         ]
-        words: dict[str, dict[str, None]] = {}
+        places_by_remark: dict[str, dict[str, None]] = {}
         for row in self.rows:
-            if row.get("word"):
-                words.setdefault(row["word"], {})[self._value_text(row["x"])] = None
+            if row.get("remark"):
+                places_by_remark.setdefault(row["remark"], {})[self._value_text(row["x"])] = None
         texts += [
-            f"{word} at {', '.join(shorten_list(list(places), _MOST_LISTED_PLACES, 'place'))}"
-            for word, places in words.items()
+            f"{remark} at {', '.join(shorten_list(list(places), _MAX_LISTED_PLACES, 'place'))}"
+            for remark, places in places_by_remark.items()
         ]
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."
 
@@ -131,8 +131,8 @@ class Chart:
 class CurveChart(Chart):
     """A chart with a curve for each series, over payload, session or other values of `x`.
 
-    In a row, `reference` is a point of a dashed line, `low` and `high` are the edges of a band, and
-    a `word` puts a mark on the curve or, without a `y`, at the bottom. `rules` are the values of
+    In a row, `reference` is a point of a dashed line, and `low` and `high` are the edges of a band.
+    A `remark` puts a mark on the curve or, without a `y`, at the bottom. `rules` are the values of
     horizontal lines by their labels. With `is_log` the vertical axis is logarithmic. Without
     `has_lines` only the points are drawn.
     """
@@ -153,7 +153,7 @@ class CurveChart(Chart):
             title=self.headings["y"],
             scale=altair.Scale(type=scale, zero=False, nice=False, padding=12),
         )
-        is_dense = len(self.rows) > _MOST_POINTS * count
+        is_dense = len(self.rows) > _MAX_POINTS * count
         line = curves.mark_line(point=not is_dense, strokeWidth=1 if is_dense else 2)
         dots = curves.mark_point(filled=True, size=40, opacity=0.8)
         dashed = curves.mark_line(strokeDash=[4, 3]).encode(y="reference:Q")
@@ -162,10 +162,10 @@ class CurveChart(Chart):
         )
         # A legend names the marks. A row without a y is marked at the bottom.
         marks = curves.mark_point(opacity=1, size=30 if is_dense else 110).encode(
-            altair.Shape("word:N", sort=None, legend=altair.Legend(title=None))
+            altair.Shape("remark:N", sort=None, legend=altair.Legend(title=None))
         )
-        measured = marks.transform_filter("isValid(datum.word) && isValid(datum.y)")
-        missing = marks.transform_filter("isValid(datum.word) && !isValid(datum.y)")
+        measured = marks.transform_filter("isValid(datum.remark) && isValid(datum.y)")
+        missing = marks.transform_filter("isValid(datum.remark) && !isValid(datum.y)")
         label = rules.mark_text(align="left", baseline="bottom", dy=-3, color=MUTED)
         layers = [
             curves.mark_area(opacity=0.25).encode(y="low:Q", y2="high:Q"),
@@ -174,7 +174,7 @@ class CurveChart(Chart):
             rules.mark_rule(strokeDash=[2, 2], color=MUTED).encode(y),
             label.encode(y, x=altair.value(4), text="label:N"),
         ]
-        if any(row.get("word") for row in self.rows):
+        if any(row.get("remark") for row in self.rows):
             layers.append(measured.encode(y="y:Q", color=altair.value(TEXT)))
             layers.append(missing.encode(y=altair.value(250)))
         return altair.layer(*layers).properties(
@@ -203,8 +203,8 @@ class HeatMap(Chart):
     """A chart whose cells have colors for ratios.
 
     Each series has a block of lines, and each `row` of a series is a line. A cell covers the time
-    from `x` to `x2`. `bins` are the names of all ranges of ratios, the fastest first, and a cell's
-    `bin` names the range of its ratio, or an outcome without a ratio.
+    from `x` to `x2`. `bins` are the names of all ranges of ratios, the fastest first. The `bin` of
+    a cell is the range of its ratio or, without a ratio, an outcome.
     """
 
     bins: Sequence[str]

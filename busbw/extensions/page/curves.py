@@ -17,12 +17,12 @@ from busbw.report.reading import MeasuredSession
 
 from .charts import Chart, ChartRow, CurveChart
 
-# A reader cannot follow more curves in a chart.
-MOST_CURVES = 12
-# A chart with more curves shows no baselines, since lines would hide each other.
-_MOST_WITH_BASELINES = 3
-# More ceilings are not drawn, for the same reason.
-_MOST_CEILINGS = 3
+# A reader cannot follow more than 12 curves in a chart.
+MAX_CURVES = 12
+# A chart with more than 3 curves shows no baselines, since lines would hide each other.
+_MAX_CURVES_WITH_BASELINES = 3
+# More than 3 ceilings are not drawn, for the same reason.
+_MAX_CEILINGS = 3
 _FAILURES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 _CURVE_HEADINGS = {"series": "curve", "x": "payload"}
 _BUSBW_HEADING = "busbw (GB/s)"
@@ -42,18 +42,18 @@ class MeasuredCurve:
 
 
 def curves_of(session: MeasuredSession) -> list[MeasuredCurve]:
-    """Return the curves of a session; curves with failed cases come first."""
-    kinds: dict[tuple[object, ...], list[Verdict]] = {}
+    """Return the curves of a session. Curves with failed cases come first."""
+    verdicts_by_curve: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in session.verdicts:
         if (case := verdict.case) is not None:
-            shape = (case.ranks, case.mesh, case.placement, case.protocol.clock)
-            kinds.setdefault((case.family_name, *shape), []).append(verdict)
+            layout = (case.ranks, case.mesh, case.placement, case.protocol.clock)
+            verdicts_by_curve.setdefault((case.family_name, *layout), []).append(verdict)
     curves = [
         MeasuredCurve(
             session=session,
             verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.spec.payload_bytes)),
         )
-        for verdicts in kinds.values()
+        for verdicts in verdicts_by_curve.values()
     ]
     return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
 
@@ -87,7 +87,11 @@ def _distinguishing_texts(curve: MeasuredCurve) -> list[str]:
 
 
 def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
-    """Return each curve by a unique name: its framework, its strategy, and texts that differ."""
+    """Return the curves by unique names.
+
+    A name has the framework and the strategy and, if curves share these, further properties in
+    which the curves differ, such as the dtype.
+    """
     first, *others = [*zip(*map(_distinguishing_texts, curves))] or [()]
     names = list(first)
     for words in others:
@@ -102,7 +106,7 @@ def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
 
 
 def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
-    """Return a text with the properties that all curves share, such as the dtype and the device."""
+    """Return a text with the properties that all curves have, such as the dtype and the device."""
     texts = list(map(set, zip(*map(_distinguishing_texts, curves))))[2:14]
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
@@ -129,10 +133,10 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
     """
     if not any(_busbw_or_none(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
-    if len(curves) > MOST_CURVES:
-        raise ValueError(f"{len(curves)} curves, expected at most {MOST_CURVES} in one figure")
+    if len(curves) > MAX_CURVES:
+        raise ValueError(f"{len(curves)} curves, expected at most {MAX_CURVES} in one figure")
     sessions = {id(curve.session) for curve in curves}
-    has_baselines = len(sessions) == 1 and len(curves) <= _MOST_WITH_BASELINES
+    has_baselines = len(sessions) == 1 and len(curves) <= _MAX_CURVES_WITH_BASELINES
     reference, rules = _reference_or_baseline(curves), _ceilings_by_label(curves)
     rows = [
         row
@@ -149,9 +153,9 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
             "y": _BUSBW_HEADING,
             "reference": reference,
             "low": "least within the limit",
-            "word": "outcome",
+            "remark": "outcome",
         },
-        rules=rules if len(rules) <= _MOST_CEILINGS else {},
+        rules=rules if len(rules) <= _MAX_CEILINGS else {},
         is_log=True,
     )
 
@@ -167,7 +171,7 @@ def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> 
             "reference": baseline,
             "low": baseline / verdict.limit if has_limit and baseline and verdict.limit else None,
             "high": baseline if has_limit else None,
-            "word": verdict.outcome.value if verdict.outcome in _FAILURES else None,
+            "remark": verdict.outcome.value if verdict.outcome in _FAILURES else None,
         }
 
 
@@ -207,7 +211,7 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
             "reference": verdict.limit,
             "low": verdict.ratio_interval and verdict.ratio_interval[0],
             "high": verdict.ratio_interval and verdict.ratio_interval[1],
-            "word": verdict.outcome.value if verdict.outcome is not Outcome.PASS else None,
+            "remark": verdict.outcome.value if verdict.outcome is not Outcome.PASS else None,
         }
         for name, curve in curves_by_name(curves).items()
         for verdict in curve.verdicts
@@ -226,7 +230,7 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
                 "reference": "limit",
                 "low": "from",
                 "high": "to",
-                "word": "outcome",
+                "remark": "outcome",
             },
             rules={"no change": 1.0},
             is_log=max(ratios) >= 4 * min(ratios),
@@ -267,10 +271,10 @@ def session_charts(session: MeasuredSession) -> dict[str, list[Chart]]:
         curve
         for curve in curves_of(session)
         if any(_busbw_or_none(verdict.now) for verdict in curve.verdicts)
-    ][: _MOST_WITH_BASELINES * MOST_CURVES]
+    ][: _MAX_CURVES_WITH_BASELINES * MAX_CURVES]
     groups = [
-        curves[first : first + _MOST_WITH_BASELINES]
-        for first in range(0, len(curves), _MOST_WITH_BASELINES)
+        curves[first : first + _MAX_CURVES_WITH_BASELINES]
+        for first in range(0, len(curves), _MAX_CURVES_WITH_BASELINES)
     ]
     return {
         "Bandwidth and ratios": [
@@ -295,7 +299,7 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
                 "x": cell.payload_bytes,
                 "y": cell.algbw_gb_per_s
                 and cell.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
-                "word": "OUT_OF_MEMORY"
+                "remark": "OUT_OF_MEMORY"
                 if cell.algbw_gb_per_s is None
                 else "doubtful"
                 if cell.doubt
@@ -304,6 +308,6 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
             for table in ordered
             for cell in sorted(table.entries, key=lambda cell: cell.payload_bytes)
         ],
-        headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "word": "remark"},
+        headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "remark": "remark"},
         is_log=True,
     )

@@ -17,13 +17,13 @@ from typing import Any
 
 from .charts import BACKGROUND, CURVE_COLORS, DARK_OF_LIGHT, GRID, MUTED, TEXT, Chart
 
-MISSING = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
+MISSING_LIBRARIES = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
 _WRITER = "busbw figure"
 _WRITTEN_BY = f'data-written-by="{_WRITER}"'
 _PNG_TEXT = b"tEXtSoftware\x00" + _WRITER.encode()
 # The length of a PNG's signature and first chunk (IHDR). A chunk of text may follow this chunk.
 _PNG_HEAD = 8 + 25
-_LONGEST = 600
+_MAX_TEXT_CHARACTERS = 600
 # A screen reader reads the description of a chart. The parts of a chart have no role of their own.
 _ROLES_OF_PARTS = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 _CONFIG: dict[str, Any] = {
@@ -70,7 +70,7 @@ _CONFIG: dict[str, Any] = {
 
 
 class DrawingError(Exception):
-    """A chart or page cannot be drawn; the message tells the user the reason."""
+    """A chart or page cannot be drawn. The message is the reason, for the user."""
 
 
 def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
@@ -88,7 +88,7 @@ def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
 
 
 def draw_png(chart: Chart) -> bytes:
-    """Draw a chart as PNG with two dots for each pixel, and with a mark that busbw wrote it.
+    """Draw a chart as PNG, twice as wide and high in pixels as the SVG, and marked as busbw's file.
 
     Raises DrawingError if a library is missing or refuses the chart.
     """
@@ -120,7 +120,7 @@ def dark_style_sheet() -> str:
 def missing_libraries_text() -> str:
     """Return a sentence that says how to install missing libraries; "" if all are installed."""
     names = ("altair", "jinja2", "vl_convert")
-    return "" if all(map(importlib.util.find_spec, names)) else MISSING
+    return "" if all(map(importlib.util.find_spec, names)) else MISSING_LIBRARIES
 
 
 def _render(chart: Chart, format_name: str, **options: float) -> Any:
@@ -132,7 +132,7 @@ def _render(chart: Chart, format_name: str, **options: float) -> Any:
         altair = importlib.import_module("altair")
         render = getattr(importlib.import_module("vl_convert"), f"vegalite_to_{format_name}")
     except ImportError as error:
-        raise DrawingError(MISSING) from error
+        raise DrawingError(MISSING_LIBRARIES) from error
     try:
         specification = chart.altair_chart(altair).to_dict() | {"config": _CONFIG}
         specification["datasets"] = {"rows": chart.rows}
@@ -143,16 +143,16 @@ def _render(chart: Chart, format_name: str, **options: float) -> Any:
         raise DrawingError(f"this figure cannot be drawn: {error}") from error
 
 
-def _sanitize(value: Any, longest: int = _LONGEST) -> Any:
-    """Return a JSON value whose texts are single lines of characters that XML allows.
+def _sanitize(value: Any, max_characters: int = _MAX_TEXT_CHARACTERS) -> Any:
+    """Return `value`, with each text in it as a single line of characters that XML allows.
 
-    A text is cut after `longest` characters.
+    `value` is a value of JSON. Texts are cut after `max_characters`.
     """
     if isinstance(value, dict):
-        return {key: _sanitize(part, longest) for key, part in value.items()}
+        return {key: _sanitize(part, max_characters) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_sanitize(part, longest) for part in value]
-    if not isinstance(value, str) or (value.isprintable() and len(value) <= longest):
+        return [_sanitize(part, max_characters) for part in value]
+    if not isinstance(value, str) or (value.isprintable() and len(value) <= max_characters):
         return value
     characters = (" " if unicodedata.category(c).startswith(("C", "Z")) else c for c in value)
-    return " ".join("".join(characters).split())[:longest]
+    return " ".join("".join(characters).split())[:max_characters]

@@ -20,8 +20,8 @@ from .charts import ChartRow, CurveChart, HeatMap
 
 # Each session of a case is compared with the case's first sessions, which are this many.
 _FIRST_SESSIONS = 20
-MOST_CASE_CHARTS = 12
-_MOST_SESSIONS = 400
+MAX_CASE_CHARTS = 12
+_MAX_SESSIONS = 400
 # Edges of the ranges of ratios, as differences from 1. A heat map uses the first edges whose middle
 # range holds the usual noise.
 _RATIO_EDGES = ((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0))
@@ -36,8 +36,8 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     The color of a cell shows the time of the session divided by the median time of the case's first
     sessions.
     """
-    moments = sorted({line.session: line.began for line in machine.lines}.values())
-    moments = moments[-_MOST_SESSIONS:]
+    began_by_session = {line.session: line.began for line in machine.lines}
+    moments = sorted(began_by_session.values())[-_MAX_SESSIONS:]
     spreads = [case.relative_stddev for case in machine.cases if case.relative_stddev is not None]
     spread = statistics.median(spreads) if spreads else 0.0
     edges = next(
@@ -64,7 +64,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
             "x": "from",
             "x2": "to",
             "y": "ratio",
-            "word": "outcome",
+            "remark": "outcome",
         },
         bins=list(bins),
     )
@@ -101,19 +101,19 @@ def _heat_map_rows(
         if number is not None and outcome in _UNTIMED_OUTCOMES:
             cells[number] = outcome.value, None
         elif number is not None and session in times_s:
-            cell = times_s[session] / first_s
-            cells[number] = next(name for name, end in bins.items() if cell < end), cell
+            ratio = times_s[session] / first_s
+            cells[number] = next(name for name, end in bins.items() if ratio < end), ratio
     # A cell ends where the next session begins. After the last session the median gap is used.
     gaps = sorted(after - before for before, after in itertools.pairwise(moments))
     columns = [*moments, moments[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1))]
     label = payload_text(case.case.payload_bytes)
     # As long as sessions of a bin are neighbors, position and session number grow alike.
-    alike = itertools.groupby(
+    neighbors = itertools.groupby(
         enumerate(sorted(cells)), key=lambda pair: (cells[pair[1]][0], pair[1] - pair[0])
     )
-    for (name, _), run in alike:
-        numbers = [number for _, number in run]
-        ratios = [ratio for number in numbers if (ratio := cells[number][1]) is not None]
+    for (name, _), pairs in neighbors:
+        numbers = [number for _, number in pairs]
+        ratios = [ratio for _, ratio in map(cells.__getitem__, numbers) if ratio is not None]
         yield {
             "series": _group_title(case),
             "row": label,
@@ -121,12 +121,12 @@ def _heat_map_rows(
             "x2": moment_text(columns[numbers[-1] + 1]),
             "y": statistics.median(ratios) if ratios else None,
             "bin": name,
-            "word": None if ratios else name,
+            "remark": None if ratios else name,
         }
 
 
 def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
-    """Return the changes of a case's level and the changes that all cases share, oldest first."""
+    """Return the changes of the level of `case` or of all cases of its series, oldest first."""
     changes = [*case.changes, *machine.shared_changes.get(case.series, ())]
     return sorted(changes, key=lambda change: change.began)
 
@@ -139,9 +139,9 @@ def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
 
     def largest_change(case: CaseHistory) -> float:
         newest = list(case.lines_by_session.values())[-1:]
-        is_lost = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
+        has_failed = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
         sizes = [abs(change.log_ratio) for change in _level_changes(machine, case)]
-        return math.inf if is_lost else max(sizes, default=0.0)
+        return math.inf if has_failed else max(sizes, default=0.0)
 
     return sorted(filter(largest_change, machine.cases), key=largest_change, reverse=True)
 
@@ -165,8 +165,8 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
         subtitle=f"{machine.folder} · {span}, {plural(len(lines), 'session')}{level}. Band: from "
         "the fastest to the slowest launch; dashed: the level.",
         rows=[
-            _session_row(case, before, line, changes, _SECONDS_OF_UNIT[unit])
-            for before, line in itertools.pairwise([None, *lines])
+            _session_row(case, previous_line, line, changes, _SECONDS_OF_UNIT[unit])
+            for previous_line, line in itertools.pairwise([None, *lines])
             if line is not None
         ],
         headings={
@@ -175,7 +175,7 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
             "reference": "level",
             "low": "fastest",
             "high": "slowest",
-            "word": "change or outcome",
+            "remark": "change or outcome",
         },
         is_log=bool(times) and max(times) > 4 * min(times),
     )
@@ -183,7 +183,7 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
 
 def _session_row(
     case: CaseHistory,
-    before: Line | None,
+    previous_line: Line | None,
     line: Line,
     changes: Sequence[LevelChange],
     unit_s: float,
@@ -192,7 +192,7 @@ def _session_row(
 
     Args:
         case: The history of the case.
-        before: The case's line in the session before; None in the first session.
+        previous_line: The case's line in the session before; None in the first session.
         line: The case's line in this session.
         changes: All changes of the case's level.
         unit_s: The unit of times in the chart, in seconds.
@@ -202,7 +202,7 @@ def _session_row(
     texts = [
         f"{change.text}: {', '.join(change.stack_changes) or 'nothing that is known changed'}"
         for change in changes
-        if before is not None and before.began < change.began <= line.began
+        if previous_line is not None and previous_line.began < change.began <= line.began
     ]
     texts += [outcome.value] if outcome in _UNTIMED_OUTCOMES else []
     times_s = [time_us * 1e-6 / unit_s for time_us in line.times_us]
@@ -215,7 +215,7 @@ def _session_row(
         "reference": case.level_s and case.level_s / math.exp(later) / unit_s,
         "low": min(times_s, default=None),
         "high": max(times_s, default=None),
-        "word": "; ".join(texts) or None,
+        "remark": "; ".join(texts) or None,
     }
 
 

@@ -23,7 +23,7 @@ _MARK = '<meta name="generator" content="busbw page">'
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Section:
-    """A section of a page: a heading, and below it paragraphs, then charts, then tables."""
+    """A section of a page: a heading, followed by paragraphs, charts and tables in this order."""
 
     heading: str
     paragraphs: Sequence[Paragraph] = ()
@@ -46,14 +46,17 @@ class Chapter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """A whole page. A chapter that has the title of the page gets no heading of its own."""
+    """The contents of an HTML file.
+
+    A chapter whose title is the title of the page is shown without a heading of its own.
+    """
 
     title: str
     chapters: Sequence[Chapter]
 
 
 def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
-    """Return a page of sessions and of the histories of machines."""
+    """Return the page that shows `sessions` and the histories of `machines`."""
     machine_sections = [section for machine in machines for section in _history_sections(machine)]
     chapters = [_session_chapter(session, machines) for session in sessions]
     if len(chapters) == 1:
@@ -105,21 +108,21 @@ def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Sect
 
 
 def _history_sections(machine: MachineHistory) -> Iterator[Section]:
-    changed = history.changed_cases(machine)
-    more = len(changed) - history.MOST_CASE_CHARTS
-    left_out = f"{plural(more, 'case')} more: the table of all cases says what changed."
+    changed_cases = history.changed_cases(machine)
+    omitted_count = len(changed_cases) - history.MAX_CASE_CHARTS
+    note = f"{plural(omitted_count, 'case')} more: the table of all cases says what changed."
     yield Section(
         heading=f"History of {machine.folder}",
         paragraphs=list(change_texts(machine)),
         charts=[history.heat_map(machine)],
     )
-    if changed:
+    if changed_cases:
         yield Section(
             heading=f"Cases that changed on {machine.folder}",
-            paragraphs=[(left_out, ())] if more > 0 else [],
+            paragraphs=[(note, ())] if omitted_count > 0 else [],
             charts=[
                 history.case_history_chart(machine, case)
-                for case in changed[: history.MOST_CASE_CHARTS]
+                for case in changed_cases[: history.MAX_CASE_CHARTS]
             ],
         )
     tables = [history.cases_table(machine)] if machine.cases else []
@@ -132,7 +135,7 @@ def render_html(page: Page) -> str:
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup
     except ImportError as error:
-        raise drawing.DrawingError(drawing.MISSING) from error
+        raise drawing.DrawingError(drawing.MISSING_LIBRARIES) from error
     environment = jinja.Environment(
         autoescape=True,
         trim_blocks=True,

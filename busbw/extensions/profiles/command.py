@@ -32,18 +32,22 @@ from busbw.storage import TooLargeError
 
 from .recordings import UNKNOWN, XPLANE, RecordedCollective, find_collectives, read_events
 
-# The best format is last, because profilers leave later events out of files in the other formats.
-_FORMATS = ("trace.json", "trace.json.gz", XPLANE)
+# The suffixes of files of a recording. The last format is the best, because profilers leave later
+# events out of files in the other formats.
+_SUFFIXES = ("trace.json", "trace.json.gz", XPLANE)
 _PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
 # The names of folders in the project "TPU_All_reduce" (2019), which measured TPU v2. In these names
 # scale16 is 16M, and scale-16 is 1M / 16.
 _TPU_V2 = re.compile(
-    r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<whole>\d+)|-?scale-?(?P<part>[1-9]\d*))"
+    r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<mib>\d+)|-?scale-?(?P<divisor>[1-9]\d*))"
 )
 
 
 def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
-    """Compile a regular expression. Raises ValueError if it is invalid or lacks a named `group`."""
+    """Compile the regular expression `text`, which searches the names of the folders of a path.
+
+    Raises ValueError if the expression is invalid, or has no group of the name `group`.
+    """
     try:
         # MULTILINE, because each folder of a path is a line of the text that is searched.
         if group in (rule := re.compile(text, re.MULTILINE)).groupindex:
@@ -127,7 +131,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the command, and return the exit code."""
     recordings = _recordings_by_folder(options.paths)
-    problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_FORMATS))}"]
+    problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_SUFFIXES))}"]
     cells = bandwidth_cells(recordings, options, problems)
     for problem in problems:
         print(problem, file=sys.stderr)
@@ -138,13 +142,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
-    """Return the recordings by folder, each as the file of each host in the host's best format."""
+    """Return the recording in each folder, as the path of one file for each host.
+
+    `paths` are files, and folders that are searched with all folders in them. If a host has files
+    of several formats, the file of the last format of `_SUFFIXES` counts.
+    """
     recordings: dict[Path, dict[str, Path]] = defaultdict(dict)
     folders = [Path(os.path.realpath(path)) for path in paths]
-    for form, path in itertools.product(_FORMATS, folders):
-        for file in (path, *sorted(path.rglob(f"*{form}"))):
-            if file.name.endswith(form):
-                recordings[file.parent][file.name.removesuffix(form).rstrip("._")] = file
+    for suffix, path in itertools.product(_SUFFIXES, folders):
+        for file in (path, *sorted(path.rglob(f"*{suffix}"))):
+            if file.name.endswith(suffix):
+                recordings[file.parent][file.name.removesuffix(suffix).rstrip("._")] = file
     for hosts in recordings.values():
         # JAX can write the events of a host a second time, into a file for the viewer Perfetto.
         if len(hosts) > 1:
@@ -155,15 +163,18 @@ def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, P
 def bandwidth_cells(
     recordings: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
 ) -> list[dict[str, Any]]:
-    """Return the cells of the table; recordings with the same payload and column share a cell.
+    """Return the cells of the table as JSON objects.
+
+    Recordings with the same payload and column share a cell.
 
     Args:
-        recordings: The file of each host by folder, as `_recordings_by_folder` returns them.
+        recordings: The files by folder and host, as `_recordings_by_folder` returns them.
         options: The options of `busbw trace`.
-        problems: A list to which a sentence is added for each file or collective without a cell.
+        problems: A list to which this function appends a sentence for each file that cannot be
+            read, and for each collective without a cell.
 
     """
-    joined: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
+    times_by_cell: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
     for folder, hosts in recordings.items():
         devices, by_instruction = set[str](), defaultdict(list)
         for host, path in hosts.items():
@@ -189,25 +200,25 @@ def bandwidth_cells(
         for runs in by_instruction.values():
             try:
                 iterations = _iteration_times(runs, devices, is_partial=options.partial)
-                joined[_cell_key(folder, runs[0], options, len(iterations[0]))] += iterations
+                times_by_cell[_cell_key(folder, runs[0], options, len(iterations[0]))] += iterations
             except ValueError as error:
                 problems.append(f"{folder}: {runs[0].kind}: {error}")
-    return [_bandwidth_cell(*key, iterations) for key, iterations in sorted(joined.items())]
+    return [_bandwidth_cell(*key, times) for key, times in sorted(times_by_cell.items())]
 
 
 def _iteration_times(
     runs: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
 ) -> list[dict[str, float]]:
-    """Return the seconds on each device of each iteration, without warm-ups.
+    """Return the seconds of each iteration by device, without warm-ups.
 
-    The k-th call on a device belongs to the k-th call on all other devices, and so does the i-th
-    run in a call. The first run of each call is a warm-up. If each call has a single run, only the
-    first call is a warm-up.
+    The k-th call on a device belongs to the k-th call on all other devices. The i-th run in a call
+    on a device belongs to the i-th run in that call on all other devices. The first run of each
+    call is a warm-up. If each call has a single run, only the first call is a warm-up.
 
     Args:
         runs: All runs of an instruction, on all devices.
         devices: The names of all devices in the recording.
-        is_partial: Leave out devices that lack runs; otherwise ValueError is raised.
+        is_partial: Whether devices that lack runs are left out. Otherwise ValueError is raised.
 
     Raises:
         ValueError: The recording lacks runs or devices, or has only warm-ups.
@@ -218,26 +229,29 @@ def _iteration_times(
         calls[collective.device][collective.call].append(collective.duration_s)
     groups = runs[0].groups
     # If as many devices as the groups name took part, the other devices were idle and lack nothing.
-    is_whole = groups and len(calls) >= groups.ranks
-    expected = sorted(calls if is_whole else devices.union(calls))
-    counts = {device: list(map(len, calls[device].values())) for device in expected}
-    most = max(counts.values(), key=sum)
-    whole = [device for device, count in counts.items() if count == most]
-    lacking = [
-        f"{name} has {sum(counts[name])} of {sum(most)}" for name in counts if name not in whole
+    has_all_ranks = groups and len(calls) >= groups.ranks
+    expected_devices = sorted(calls if has_all_ranks else devices.union(calls))
+    # The numbers of runs in each call.
+    run_counts = {name: list(map(len, calls[name].values())) for name in expected_devices}
+    most = max(run_counts.values(), key=sum)
+    complete_devices = [name for name, counts in run_counts.items() if counts == most]
+    problems = [
+        f"{name} has {sum(counts)} of {sum(most)}"
+        for name, counts in run_counts.items()
+        if counts != most
     ]
-    if groups and len(counts) < groups.ranks:
-        lacking.append(f"{groups.ranks} devices take part, and {len(counts)} are recorded")
-    if lacking and not is_partial:
-        raise ValueError(f"{', '.join(lacking)}; --partial reads the rest")
-    if lacking:
-        print(f"warning: {runs[0].kind}: {', '.join(lacking)}", file=sys.stderr)
+    if groups and len(run_counts) < groups.ranks:
+        problems.append(f"{groups.ranks} devices take part, and {len(run_counts)} are recorded")
+    if problems and not is_partial:
+        raise ValueError(f"{', '.join(problems)}; --partial reads the rest")
+    if problems:
+        print(f"warning: {runs[0].kind}: {', '.join(problems)}", file=sys.stderr)
     warm_ups = {0} if max(most) == 1 else {0, *itertools.accumulate(most)}
-    times_s = zip(*(itertools.chain.from_iterable(calls[device].values()) for device in whole))
+    times_s = zip(*(itertools.chain(*calls[name].values()) for name in complete_devices))
     iterations = [
-        dict(zip(whole, times))
-        for number, times in enumerate(times_s)
-        if number not in warm_ups and max(times) >= SHORTEST_S
+        dict(zip(complete_devices, times))
+        for index, times in enumerate(times_s)
+        if index not in warm_ups and max(times) >= SHORTEST_S
     ]
     if not iterations:
         raise ValueError("there is no time but that of the warm-up")
@@ -245,40 +259,42 @@ def _iteration_times(
 
 
 def _cell_key(
-    folder: Path, collective: RecordedCollective, options: argparse.Namespace, devices: int
+    folder: Path, collective: RecordedCollective, options: argparse.Namespace, device_count: int
 ) -> tuple[str, int, str, int]:
-    """Return the collective's kind, the payload, the name of the column, and the ranks of a cell.
+    """Return what identifies a cell: the collective's kind, its payload, the column, and the ranks.
 
-    If the recording does not contain the payload, options or names of folders give it. Names of
-    inner folders take precedence.
+    A payload that is not in the recording is that of --payload, or is read from the names of
+    folders. Names of inner folders take precedence.
 
     Args:
         folder: The folder of the recording.
         collective: A recorded collective of the cell.
         options: The options of `busbw trace`.
-        devices: The number of devices that took part.
+        device_count: The number of devices that took part.
 
     Raises:
         ValueError: The kind of collective or the payload is not known.
 
     """
-    names = "\n".join(reversed(folder.parts))
-    column = (options.slice_from or _TPU_V2).search(names)
-    size = (options.payload_from or _TPU_V2).search(names)
+    folder_names = "\n".join(reversed(folder.parts))
+    slice_match = (options.slice_from or _TPU_V2).search(folder_names)
+    payload_match = (options.payload_from or _TPU_V2).search(folder_names)
     payload_bytes = collective.payload_bytes or options.payload
-    if size and not payload_bytes:
+    if payload_match and not payload_bytes:
         payload_bytes = (
-            metrics.parse_payload(size["payload"] or "")
+            metrics.parse_payload(payload_match["payload"] or "")
             if options.payload_from
-            else MIB * int(size["whole"] or 0) or MIB // int(size["part"])
+            else MIB * int(payload_match["mib"] or 0) or MIB // int(payload_match["divisor"])
         )
     if collective.kind == UNKNOWN:
         raise ValueError("the recording does not say which collective its kernels run")
     if not payload_bytes:
         raise ValueError("the recording does not say the payload; give --payload or --payload-from")
     groups = collective.groups
-    ranks = groups.size if groups else devices
-    name = f"{'' if options.slice_from else 'v2-'}{column['slice'] or ''}" if column else ""
+    ranks = groups.size if groups else device_count
+    name = (
+        f"{'' if options.slice_from else 'v2-'}{slice_match['slice'] or ''}" if slice_match else ""
+    )
     if groups and groups.groups > 1:
         name = f"{name}, groups of {ranks}" if name else f"{ranks} of {groups.ranks} ranks"
     return collective.kind, payload_bytes, name or f"{ranks} ranks", ranks
@@ -287,7 +303,16 @@ def _cell_key(
 def _bandwidth_cell(
     kind: str, payload_bytes: int, column: str, ranks: int, iterations: Sequence[dict[str, float]]
 ) -> dict[str, Any]:
-    """Return a cell; each of `iterations` has the seconds of an iteration by device."""
+    """Return a cell of the table as a JSON object.
+
+    Args:
+        kind: The kind of collective, such as ``all_reduce``.
+        payload_bytes: The payload.
+        column: The name of the column, such as ``v2-8``.
+        ranks: The number of ranks of the collective.
+        iterations: The seconds of each iteration by device.
+
+    """
     median_s = statistics.median(max(times.values()) for times in iterations)
     algbw = metrics.algbw_gb_per_s(payload_bytes, median_s)
     return {
@@ -304,7 +329,10 @@ def _bandwidth_cell(
 
 
 def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
-    """Yield a table of algbw for each kind of collective, whose cells must follow each other."""
+    """Yield a table of algbw in GB/s for each kind of collective.
+
+    `cells` are the objects that `bandwidth_cells` returns, sorted by kind.
+    """
     for kind, cells_of_kind in itertools.groupby(cells, lambda cell: str(cell["collective"])):
         rates: dict[str, dict[str, float]] = defaultdict(dict)
         counts = Counter[str]()

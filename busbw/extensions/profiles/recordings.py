@@ -27,7 +27,7 @@ from busbw.worker.backends.recordings import (
 
 XPLANE = ".xplane.pb"
 # A value of JSON may take a hundred bytes of memory, even if it is a single digit in the file.
-MOST_VALUES = 20_000_000
+MAX_VALUES = 20_000_000
 UNKNOWN = "collective of unknown kind"
 # The names of collectives, of which only the letters are compared. They are names of instructions
 # (XLA), primitives (JAX), nodes (TensorFlow), kernels (NCCL) and operations (PyTorch).
@@ -51,16 +51,22 @@ _NCCL_BYTES = {
     **dict.fromkeys(("Double", "Long"), 8),
 }
 # Longer texts of instructions are cut, because the time to read a text grows with its square.
-_MOST_INSTRUCTION_CHARACTERS = 20_000
+_MAX_INSTRUCTION_CHARACTERS = 20_000
 
 
 class RecordedCollective(NamedTuple):
     """A collective that ran once on one device.
 
-    `kind` is such as ``all_reduce``. `payload_bytes` and `groups` (the number and size of the
-    groups of ranks) are None if the recording does not contain them. `instruction` is the name of
-    the instruction in the program, `device` is ``<host>/<number>``, and `call` identifies the call
-    of the program that ran the collective.
+    Args:
+        kind: The kind of collective, such as ``all_reduce``.
+        payload_bytes: The payload; None if the recording does not contain it.
+        groups: The number and size of the groups of ranks; None if the recording does not contain
+            them.
+        instruction: The name of the instruction in the program.
+        device: The name of the device, ``<host>/<number>``.
+        call: A name for the call of the program that ran the collective.
+        duration_s: The time on the device.
+
     """
 
     kind: str
@@ -72,18 +78,19 @@ class RecordedCollective(NamedTuple):
     duration_s: float
 
 
-def read_events(path: Path, most_bytes: int) -> list[ProfileEvent]:
+def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
     """Return the events in a file of a recording.
 
-    For each plane (a device or a host) an event without a name is added. Raises ValueError if the
-    file is damaged, or if it has or unpacks to more than `most_bytes`.
+    An event without a name is added for each plane (a device or a host), so that a device without
+    events is known. Raises ValueError if the file is damaged. Also raises ValueError if the file,
+    packed or unpacked, has more than `max_bytes`.
     """
-    content = storage.read(path, most_bytes)
+    content = storage.read(path, max_bytes)
     try:
         return (
             _events_of_xplane(content)
             if path.name.endswith(XPLANE)
-            else _events_of_json(content, most_bytes)
+            else _events_of_json(content, max_bytes)
         )
     except ImportError as error:
         raise ValueError(f"reading *{XPLANE} needs JAX: pip install jax") from error
@@ -101,10 +108,10 @@ def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
     return planes + events_of(recording)
 
 
-def _events_of_json(content: bytes, most_bytes: int) -> list[ProfileEvent]:
-    text = storage.gunzip(content, most_bytes)
-    if text.count(b",") > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES} values")
+def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
+    text = storage.gunzip(content, max_bytes)
+    if text.count(b",") > MAX_VALUES:
+        raise ValueError(f"it has more than {MAX_VALUES} values")
     document = json.loads(text)
     rows = document if isinstance(document, list) else document["traceEvents"]
     names = {
@@ -134,36 +141,36 @@ def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) 
 def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[RecordedCollective]:
     """Return the collectives among the `events` that were recorded on `host`, in order of time.
 
-    Raises ValueError for a duration that no profiler writes.
+    Raises ValueError if a duration is negative or above 1e6 s, which no profiler writes.
     """
     events = [*events, *_replica_events(events)]
     launches = sorted(
         (event.plane, event.start_ps) for event in events if event.line == "XLA Modules"
     )
     on_devices, on_host = list[RecordedCollective](), list[RecordedCollective]()
-    for recorded, first in timed_collectives(events, None):
+    for recorded, event in timed_collectives(events, None):
         kind, payload_bytes, groups = (
-            _kernel_collective(first)
-            if "GPU:" in first.plane
+            _kernel_collective(event)
+            if "GPU:" in event.plane
             else _instruction_collective(
-                first.name[:_MOST_INSTRUCTION_CHARACTERS],
-                str(first.stats.get("long_name"))[:_MOST_INSTRUCTION_CHARACTERS],
+                event.name[:_MAX_INSTRUCTION_CHARACTERS],
+                str(event.stats.get("long_name"))[:_MAX_INSTRUCTION_CHARACTERS],
             )
         )
         if kind:
             if not 0 <= recorded.duration_s < 1e6:
-                raise ValueError(f"{first.name[:60]!r} takes {recorded.duration_s} s")
-            launch = bisect.bisect(launches, (first.plane, first.start_ps))
+                raise ValueError(f"{event.name[:60]!r} takes {recorded.duration_s} s")
+            launch = bisect.bisect(launches, (event.plane, event.start_ps))
             collective = RecordedCollective(
                 kind,
                 payload_bytes if 0 < payload_bytes < 10**15 else None,
                 groups,
                 recorded.instruction,
                 f"{host}/{recorded.device}",
-                str(first.stats.get("run_id", launch)),
+                str(event.stats.get("run_id", launch)),
                 recorded.duration_s,
             )
-            (on_host if first.plane.startswith("/host") else on_devices).append(collective)
+            (on_host if event.plane.startswith("/host") else on_devices).append(collective)
     # If devices did the work, the host only started it, and its events do not count.
     return on_devices or on_host
 
@@ -191,8 +198,8 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
 def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
     """Return the kind, payload and groups of a GPU kernel; the kind is "" for no collective.
 
-    The notes of the recording are read first, and then the name of the kernel. The payload is 0 if
-    it is not known.
+    The arguments that the recording has for the kernel take precedence over the kernel's name. The
+    payload is 0 if it is not known.
     """
     kernel = _NCCL.match(event.name[:80])
     stats = event.stats
@@ -211,7 +218,7 @@ def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]
 def _instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize | None]:
     """Return the kind, payload and groups of an instruction; the kind is "" for no collective.
 
-    The operation in the `text` of the instruction is read first, and then the `name` of the
+    The operation in the `text` of the instruction takes precedence over the `name` of the
     instruction. The payload is 0 if it is not known.
     """
     kind = _collective_kind(name.partition(" = ")[0])
@@ -230,6 +237,9 @@ def _instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize |
 
 
 def _collective_kind(*names: object) -> str:
-    """Return the kind of the first name that names a collective; "" if no name does."""
+    """Return the kind of collective of the first of `names` that contains one; "" without one.
+
+    Such as ``all_reduce`` for ``psum.7``.
+    """
     letters = (re.sub("[^a-z]", "", str(name).lower()) for name in names)
     return next((str(match.lastgroup) for match in map(_KIND.fullmatch, letters) if match), "")

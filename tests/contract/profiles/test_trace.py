@@ -388,7 +388,7 @@ def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: 
 def test_trace_refuses_a_small_file_that_unpacks_to_too_many_bytes_or_values(
     tmp_path: Path, rows: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.extensions.profiles.recordings.MOST_VALUES", 1000)
+    monkeypatch.setattr("busbw.extensions.profiles.recordings.MAX_VALUES", 1000)
     put(tmp_path, a_chrome=gzip.compress(rows))
     answer = trace(tmp_path, "--size-limit=1M")
     assert answer.errors[0].endswith(f"a.trace.json.gz: {message}")

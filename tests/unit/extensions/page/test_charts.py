@@ -39,9 +39,9 @@ def test_a_bandwidth_chart_has_the_baseline_the_range_and_the_outcomes() -> None
         "reference": 12.0,
         "low": 10.0,
         "high": 12.0,
-        "word": "REGRESSED",
+        "remark": "REGRESSED",
     }
-    assert (lost["y"], lost["word"]) == (None, "OUT_OF_MEMORY")
+    assert (lost["y"], lost["remark"]) == (None, "OUT_OF_MEMORY")
     assert published["series"].startswith("published: v2-8")
     assert chart.rules == {"ceiling 50 GB/s: links": 50.0}
     texts = _drawn_texts(drawing.draw_svg(chart))
@@ -93,7 +93,7 @@ def test_a_chart_refuses_more_than_12_curves_and_a_page_splits_them_into_several
 def test_charts_of_a_history_have_levels_changes_and_gaps() -> None:
     machine = made.changed()
     chart = case_history_chart(machine, machine.cases[0])
-    words = [row["word"] for row in chart.rows]
+    words = [row["remark"] for row in chart.rows]
     assert words[8] == "+50 % since 2026-01-09: jax 0.10.0 -> 0.10.1"
     assert words[5] == "OUT_OF_MEMORY" and chart.rows[5]["y"] is None
     levels = [row["reference"] for row in chart.rows]
