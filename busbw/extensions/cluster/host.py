@@ -23,18 +23,22 @@ from busbw.driver.transport import Ending, Exit, Starter
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
 
-# A session sends each host a message at least every BEAT_S seconds. A host that receives no message
-# for SILENCE_S seconds ends its workers and itself.
-BEAT_S, SILENCE_S = 5.0, 30.0
+# A session sends each host a message at least every HEARTBEAT_S seconds. A host that receives no
+# message for MAX_SILENCE_S seconds ends its workers and itself.
+HEARTBEAT_S, MAX_SILENCE_S = 5.0, 30.0
 
 _EXIT_CODE_CANNOT_START = 127
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerOrder:
-    """The request to start a worker on a host: how to start it, and its name.
+class StartRequest:
+    """The request of a session to start a worker on a host.
 
-    `member` says which process of a group it is; None is a single process.
+    Args:
+        starter: How to start the worker.
+        launch: The launch to which the worker belongs.
+        member: Which process of a group the worker is; None for a single process.
+
     """
 
     starter: Starter
@@ -45,7 +49,7 @@ class WorkerOrder:
 class Host:
     """Runs the workers of one session on this host, until the session ends.
 
-    `files` is a folder with busbw, which is copied to a private folder.
+    `files` is the path of a folder with busbw's files. They are copied to a private folder.
     """
 
     def __init__(self, files: str) -> None:
@@ -57,7 +61,7 @@ class Host:
     def serve(self, channel: Any) -> None:
         """Send the identity and the address of this machine, and then run the session's requests.
 
-        Returns when the session ends or sends nothing for SILENCE_S seconds, after killing all
+        Returns when the session ends or sends nothing for MAX_SILENCE_S seconds, after killing all
         workers and removing the private folder. `channel` is execnet's channel to the session.
         """
         # SSH_CONNECTION has the address and port of the client, then those of the server.
@@ -66,7 +70,7 @@ class Host:
         try:
             with contextlib.suppress(EOFError, channel.TimeoutError):
                 while True:
-                    if request := channel.receive(SILENCE_S):
+                    if request := channel.receive(MAX_SILENCE_S):
                         threading.Thread(
                             target=self._answer_request, args=request, daemon=True
                         ).start()
@@ -96,10 +100,10 @@ class Host:
             channel.close(reason)
 
     def lock_machine(self, channel: Any, wait_s: float) -> None:
-        """Lock this machine until the session ends, and then send an empty text.
+        """Lock this machine until the session ends, and send an empty text when it is locked.
 
-        If another session measures here, its process is sent first, and the lock is awaited for
-        `wait_s` seconds. Raises HostError if the other session does not end within this time.
+        If another session measures here, a text with its process id is sent first. Raises HostError
+        if the other session does not end within `wait_s` seconds.
         """
         self._lock.enter_context(lock_this_machine(wait_s, channel.send))
         channel.send("")
@@ -112,17 +116,17 @@ class Host:
     def run_worker(self, channel: Any, text: str) -> None:
         """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
 
-        `text` is the JSON of a WorkerOrder. The session sends messages on the same channel: bytes
-        are a request to the worker. None asks whether a signal has stopped the worker, which is
-        answered by a bool. A text is the Ending by which to end the worker.
+        `text` is the JSON of a StartRequest. The session sends further messages on the channel.
+        Bytes are a request to the worker. None asks whether a signal has stopped the worker, and is
+        answered by a bool. A text is an Ending, which says how to end the worker.
         """
-        order = wire.from_json(WorkerOrder, json.loads(text), "order")
+        request = wire.from_json(StartRequest, json.loads(text), "request")
         try:
-            worker = LocalWorker(order.starter, self._folder, order.launch, order.member)
+            worker = LocalWorker(request.starter, self._folder, request.launch, request.member)
         except (OSError, ValueError) as error:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
-            reason = f"{order.starter.python}: {getattr(error, 'strerror', '') or error}"
-            end = Exit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
+            reason = f"{request.starter.python}: {getattr(error, 'strerror', '') or error}"
+            worker_exit = Exit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
         else:
             self._workers[worker] = threading.current_thread()
 
@@ -138,5 +142,5 @@ class Host:
             while content := worker.read():
                 channel.send(content)
             worker.end(Ending.CLOSE)
-            end = worker.wait()
-        channel.send(json.dumps(wire.to_json(end)))
+            worker_exit = worker.wait()
+        channel.send(json.dumps(wire.to_json(worker_exit)))

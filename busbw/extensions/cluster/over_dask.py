@@ -34,17 +34,17 @@ _POLL_S = 0.5
 
 _CHUNK_BYTES = 65536
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# How long a read waits before it looks again. If a session is killed, its actors run this much
-# longer than the session.
+# The longest time of a read, which then begins again. If a session is killed, its actors run this
+# much longer than the session.
 _READ_TIMEOUT_S = 5.0
 
 
 class HostPipe:
     """A Dask actor that starts a Python on its host, and passes bytes to and from this Python.
 
-    `code` is the code that the Python runs. The class is sent to the host by value, because busbw
-    is not installed there. When the client ends, Dask releases the actor, which ends the stream of
-    the Python.
+    `code` is the program of the Python. The class is sent to the host by value, because busbw is
+    not installed there. When the client ends, Dask releases the actor, and the input of the Python
+    ends.
     """
 
     def __init__(self, code: str) -> None:
@@ -126,9 +126,12 @@ async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
 class DaskEngine:
     """Connects to hosts through the Dask workers of a scheduler.
 
-    `scheduler` is the address of the scheduler, or the path of its scheduler file. `count` is the
-    number of Dask workers to wait for. With `trusts_network` the user accepts that everybody who
-    reaches the scheduler can run code on its hosts.
+    Args:
+        scheduler: The address of the scheduler, or the path of its scheduler file.
+        count: The number of Dask workers to wait for.
+        trusts_network: Whether the user accepts that everybody who reaches the scheduler can run
+            code on its hosts.
+
     """
 
     shares_machines = True

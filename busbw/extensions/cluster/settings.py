@@ -142,9 +142,10 @@ def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) 
 
 
 def check_can_measure_alone(options: Options, has_chips: bool) -> None:
-    """Raise ValueError if this host cannot measure by itself, because its TPU slice has more hosts.
+    """Raise ValueError if TPUs of this host cannot be measured because its slice has more hosts.
 
-    `has_chips` says whether TPU chips are attached to this host.
+    `has_chips` is whether TPU chips are attached to this host. Returns for other devices, and if
+    the options name hosts.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
     may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)

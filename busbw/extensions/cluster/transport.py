@@ -39,15 +39,15 @@ from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.launch import LaunchId
 
 from . import bootstrap
-from .host import BEAT_S, WorkerOrder
+from .host import HEARTBEAT_S, StartRequest
 
 if TYPE_CHECKING:
     from .over_dask import DaskEngine, DaskLink
     from .over_ssh import SshEngine, SshLink
 
-# How long a host may take to answer a request, which may include ending a process, and to tell
-# whether a process is stopped.
-_ANSWER_TIMEOUT_S, _STATE_TIMEOUT_S = 30.0, 2.0
+# The longest time for the answer to a request, which may include the end of a process, and for the
+# answer to the question whether a process is stopped.
+_ANSWER_TIMEOUT_S, _IS_STOPPED_TIMEOUT_S = 30.0, 2.0
 _CONNECT_TIMEOUT_S = 60.0
 
 # The files of busbw that a Host imports, besides the files of its workers.
@@ -55,7 +55,7 @@ _HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py
 
 # The environment variables to set on a host, and the contents of busbw's files by path.
 FirstMessage: TypeAlias = tuple[dict[str, str], dict[str, bytes]]
-# An engine runs a Python on each host, and gives a link to its stdin and stdout.
+# An engine starts a Python on each host, and returns a link to its stdin and stdout.
 Engine: TypeAlias = "SshEngine | DaskEngine"
 Link: TypeAlias = "SshLink | DaskLink"
 
@@ -84,9 +84,9 @@ class _LinkIO(SocketIO):
 class ClusterHost:
     """A connection of the session to the Host on another host.
 
-    `link` leads to a Python on the host `name`. `first_message` is the message from which
-    `bootstrap` starts the Host. `lost` says why the host no longer answers; it is empty
-    while the host answers. Raises HostError if the Host cannot be started.
+    `link` is the connection to a Python on the host `name`. `first_message` is the message from
+    which `bootstrap` starts the Host. `lost` is the reason why the host no longer answers; it is
+    empty while the host answers. Raises HostError if the Host cannot be started.
     """
 
     def __init__(self, name: str, link: Link, first_message: FirstMessage) -> None:
@@ -103,9 +103,9 @@ class ClusterHost:
         self.address: str = greeting[1] or link.address
 
     def send_request(self, method: str, *values: Any) -> execnet.Channel | None:
-        """Let the Host run its method `method`, without waiting.
+        """Request that the Host runs its method `method`, without waiting for the answer.
 
-        Returns the channel of its answers, or None if the host is lost.
+        Returns the channel on which the Host sends answers, or None if the host is lost.
         """
         try:
             channel = self._gateway.newchannel()
@@ -245,9 +245,10 @@ class ClusterTransport(HostsTransport):
         return cluster_members(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
-        """Start a worker on the host of `member`; a single process starts on the first host.
+        """Start a worker, without waiting for it, on the host to which `member` belongs.
 
-        Raises HostLostError if the host is lost and cannot be reached again.
+        If `member` is None, the worker starts on the first host. Raises HostLostError if the host
+        is lost and cannot be reached again.
         """
         index = (
             member.index * len(self._host_indices) // member.process_count
@@ -256,8 +257,8 @@ class ClusterTransport(HostsTransport):
         )
         if starter.python == sys.executable:
             starter = replace(starter, python="")
-        order = WorkerOrder(starter=starter, launch=launch, member=member)
-        return RemoteWorker(self._reachable_host(self._host_indices[index]), order)
+        request = StartRequest(starter=starter, launch=launch, member=member)
+        return RemoteWorker(self._reachable_host(self._host_indices[index]), request)
 
     def _connect_host(self, name: str) -> ClusterHost:
         """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
@@ -289,7 +290,7 @@ class ClusterTransport(HostsTransport):
 
         A host ends its workers if it receives no message.
         """
-        while not self._is_closed.wait(BEAT_S):
+        while not self._is_closed.wait(HEARTBEAT_S):
             for host in list(self._hosts):
                 with contextlib.suppress(OSError):
                     host.requests.send(None)
@@ -310,14 +311,14 @@ def _lock_host(
 
 
 class RemoteWorker(Worker):
-    """A worker process on another host, started as `order` says.
+    """A worker process on the host of `host`, started by `request`.
 
-    A thread of execnet queues each message of the host, and writes a byte into a socket, whose
-    descriptor becomes readable for each message.
+    A thread of execnet queues each message of the host. It also writes a byte into a socket, so
+    that the descriptor of the socket becomes readable.
     """
 
-    def __init__(self, host: ClusterHost, order: WorkerOrder) -> None:
-        super().__init__(order.launch)
+    def __init__(self, host: ClusterHost, request: StartRequest) -> None:
+        super().__init__(request.launch)
         self.host = host.name
         self._cluster_host = host
         self._socket, self._signals = socket.socketpair()
@@ -325,7 +326,7 @@ class RemoteWorker(Worker):
         # stopped. None follows the last message.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
-        self._channel = host.send_request("run_worker", json.dumps(wire.to_json(order)))
+        self._channel = host.send_request("run_worker", json.dumps(wire.to_json(request)))
         if self._channel is None:
             self._queue_message(None)
         else:
@@ -335,7 +336,9 @@ class RemoteWorker(Worker):
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
         self._send_message(None)
-        return bool(self._next_message(bool, _STATE_TIMEOUT_S)) or bool(self._cluster_host.lost)
+        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S)) or bool(
+            self._cluster_host.lost
+        )
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -369,10 +372,10 @@ class RemoteWorker(Worker):
             self._signals.send(b".")
 
     def _next_message(self, kind: type, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
-        """Return the next message of the type `kind`, and drop other messages before it.
+        """Return the next message of the type `kind`, and discard other messages before it.
 
-        Returns None if the process has ended or its host is lost. The connection to a host that
-        sends nothing for `timeout_s` seconds is ended.
+        Returns None if the process has ended or its host is lost. If the host sends nothing for
+        `timeout_s` seconds, the connection to it is ended.
         """
         while self._exit is None and not self._cluster_host.lost:
             try:

@@ -20,7 +20,7 @@ _LABELS = ("case", *CASE_LABELS)
 
 
 def metrics_view() -> View:
-    """Return the View of the option --metrics: how its file is written and recognized."""
+    """Return the View of --metrics, by which a session writes metrics and recognizes its file."""
     is_installed = importlib.util.find_spec("prometheus_client") is not None
     return View(
         kind="earlier metrics of busbw",
@@ -41,10 +41,10 @@ def metrics_text(judged: Judged) -> str:
         return Gauge(f"{_PREFIX}_{name}", help_text, labels, registry=registry)
 
     add_gauge("session_failed", "1 unless the session is PASS").set(session_verdict.failed)
-    outcomes = add_gauge("session_outcome", "1 for what holds of the session", "outcome")
+    outcomes = add_gauge("session_outcome", "1 for each outcome of the session", "outcome")
     for outcome in session_verdict.outcomes:
         outcomes.labels(outcome.value).set(1)
-    add_gauge("session_began_timestamp_seconds", "when it began").set(began.timestamp())
+    add_gauge("session_began_timestamp_seconds", "when the session began").set(began.timestamp())
     failed = add_gauge("case_failed", "1 for a case that failed", *_LABELS)
     has_wrong_value = add_gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = add_gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")

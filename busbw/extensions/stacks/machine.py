@@ -19,14 +19,15 @@ MeasuredReference: TypeAlias = tuple[str, Sequence[Session] | None, Session]
 
 
 # The text on the stack names at most this many failed cases.
-_MOST_NAMED_CASES = 3
+_MAX_NAMED_CASES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineJudgement:
-    """Whether a machine is slower than in earlier sessions, and a sentence on it for the user.
+    """The answer to the question whether a machine is slower than in earlier sessions.
 
-    `is_slower` is None if nothing could be compared; `text` then has the reason.
+    `text` is a sentence for the user. `is_slower` is None if nothing could be compared; `text` is
+    then the reason.
     """
 
     text: str
@@ -47,13 +48,13 @@ def add_machine_judgement(
     return replace(session, text="; ".join(texts))
 
 
-def stack_judgement_text(verdicts: Collection[Verdict], changes: Sequence[str]) -> str:
+def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[str]) -> str:
     """Return a text on the cases in which the present stack is slower than the locked stack.
 
     Args:
         verdicts: The verdicts on the cases.
-        changes: Texts on the versions and flags in which the present stack differs from the locked
-            stack.
+        stack_changes: Texts on the versions and flags in which the present stack differs from the
+            locked stack.
 
     """
     failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
@@ -61,8 +62,8 @@ def stack_judgement_text(verdicts: Collection[Verdict], changes: Sequence[str]) 
         f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
         for v in failed
     ]
-    lost = "; ".join(shorten_list(texts, _MOST_NAMED_CASES, "case")) or "nothing slower"
-    return f"the stack ({', '.join(changes) or 'the same versions'}): {lost}"
+    lost = "; ".join(shorten_list(texts, _MAX_NAMED_CASES, "case")) or "nothing slower"
+    return f"the stack ({', '.join(stack_changes) or 'the same versions'}): {lost}"
 
 
 def judge_machine(references: Sequence[MeasuredReference], policy: Policy) -> MachineJudgement:
@@ -80,14 +81,17 @@ def judge_machine(references: Sequence[MeasuredReference], policy: Policy) -> Ma
 
 
 def _judge_reference(
-    framework: str, sessions: Sequence[Session] | None, today: Session, policy: Policy
+    framework: str,
+    earlier_sessions: Sequence[Session] | None,
+    present_session: Session,
+    policy: Policy,
 ) -> MachineJudgement:
     """Judge by a single reference whether a machine is slower than in earlier sessions.
 
     Args:
         framework: The framework of the reference.
-        sessions: The earlier sessions of the reference, None without a history.
-        today: The measurements of the reference in the present session.
+        earlier_sessions: The earlier sessions of the reference; None without a history.
+        present_session: The measurements of the reference in the present session.
         policy: The thresholds of the judge.
 
     Returns:
@@ -96,14 +100,14 @@ def _judge_reference(
         with too few cases to compare them together.
 
     """
-    earlier = merge_sessions(sessions or (), policy.session_merge_time)
+    earlier = merge_sessions(earlier_sessions or (), policy.session_merge_time)
     if not earlier:
         no_session = ", this reference has no earlier session here"
-        reason = " without --history" if sessions is None else no_session
+        reason = " without --history" if earlier_sessions is None else no_session
         return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
-    judged = Levels(sessions=earlier, cases=cases).assess_session(today.times_s, policy)
-    lost = find_losses(earlier, today, judged)
+    judged = Levels(sessions=earlier, cases=cases).assess_session(present_session.times_s, policy)
+    lost = find_losses(earlier, present_session, judged)
     shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_case_count
     if shared is None or len(judged.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None

@@ -33,7 +33,7 @@ _REMEDY = "--update-baselines locks the stack that it accepts"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lock:
-    """The contents of a lock: a stack that can be built again.
+    """The values of busbw in a lock, which is a file from which a stack can be built again.
 
     Args:
         python: The version of the interpreter that was measured, such as ``3.12.4``.
@@ -72,7 +72,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def build_stack(
-    folder: Path, framework: str, python: str, cache: Path, say: Callable[[str], None]
+    folder: Path, framework: str, python: str, cache: Path, report: Callable[[str], None]
 ) -> LockedStack:
     """Build the stack of a lock, unless it is built already, and check its files.
 
@@ -82,7 +82,7 @@ def build_stack(
         python: The interpreter to build with, if its minor version is the locked minor version.
             Otherwise uv looks for an interpreter of the locked version.
         cache: The folder in which stacks are built.
-        say: Is called with a sentence before the stack is built.
+        report: A function that is called with a sentence before the stack is built.
 
     Raises:
         StackError: The lock cannot be read, the stack cannot be built, or its files differ from
@@ -91,7 +91,7 @@ def build_stack(
     """
     path = folder / f"pylock.{framework}.toml"
     stack = read_lock(path)
-    say(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
+    report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
     minor, built = minor_version(stack.python), cache / "stacks" / stack.digest
     base = python if minor_version(read_interpreter(python).version) == minor else minor
     # uv may link files of its cache into environments. An edit of such a file in another

@@ -27,19 +27,29 @@ from .uv import StackError
 
 
 def build_references(
-    options: Options, target: Target, frameworks: Sequence[str], say: Callable[[str], None]
+    options: Options, target: Target, frameworks: Sequence[str], report: Callable[[str], None]
 ) -> dict[str, LockedStack]:
-    """Build the locked stack of each framework unless it is built, and return it by framework.
+    """Build the locked stack of each framework unless it is built, and return the stacks.
 
-    `target` are the devices, whose baselines have the locks. `say` is called with a sentence for
-    each stack. Raises StackError if a stack has no lock or cannot be built.
+    Args:
+        options: The options of the session.
+        target: The devices. The locks are in the folder of their baselines.
+        frameworks: The names of the frameworks.
+        report: A function that is called with a sentence for each stack.
+
+    Returns:
+        The stacks by the name of the framework.
+
+    Raises:
+        StackError: A stack has no lock or cannot be built.
+
     """
     cache, stacks = stack_cache_folder(options.extra.get("stack_cache", "")), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
         try:
             stacks[framework] = build_stack(
-                folder, framework, python_of(options, framework), cache, say
+                folder, framework, python_of(options, framework), cache, report
             )
         except StackError as error:
             raise StackError(f"{framework}: {error}") from error
@@ -102,8 +112,8 @@ def _earlier_sessions(
 ) -> Sequence[Session] | None:
     """Return the earlier sessions of a framework's locked stack, from the history.
 
-    Sessions that were measured by other code of workers are left out. `key` says on which machine
-    and devices. Returns None without a history.
+    Sessions that were measured by other code of workers are left out. `key` identifies the machine
+    and the devices. Returns None without a history.
     """
     root = measured.options.history
     if root is None:

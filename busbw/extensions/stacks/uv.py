@@ -14,9 +14,7 @@ from busbw.driver.local import command_tied_to
 
 # Another process that builds an environment may have to download gigabytes of CUDA's libraries.
 _WAIT_S = 3600.0
-_MOST_ERROR_CHARACTERS = 600
-
-
+_MAX_ERROR_CHARACTERS = 600
 # The options with which `resolve_requirements` returns the text of a lock in the format of PEP 751.
 PYLOCK = ("--format=pylock.toml", "--generate-hashes")
 
@@ -25,8 +23,8 @@ class StackError(ValueError):
     """A stack cannot be locked, read or built. The message says why, and what to do."""
 
 
-def run_uv(*words: str | Path, text: str = "") -> str:
-    """Run uv with the arguments `words` and the standard input `text`; return its standard output.
+def run_uv(*arguments: str | Path, text: str = "") -> str:
+    """Run uv with these arguments and the standard input `text`; return its standard output.
 
     Raises StackError, with uv's error message, if uv fails or is not installed.
     """
@@ -35,7 +33,7 @@ def run_uv(*words: str | Path, text: str = "") -> str:
     )
     if program is None:
         raise StackError("uv is not installed; expected it from `pip install 'busbw[stack]'`")
-    return run_command([program, *map(str, words)], text)
+    return run_command([program, *map(str, arguments)], text)
 
 
 def run_command(command: Sequence[str], text: str = "") -> str:
@@ -53,7 +51,7 @@ def run_command(command: Sequence[str], text: str = "") -> str:
         text=True,
     )
     if done.returncode != 0:
-        words = wire.escape_unprintable(" ".join(done.stderr.split()))[-_MOST_ERROR_CHARACTERS:]
+        words = wire.escape_unprintable(" ".join(done.stderr.split()))[-_MAX_ERROR_CHARACTERS:]
         raise StackError(f"{Path(command[0]).name}: {words or f'exit code {done.returncode}'}")
     return done.stdout
 
@@ -64,8 +62,8 @@ def resolve_requirements(requirements: Iterable[str], python: str, *options: str
     `python` is an interpreter or a version; only wheels for it are considered. `options` are
     options of ``uv pip compile``. Raises StackError if no packages satisfy the requirements.
     """
-    shared = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)
-    return run_uv("pip", "compile", *shared, *options, "-", text="\n".join(requirements))
+    common = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)
+    return run_uv("pip", "compile", *common, *options, "-", text="\n".join(requirements))
 
 
 def install_packages(folder: Path, pylock: str, python: str, *options: str) -> None:
@@ -91,9 +89,9 @@ def install_packages(folder: Path, pylock: str, python: str, *options: str) -> N
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     """Build `folder`, unless it exists: call `build` with a new folder, and then rename it.
 
-    If another process is building in the same parent folder, this function waits for it. An
+    If another process is building in the same parent folder, this function waits for its end. An
     interrupted build leaves no folder. Raises StackError if the folder cannot be written, or if the
-    other process takes too long.
+    other process builds for more than an hour.
     """
     new = folder.with_name(f"{folder.name}.new")
     try:
