@@ -30,7 +30,7 @@ from busbw.report.table import Column, Table, TextLine, rows_of
 from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
-from .recordings import UNKNOWN, XPLANE, RecordedCollective, find_collectives, read_events
+from .recordings import UNKNOWN_KIND, XPLANE, RecordedCollective, find_collectives, read_events
 
 # The suffixes of files of a recording. The last format is the best, because profilers leave later
 # events out of files in the other formats.
@@ -181,7 +181,7 @@ def bandwidth_cells(
             try:
                 events = read_events(path, options.size_limit)
                 for collective in find_collectives(events, host):
-                    if collective.kind in (*options.collective, UNKNOWN):
+                    if collective.kind in (*options.collective, UNKNOWN_KIND):
                         by_instruction[collective[:4]].append(collective)
                 devices |= {
                     f"{host}/{number}" for event in events for number in _PLANE.findall(event.plane)
@@ -286,7 +286,7 @@ def _cell_key(
             if options.payload_from
             else MIB * int(payload_match["mib"] or 0) or MIB // int(payload_match["divisor"])
         )
-    if collective.kind == UNKNOWN:
+    if collective.kind == UNKNOWN_KIND:
         raise ValueError("the recording does not say which collective its kernels run")
     if not payload_bytes:
         raise ValueError("the recording does not say the payload; give --payload or --payload-from")

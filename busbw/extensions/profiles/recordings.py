@@ -28,7 +28,7 @@ from busbw.worker.backends.recordings import (
 XPLANE = ".xplane.pb"
 # A value of JSON may take a hundred bytes of memory, even if it is a single digit in the file.
 MAX_VALUES = 20_000_000
-UNKNOWN = "collective of unknown kind"
+UNKNOWN_KIND = "collective of unknown kind"
 # The names of collectives, of which only the letters are compared. They are names of instructions
 # (XLA), primitives (JAX), nodes (TensorFlow), kernels (NCCL) and operations (PyTorch).
 _KIND = re.compile(
@@ -211,7 +211,7 @@ def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]
     counts = stats.get("In msg nelems"), stats.get("Out msg nelems")
     elements = max((count for count in counts if isinstance(count, int)), default=0)
     payload_bytes = elements * _NCCL_BYTES.get(str(stats.get("dtype")), 0)
-    return kind or (UNKNOWN if kernel and not kernel["op"] else ""), payload_bytes, groups
+    return kind or (UNKNOWN_KIND if kernel and not kernel["op"] else ""), payload_bytes, groups
 
 
 @functools.lru_cache(maxsize=4096)

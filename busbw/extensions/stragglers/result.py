@@ -28,16 +28,21 @@ class NoAnswer:
 class SearchResult:
     """The result of a search for slow hosts, links and chips among `hosts`.
 
-    `slow` are the slow hosts, links and chips. `unreachable` are the hosts and links that gave no
-    time. `undecided` are the names of hosts and links whose tests did not end. `racks` has sets of
-    hosts with slow connections between them, by quantity. `detectable` is the smallest loss (0.15
-    is 15 %) that would have been found, by quantity. `ratios` has the fitted ratio of each host to
-    the other hosts, by quantity and host. `links_measured` is false if hosts were measured in
-    groups instead of pairs.
+    Args:
+        hosts: The names of all hosts.
+        rounds: The number of rounds of launches.
+        slow: The slow hosts, links and chips, the slowest first.
+        unreachable: The unreachable hosts, and the links that gave no time.
+        undecided: The names of hosts and links whose tests did not end.
+        racks: Sets of hosts with slow connections between the sets, by quantity.
+        detectable: The smallest loss that would have been found, by quantity; 0.15 is 15 %.
+        ratios: The time of each host divided by the median of all hosts, by quantity and host.
+        links_measured: Whether hosts were measured in pairs, and not in groups.
+        times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
+            joined with commas, and by quantity. Empty for a TPU slice.
+        unmeasured: Why chips were not measured; empty if they were.
+        is_incomplete: Whether chips were not measured although the framework can measure them.
 
-    `times` has the seconds of the pairs or groups of the first rounds, by host names joined with
-    commas and by quantity; it is empty for a TPU slice. If chips were not measured, `unmeasured` is
-    the reason. `is_incomplete` is then true, unless the framework cannot measure chips.
     """
 
     hosts: tuple[str, ...]

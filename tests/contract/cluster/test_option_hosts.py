@@ -74,8 +74,8 @@ def test_a_session_with_a_regression_over_several_hosts_prints_the_find_slow_com
     folder.run("--hosts=one,two", PYTHON, "--update-baselines", exit_code=0)
     folder.script(latency_s=4e-3)
     ran = folder.run("--hosts=one,two", PYTHON, exit_code=1)
-    note = "note: which host or link is slow: busbw find-slow --hosts=one,two"
-    assert f"{note} {PYTHON} --framework=fake" in ran.text.splitlines()
+    note = "note: which host or link is slow: busbw find-slow, with --hosts or --cluster as here"
+    assert note in ran.text.splitlines()
 
 
 @pytest.mark.parametrize(

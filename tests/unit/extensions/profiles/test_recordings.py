@@ -13,7 +13,7 @@ import pytest
 
 from busbw.collectives.base import GroupSize
 from busbw.extensions.profiles.recordings import (
-    UNKNOWN,
+    UNKNOWN_KIND,
     RecordedCollective,
     find_collectives,
     read_events,
@@ -189,7 +189,7 @@ def test_only_events_on_the_working_lines_of_a_device_count_as_collectives() -> 
         ("ncclDevKernel_SendRecv(x)", {"hlo_op": "all-to-all.3"}, "all_to_all"),
         ("ncclDevKernel_SendRecv(x)", {"Collective name": "all_to_allv"}, "all_to_all"),
         ("ncclDevKernel_Generic(x)", {"Collective name": "_allgather_base"}, "all_gather"),
-        ("ncclDevKernel_Generic(x)", {}, UNKNOWN),
+        ("ncclDevKernel_Generic(x)", {}, UNKNOWN_KIND),
         ("loop_all_reduce_kernel", {"hlo_op": "all-reduce-start.1"}, "all_reduce"),
         ("MemcpyD2D", {"hlo_op": "all-reduce-start.1"}, ""),
         ("ncclDevKernel_Broadcast_RING_LL", {}, ""),
