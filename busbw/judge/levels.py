@@ -155,21 +155,27 @@ class StoredTimes:
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
-        Sessions that began less than `merge_within` apart are merged, unless they found a change.
-        For a case with an acknowledged change, sessions before the change are left out as soon as
-        the case was measured after the change.
+        Sessions that began less than `merge_within` apart are merged, unless they found a change. A
+        session that began so soon after an accepted session of a case is left out of the level of
+        the case, because merging it would change the accepted time. For a case with an acknowledged
+        change, sessions before the change are left out as soon as the case was measured after the
+        change.
         """
         accepted, acknowledged = _accepted_sessions(self.baselines), self.acknowledged_changes
-        begins = {baseline.case: baseline.records[0].began for baseline in self.baselines}
+        begins = {b.case: [record.began for record in b.records] for b in self.baselines}
         stored = {times for session in accepted for times in session.times_s.items()}
-        later = _select_cases(
-            self.history,
-            lambda session, case: (
-                case in begins
-                and session.began >= begins[case]
+
+        def is_later(session: Session, case: Case) -> bool:
+            ages = [session.began - began for began in begins.get(case, ())]
+            is_soon = any(timedelta(0) <= age < merge_within for age in ages)
+            return (
+                bool(ages)
+                and max(ages) >= timedelta(0)
+                and (session.has_change or not is_soon)
                 and (case, session.case_times_s(case)) not in stored
-            ),
-        )
+            )
+
+        later = _select_cases(self.history, is_later)
         sessions = merge_sessions([*accepted, *later], merge_within)
         changed = {
             case

@@ -97,20 +97,27 @@ def test_a_session_that_is_in_both_the_baseline_and_the_history_counts_once() ->
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
-def test_sessions_within_an_hour_count_as_one_session(minutes: int, count: int) -> None:
+def test_a_session_within_an_hour_after_the_accepted_session_does_not_change_the_level(
+    minutes: int, count: int
+) -> None:
     stored = build.pooled(record(2, 1e-3))
     earlier = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
-    assert len(earlier.sessions) == count
     assert _sessions(earlier, CASE) == count
     if count == 1:
-        assert _times(earlier) == [(1e-3, 1.01e-3)]
+        assert _times(earlier) == [(1e-3,)]
+
+
+def test_unaccepted_sessions_within_an_hour_of_each_other_count_as_one_session() -> None:
+    stored = build.pooled(record(2, 1e-3))
+    earlier = _levels(stored, history=[_earlier(day, 1.01e-3) for day in (1, 1.04, 1.05)])
+    assert _times(earlier) == [(1e-3,), (1.01e-3, 1.01e-3), (1.01e-3,)]
 
 
 def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> None:
     """Otherwise losses that were accepted one after the other would count as noise."""
-    stored = build.pooled(record(2, 1e-3))
-    history = [_earlier(day / 24 / 60, 1e-3 * 1.02**day, 1e-3 * 1.02**day) for day in range(1, 20)]
-    earlier = _levels(stored, history=history)
+    times_s = [1e-3 * 1.02**n for n in range(20)]
+    stored = build.pooled(*(build.session(t, t, date="2026-01-02") for t in times_s))
+    earlier = _levels(stored, history=[])
     assert len(earlier.sessions) == 1
     limit = earlier.assess_session({CASE: (1e-3,)}, POLICY).limits[CASE]
     assert limit.slower_above == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
