@@ -216,8 +216,8 @@ def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
     ratio = level_s / pinned_s
     loss = f"{100 * (ratio - 1):.1f} % above" if ratio < 2 else f"{ratio:.3g} x"
     return (
-        f"the baseline was not written: its level would be {seconds_text(level_s)}, {loss} the "
-        f"{pinned}; the budget is {100 * budget:g} %"
+        f"the baseline was not written: the stored time would be {seconds_text(level_s)}, {loss} "
+        f"the {pinned}; the budget is {100 * budget:g} %"
     )
 
 

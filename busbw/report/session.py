@@ -62,7 +62,7 @@ def environment_facts(environment: Environment) -> dict[str, str]:
     """
     key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
-    kind += f", {key.cores} cores" if environment.device is Device.CPU else ""
+    kind += f", {plural(key.cores or 0, 'core')}" if environment.device is Device.CPU else ""
     kind += f", quota {quota}), " if quota else "), "
     # A framework splits a CPU into virtual devices, unless several processes each have a device.
     is_virtual = environment.device is Device.CPU and key.processes == 1
