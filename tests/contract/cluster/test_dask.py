@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract.cluster.conftest import cluster
 from tests.helpers.session_folder import Folder
+from tests.helpers.sweep import sweep
 from tests.helpers.workers import wait_until
 
 pytest.importorskip("distributed")
@@ -98,10 +99,12 @@ def test_a_session_with_too_few_dask_workers_ends_after_a_wait_and_says_how_many
 
 @pytest.mark.parametrize(
     ("option", "sentence"),
-    [
-        ("--cluster=no-such-file", "expected the file that `dask scheduler --scheduler-file`"),
-        ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
-    ],
+    sweep(
+        [
+            ("--cluster=no-such-file", "expected the file that `dask scheduler --scheduler-file`"),
+            ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
+        ]
+    ),
 )
 def test_a_missing_dask_scheduler_is_a_usage_error_that_gives_the_reason(
     folder: Folder, option: str, sentence: str

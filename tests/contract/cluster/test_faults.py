@@ -59,6 +59,7 @@ def test_a_session_names_the_host_whose_process_was_killed(folder: Folder, hosts
     folder.run("--payloads=1K", exit_code=0)
 
 
+@pytest.mark.exhaustive
 def test_a_session_names_the_host_whose_process_was_stopped_after_the_case_timeout(
     folder: Folder, hosts: Hosts
 ) -> None:

@@ -26,6 +26,7 @@ def test_the_readme_shows_the_output_of_a_session_with_a_regression() -> None:
     assert expected[-1].startswith(lines[-1])
 
 
+@pytest.mark.exhaustive
 def test_the_documentation_picture_of_a_regression_equals_the_recorded_session() -> None:
     pytest.importorskip("vl_convert")
     drawn = example.picture(example.example())
