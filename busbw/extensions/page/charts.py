@@ -187,7 +187,7 @@ class CurveChart(Chart):
     def _x_axis(self, altair: ModuleType) -> Any:
         name = self.headings["x"]
         if name == "session":
-            return altair.X("x:T", title=name, scale=altair.Scale(type="utc"))
+            return altair.X("x:T", title=f"{name} (UTC)", scale=altair.Scale(type="utc"))
         if name != "payload":
             return altair.X("x:N", title=name, sort=None, axis=altair.Axis(labelAngle=0))
         places = [row["x"] for row in self.rows]

@@ -27,6 +27,8 @@ _MAX_TEXT_CHARACTERS = 600
 # A screen reader reads the description of a chart. The parts of a chart have no role of their own.
 _ROLES_OF_PARTS = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 _CONFIG: dict[str, Any] = {
+    # The default of Vega-Lite has twelve hours, and does not say which half of the day.
+    "axisTemporal": {"format": {"hours": "%H:%M", "minutes": "%H:%M"}},
     "aria": False,
     "font": "sans-serif",
     "background": BACKGROUND,

@@ -58,13 +58,13 @@ def _save(
     return changes
 
 
-def _found(root: Path, payload_bytes: int = 4096) -> Baseline | None:
+def _find_stored(root: Path, payload_bytes: int = 4096) -> Baseline | None:
     return find_baseline(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
 def test_a_saved_baseline_is_read_back_unchanged(root: Path) -> None:
     (change,) = _save(root, 1e-3, 1.25e-3)
-    baseline = _found(root)
+    baseline = _find_stored(root)
     assert baseline == change.baseline_after
     assert baseline == Baseline(
         case=build.case(),
@@ -80,7 +80,7 @@ def test_a_saved_out_of_memory_baseline_keeps_its_needed_and_available_bytes(roo
     measured = build.measurement(failures=(failure,))
     accepted = build.accepted(measured, TODAY)
     written(save_accepted, root, [accepted], session=TODAY, budget=BUDGET)
-    baseline = _found(root)
+    baseline = _find_stored(root)
     assert baseline is not None
     assert (
         baseline.is_out_of_memory,
@@ -102,7 +102,7 @@ def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: P
     (change,) = _save(root, 3e-3)
     assert change.baseline_before is not None and change.baseline_after is not None
     assert (change.baseline_before.times_s, change.baseline_after.times_s) == ((1e-3,), (3e-3,))
-    kept = _found(root, 8192)
+    kept = _find_stored(root, 8192)
     assert kept is not None
     assert kept.times_s == (2e-3,)
 
@@ -122,8 +122,7 @@ def test_a_case_with_another_dtype_reduce_op_or_placement_has_no_baseline_in_the
     root: Path, case: dict[str, str]
 ) -> None:
     _save(root, 1e-3)
-    found = find_baseline(root, build.key(), build.case(**case))
-    assert found.baseline is None
+    assert find_baseline(root, build.key(), build.case(**case)).baseline is None
 
 
 @pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"version": 99}'])
@@ -154,11 +153,13 @@ def test_a_folder_of_baselines_that_another_session_keeps_locked_is_an_error_wit
     lock = storage.lock_folder
     monkeypatch.setattr(storage, "lock_folder", partial(lock, wait_s=0.01))
     _save(root, 1e-3)
-    before = _found(root)
-    said = rf"^{root}: it cannot be locked for writing: another session has been writing for 0.01 s"
-    with lock(root, 0), pytest.raises(BaselineError, match=said):
+    before = _find_stored(root)
+    message = (
+        rf"^{root}: it cannot be locked for writing: another session has been writing for 0.01 s"
+    )
+    with lock(root, 0), pytest.raises(BaselineError, match=message):
         _save(root, 2e-3)
-    assert _found(root) == before
+    assert _find_stored(root) == before
 
 
 def test_a_folder_of_baselines_that_cannot_be_locked_is_an_error_and_stays_empty(
@@ -193,7 +194,7 @@ def _table(*entries: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "collective": "all_reduce",
         "entries": entries or ENTRIES,
     }
-    return {name: one for name, one in {**ordinary, **changes}.items() if one is not ...}
+    return {name: value for name, value in {**ordinary, **changes}.items() if value is not ...}
 
 
 def _published(root: Path, document: Any, name: str = "paper") -> Path:
@@ -207,9 +208,13 @@ def test_a_published_out_of_memory_entry_keeps_its_remark_that_the_source_is_dou
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table())
-    found = find_published_bandwidth(tmp_path, KEY, build.case(payload_bytes=2**20))
-    assert found is not None
-    assert (found.oom, found.algbw_gb_per_s, found.doubt) == (True, None, "a typing error?")
+    published = find_published_bandwidth(tmp_path, KEY, build.case(payload_bytes=2**20))
+    assert published is not None
+    assert (published.oom, published.algbw_gb_per_s, published.doubt) == (
+        True,
+        None,
+        "a typing error?",
+    )
 
 
 def test_no_published_rate_is_found_for_another_payload_collective_or_number_of_ranks(
@@ -228,9 +233,9 @@ def test_a_published_rate_comes_from_the_first_table_by_name_that_has_the_case(
 ) -> None:
     _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")
     _published(tmp_path, _table(source="second"), name="b")
-    found = find_published_bandwidth(tmp_path, KEY, build.case())
-    assert found is not None
-    assert found.source == "v2-8: second"
+    published = find_published_bandwidth(tmp_path, KEY, build.case())
+    assert published is not None
+    assert published.source == "v2-8: second"
 
 
 @pytest.mark.parametrize(

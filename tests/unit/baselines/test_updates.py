@@ -40,12 +40,14 @@ def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
-    one = build.accepted(measured, session, **accepted)
+    accepted_case = build.accepted(measured, session, **accepted)
     reason = "a slower switch"
-    return written(baselines_save, root, [one], session=session, budget=BUDGET, reason=reason)
+    return written(
+        baselines_save, root, [accepted_case], session=session, budget=BUDGET, reason=reason
+    )
 
 
-def found(root: Path) -> Baseline:
+def read_stored(root: Path) -> Baseline:
     baseline = find_baseline(root, build.key(), build.case()).baseline
     assert baseline is not None
     return baseline
@@ -62,7 +64,7 @@ def test_a_session_that_is_appended_to_a_baseline_is_pooled_with_the_stored_sess
 ) -> None:
     save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, is_appended=True)
-    baseline = found(root)
+    baseline = read_stored(root)
     assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
     assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
     assert baseline.sessions[1].commit == "abc"
@@ -73,7 +75,7 @@ def test_an_update_that_refuses_one_case_still_saves_the_other_cases(root: Path)
     save(root, 1e-3)
     session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
-    accepted = [build.accepted(one, session) for one in measured]
+    accepted = [build.accepted(measurement, session) for measurement in measured]
     changes, refusals = written(baselines_save, root, accepted, session=session, budget=BUDGET)
     assert [change.case.payload_bytes for change in changes] == [8192]
     assert [refusal.case.payload_bytes for refusal in refusals] == [4096]
@@ -107,8 +109,8 @@ def filled(tmp_path: Path) -> Path:
 def put(filled: Path, time_s: float, **case: Any) -> None:
     measured = build.measurement(time_s, **case)
     then = Record(moment="2026-01-01T03:00:00Z")
-    one = build.accepted(measured, then, key=KEY)
-    _, refusals = written(baselines_save, filled, [one], session=then, budget=BUDGET)
+    accepted_case = build.accepted(measured, then, key=KEY)
+    _, refusals = written(baselines_save, filled, [accepted_case], session=then, budget=BUDGET)
     assert not refusals
 
 
@@ -116,12 +118,12 @@ def baseline_at(filled: Path, **case: Any) -> Baseline | None:
     return find_baseline(filled, KEY, build.case(**case)).baseline
 
 
-def at(filled: Path, **case: Any) -> Path:
+def path_of(filled: Path, **case: Any) -> Path:
     return files.baseline_path(filled, KEY, build.case(**case))
 
 
 def updates_at(filled: Path) -> list[dict[str, Any]]:
-    path = at(filled)
+    path = path_of(filled)
     updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
     return updates
 
@@ -129,8 +131,8 @@ def updates_at(filled: Path) -> list[dict[str, Any]]:
 def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_file(
     filled: Path,
 ) -> None:
-    good = at(filled)
-    bad = at(filled, strategy="ring")
+    good = path_of(filled)
+    bad = path_of(filled, strategy="ring")
     bad.write_text("{}")
     before = good.read_bytes()
     cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
@@ -157,16 +159,16 @@ def out_of_memory() -> Baseline:
 
 
 def test_a_stored_session_keeps_the_moment_at_which_it_began() -> None:
-    one = build.accepted(build.measurement(1e-3), Record(moment="2026-01-02T03:04:05Z"))
-    (found,) = one.baseline.sessions
-    assert found.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    accepted = build.accepted(build.measurement(1e-3), Record(moment="2026-01-02T03:04:05Z"))
+    (stored_session,) = accepted.baseline.sessions
+    assert stored_session.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_a_session_that_is_not_appended_replaces_all_sessions_of_a_baseline() -> None:
     old = merge_session(stored(1000), session(1020), is_appended=True, budget=BUDGET)[0]
-    found, _ = merge_session(old, session(1050), is_appended=False, budget=BUDGET)
-    assert [one.times_us for one in found.sessions] == [(1050,)]
-    assert found.pinned_us == 1000
+    merged, _ = merge_session(old, session(1050), is_appended=False, budget=BUDGET)
+    assert [session.times_us for session in merged.sessions] == [(1050,)]
+    assert merged.pinned_us == 1000
 
 
 def test_an_appended_session_counts_once_for_the_level_whatever_its_number_of_launches() -> None:
@@ -193,26 +195,26 @@ def test_a_session_is_a_loss_if_it_exceeds_the_pinned_time_by_more_than_the_budg
 
 
 def test_a_faster_session_within_the_budget_does_not_change_the_pinned_time_of_a_baseline() -> None:
-    found, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
-    assert found.pinned_us == 1000
+    merged, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
+    assert merged.pinned_us == 1000
 
 
 def test_a_session_faster_by_more_than_the_budget_becomes_the_pinned_time_of_a_baseline() -> None:
-    found, lost = merge_session(
+    merged, lost = merge_session(
         stored(1000), session(500, date="2026-03-05"), is_appended=False, budget=BUDGET
     )
-    assert (lost, found.pinned_us) == (False, 500)
-    assert found.pinned_date == "2026-03-05"
-    assert merge_session(found, session(900), is_appended=False, budget=BUDGET)[1]
+    assert (lost, merged.pinned_us) == (False, 500)
+    assert merged.pinned_date == "2026-03-05"
+    assert merge_session(merged, session(900), is_appended=False, budget=BUDGET)[1]
 
 
 def test_a_session_of_another_protocol_replaces_all_times_of_a_baseline() -> None:
     new = session(5000, protocol="device/chain9")
-    found, lost = merge_session(stored(1000), new, is_appended=True, budget=BUDGET)
-    assert (lost, found.pinned_us) == (False, 5000)
-    assert len(found.sessions) == 1
+    merged, lost = merge_session(stored(1000), new, is_appended=True, budget=BUDGET)
+    assert (lost, merged.pinned_us) == (False, 5000)
+    assert len(merged.sessions) == 1
 
 
 def test_a_case_that_fits_in_memory_again_gets_its_new_time_as_the_pinned_time() -> None:
-    found, lost = merge_session(out_of_memory(), session(1000), is_appended=False, budget=BUDGET)
-    assert (lost, found.is_out_of_memory, found.pinned_us) == (False, False, 1000)
+    merged, lost = merge_session(out_of_memory(), session(1000), is_appended=False, budget=BUDGET)
+    assert (lost, merged.is_out_of_memory, merged.pinned_us) == (False, False, 1000)

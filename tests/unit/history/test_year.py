@@ -37,18 +37,18 @@ class Year:
     modes: bool = False
 
     def log_ratio(self, case: Case, night: int) -> float:
-        """By how much a case takes longer than in the first night."""
+        """Return how much longer a case takes than in the first night, as a log ratio."""
         if not self.planted:
             return 0.0
-        found = math.log(1.03) if night >= MACHINE else 0.0
+        change = math.log(1.03) if night >= MACHINE else 0.0
         if case is STEPPED and night >= STEP:
-            found += math.log(1.04)
+            change += math.log(1.04)
         if case.payload_bytes >= 16 * MIB and night >= GAIN:
-            found += math.log(0.94)
-        return found + (night / MONTH * math.log(1.015) if case is RISING else 0.0)
+            change += math.log(0.94)
+        return change + (night / MONTH * math.log(1.015) if case is RISING else 0.0)
 
     def lines(self, seed: int) -> Iterator[Line]:
-        """All of it, with the noise of a quiet device."""
+        """Yield the lines of the year, with the noise of a quiet device."""
         chance = random.Random(seed)
         for night in range(NIGHTS):
             if self.planted and night == LOST:
@@ -89,29 +89,31 @@ def _night(began: datetime) -> int:
 def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size_and_cause(
     seed: int,
 ) -> None:
-    found = _history(Year(planted=True), seed)
-    for shared in found.shared_changes.values():
+    history = _history(Year(planted=True), seed)
+    for shared in history.shared_changes.values():
         (machine,) = shared
         assert (_night(machine.began), machine.stack_changes) == (MACHINE, ("host a -> b",))
         assert math.expm1(machine.log_ratio) == pytest.approx(0.03, abs=0.003)
-    for one in found.cases:
-        large = one.case.payload_bytes >= 16 * MIB
-        cause = f"{one.case.framework} 1 -> 2"
-        wanted = [(GAIN, -0.06, (cause,))] if large else []
-        if one.case.name == STEPPED.name:
-            wanted = [(STEP, 0.04, ("libtpu 0.0.40 -> 0.0.41",))]
-        if one.case.name == RISING.name:
-            assert len(one.changes) > 2 and all(step.log_ratio > 0 for step in one.changes)
+    for case in history.cases:
+        large = case.case.payload_bytes >= 16 * MIB
+        cause = f"{case.case.framework} 1 -> 2"
+        expected = [(GAIN, -0.06, (cause,))] if large else []
+        if case.case.name == STEPPED.name:
+            expected = [(STEP, 0.04, ("libtpu 0.0.40 -> 0.0.41",))]
+        if case.case.name == RISING.name:
+            assert len(case.changes) > 2 and all(step.log_ratio > 0 for step in case.changes)
             continue
-        assert [(_night(c.began), c.stack_changes) for c in one.changes] == [
-            (night, changes) for night, _, changes in wanted
+        assert [(_night(c.began), c.stack_changes) for c in case.changes] == [
+            (night, changes) for night, _, changes in expected
         ]
-        for change, (_, size, _) in zip(one.changes, wanted, strict=True):
+        for change, (_, size, _) in zip(case.changes, expected, strict=True):
             assert math.expm1(change.log_ratio) == pytest.approx(size, abs=0.003)
 
 
 @pytest.mark.parametrize("modes", [False, True])
 @pytest.mark.parametrize("seed", sweep(range(10)))
 def test_a_simulated_year_without_a_change_gives_no_change(seed: int, modes: bool) -> None:
-    found = _history(Year(modes=modes), seed)
-    assert not any(found.shared_changes.values()) and not any(one.changes for one in found.cases)
+    history = _history(Year(modes=modes), seed)
+    assert not any(history.shared_changes.values()) and not any(
+        case.changes for case in history.cases
+    )

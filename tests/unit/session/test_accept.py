@@ -65,9 +65,9 @@ def judged(
     )
 
 
-def write(found: Judged) -> Judged:
+def write(session: Judged) -> Judged:
     """Accept the times of a session, without an error."""
-    written = accept_baselines(found, accept_times)
+    written = accept_baselines(session, accept_times)
     assert not written.errors
     return written
 
@@ -93,20 +93,20 @@ TABLE = {
 
 
 @pytest.mark.parametrize(
-    ("outcome", "ratio", "asked", "becomes"),
+    ("outcome", "ratio", "options", "becomes"),
     [
-        (outcome, ratio, asked, becomes)
+        (outcome, ratio, options, becomes)
         for (outcome, ratio), row in TABLE.items()
-        for asked, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
+        for options, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
     ],
 )
 def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_and_option(
-    tmp_path: Path, outcome: Outcome, ratio: float, asked: dict[str, Any], becomes: str
+    tmp_path: Path, outcome: Outcome, ratio: float, options: dict[str, Any], becomes: str
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
     written = accept_baselines(
-        judged(tmp_path, outcome=outcome, times_s=(now_s,), **asked), accept_times
+        judged(tmp_path, outcome=outcome, times_s=(now_s,), **options), accept_times
     )
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
@@ -116,7 +116,7 @@ def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_an
 
 
 @pytest.mark.parametrize(
-    ("outcome", "moved", "changes", "why", "lost"),
+    ("outcome", "moved", "changes", "cause", "lost"),
     [
         (Outcome.REGRESSED, False, WHY, "REGRESSED", True),
         (Outcome.PASS, True, WHY, "moved with others", True),
@@ -126,7 +126,7 @@ def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_an
     ],
 )
 def test_a_changed_baseline_has_the_reason_of_the_change(
-    tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], why: str, lost: bool
+    tmp_path: Path, outcome: Outcome, moved: bool, changes: dict[str, Any], cause: str, lost: bool
 ) -> None:
     if lost:
         write(judged(tmp_path, times_s=(1e-3,)))
@@ -134,12 +134,12 @@ def test_a_changed_baseline_has_the_reason_of_the_change(
     now = replace(now, replaced_cases=frozenset({build.case()} if moved else ()))
     written = write(now)
     ((row,),) = (table.rows for table in written.baseline_tables)
-    assert row.values["reason"] == (f"{why}, accepted again" if lost else why)
+    assert row.values["reason"] == (f"{cause}, accepted again" if lost else cause)
     stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
-    found = find_baseline(root, build.key(), build.case()).baseline
-    assert found is not None
-    return [one.times_s for one in found.sessions]
+    stored = find_baseline(root, build.key(), build.case()).baseline
+    assert stored is not None
+    return [session.times_s for session in stored.sessions]

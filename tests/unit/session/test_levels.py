@@ -39,13 +39,13 @@ SIZES = tuple(1024 << power for power in range(8))
 
 
 def _stored(
-    root: Path, *cases: Case, key: EnvironmentKey = KEY, at: str = "2026-01-02T03:00:00Z"
+    root: Path, *cases: Case, key: EnvironmentKey = KEY, moment: str = "2026-01-02T03:00:00Z"
 ) -> None:
     """Store a baseline of a millisecond for each of `cases`."""
-    session = Record(moment=at)
+    session = Record(moment=moment)
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
     with open_draft(root) as draft:
-        accepted = [build.accepted(one, session, key=key) for one in measured]
+        accepted = [build.accepted(measurement, session, key=key) for measurement in measured]
         save_accepted(draft, accepted, session=session, budget=0.1)
 
 
@@ -69,12 +69,12 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
     )
     options = _options(root)
     jobs = {
-        build.spec(framework=one.case.framework, payload_bytes=one.case.payload_bytes): TimedJob(
-            case=one.case,
+        build.spec(framework=m.case.framework, payload_bytes=m.case.payload_bytes): TimedJob(
+            case=m.case,
             key=KEY,
-            baseline_search=find_baseline(options.baselines, KEY, one.case),
+            baseline_search=find_baseline(options.baselines, KEY, m.case),
         )
-        for one in measurements
+        for m in measurements
     }
     return Measured(
         collected=Collected(options=options, began=BEGAN),
@@ -93,7 +93,7 @@ def _judged(measured: Measured) -> Judged:
     return Judged(
         collected=measured.collected,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
-        verdicts={spec: one.verdict for spec, one in judge_cases(measured).items()},
+        verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
         observations=measured,
     )
 
@@ -111,8 +111,8 @@ def test_all_cases_with_baselines_on_the_machine_have_levels(tmp_path: Path) -> 
     _stored(root, build.case(), build.case(framework="tensorflow"))
     _stored(root, build.case(strategy="ring"), build.case(payload_bytes=8192))
     _stored(root, build.case(ranks=2), key=OTHER_KEY)
-    found = _levels(_options(tmp_path), [KEY, KEY])
-    assert {key: len(one.cases) for key, one in found.items()} == {KEY: 4}
+    levels = _levels(_options(tmp_path), [KEY, KEY])
+    assert {key: len(level.cases) for key, level in levels.items()} == {KEY: 4}
 
 
 AT = "2026-01-02T03:00:00Z"
@@ -132,7 +132,7 @@ AT = "2026-01-02T03:00:00Z"
 def test_a_baseline_with_a_session_in_the_future_is_refused(
     tmp_path: Path, edit: Mapping[str, str]
 ) -> None:
-    _stored(tmp_path / "baselines", build.case(), at=AT)
+    _stored(tmp_path / "baselines", build.case(), moment=AT)
     assert _levels(_options(tmp_path))
     (path,) = (tmp_path / "baselines").rglob("*.json")
     text = path.read_text()
@@ -146,7 +146,7 @@ def test_a_baseline_with_a_session_in_the_future_is_refused(
 
 
 def test_a_session_of_the_history_with_a_date_in_the_future_is_refused(tmp_path: Path) -> None:
-    _stored(tmp_path / "baselines", build.case(), at=AT)
+    _stored(tmp_path / "baselines", build.case(), moment=AT)
     append_lines(
         tmp_path / "history", KEY, [line(case=build.case(), moment="2027-01-02T03:00:00Z")]
     )
@@ -158,7 +158,7 @@ def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_fla
     tmp_path: Path,
 ) -> None:
     """Otherwise every session would seem to have changed a version or a flag."""
-    _stored(tmp_path / "baselines", build.case(), at="2026-01-02T03:00:00Z")
+    _stored(tmp_path / "baselines", build.case(), moment="2026-01-02T03:00:00Z")
     run = build.run(1.2345678e-3, 1.4e-3, versions={"jax": "0.10.0", "jaxlib": "0.10.0"})
     measured = _measured(
         tmp_path,
@@ -184,6 +184,6 @@ def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
     assert SessionOutcome.NO_VERDICT not in judge_measured(whole).session_verdict.outcomes
-    found = judge_measured(replace(whole, lost_host_text="b is gone")).session_verdict
-    assert SessionOutcome.NO_VERDICT in found.outcomes
-    assert "b is gone" in found.text
+    verdict = judge_measured(replace(whole, lost_host_text="b is gone")).session_verdict
+    assert SessionOutcome.NO_VERDICT in verdict.outcomes
+    assert "b is gone" in verdict.text
