@@ -131,9 +131,11 @@ class PrivateFolder:
         """
         self._signal_handlers.defer()
         try:
-            # `shutil.rmtree` opens a file descriptor for each level, and fails if this process may
-            # open no more files. A Ctrl-C in the terminal does not reach another process group.
-            subprocess.run(["rm", "-rf", self.path], check=False, process_group=0)
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self.path.exists():
+                # `shutil.rmtree` opens a file descriptor for each level, and fails if this process
+                # may open no more files. A Ctrl-C does not reach another process group.
+                subprocess.run(["rm", "-rf", self.path], check=False, process_group=0)
         finally:
             self._lock.close()
             self._signal_handlers.restore()

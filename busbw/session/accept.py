@@ -113,9 +113,11 @@ def accept_times(judged: Judged) -> Judged:
             pruned = prune(draft, _cases_to_keep(measured), session=session, reason="pruned")
     ids = {job.case: spec.id for spec, job in measured.jobs.items()}
     for refusal in refusals:
-        remedy = '--accept-regression "why" accepts it'
-        if reason:
-            remedy = f"it is {refusal.cause}: -k {ids[refusal.case]} accepts it, too"
+        remedy = (
+            f"it is {refusal.cause}: -k {ids[refusal.case]} accepts it, too"
+            if reason
+            else '--accept-regression "why" accepts it'
+        )
         notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     judged = replace(judged.with_notes(*notes), baseline_tables=tables)

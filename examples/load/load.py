@@ -6,6 +6,7 @@ from dataclasses import replace
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
 from busbw.judge.findings import Finding
+from busbw.model.cluster import ALONE
 from busbw.model.launch import Failure, LaunchId
 from busbw.report.figures import Figure
 from busbw.session.machine import starter_of
@@ -26,9 +27,8 @@ def observer_of(resolved, executor):
     target = resolved.machine.target
     framework = next(iter(target.device_sets))
     starter = starter_of(resolved.options, framework, Side.CANDIDATE, device=target.device)
-    group = executor.open_group(
-        replace(starter, service="load", processes=1), LaunchId(name="load")
-    )
+    starter = replace(starter, service="load", cluster=ALONE)
+    group = executor.open_group(starter, LaunchId(name="load"))
     loads = {}
 
     def observe(case):

@@ -67,10 +67,11 @@ def _groups_text(use: CollectiveUse) -> str:
 def _traffic_note(uses: CollectiveUses) -> str:
     """Return a sentence with the bytes that a step moves, in all collectives together."""
     traffics = [traffic for traffic in map(traffic_bytes, uses) if traffic is not None]
-    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
-    payloads = sum(use.payload_bytes * use.times for use in counted)
-    most = "at most " if any(use.at_most for use in counted) else ""
+    counted = [use for use in uses if not use.per_iteration]
+    payloads = sum(use.payload_bytes * use.times for use in counted if use.ranks != 1)
+    most = "at most " if any(use.at_most and use.ranks != 1 for use in counted) else ""
     return (
         f"a step: {most}{bytes_text(payloads)} of payloads, {bytes_text(sum(traffics))} over each "
         "rank's link in rings"
+        + ("; without the collectives per iteration" if len(counted) < len(uses) else "")
     )
