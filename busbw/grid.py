@@ -163,8 +163,8 @@ class Target:
     """The devices on which a session measures.
 
     `device` is their class, and `reason` says why this class was chosen. `not_found` says why each
-    class that was tried before was not chosen. `device_sets` contains the devices by framework, for
-    each framework that reaches them. `unreached` says by framework why other frameworks do not.
+    class that was tried before was not chosen. `device_sets` maps each framework that reaches the
+    devices to its devices. `unreached` maps each other framework to the reason.
     """
 
     device: Device

@@ -221,7 +221,7 @@ def _reader_of(kind: Any) -> _Reader:
         return functools.partial(_read_dataclass, kind)
     if issubclass(kind, enum.Enum):
         return functools.partial(_read_enum, kind)
-    return functools.partial(_read_plain, kind)
+    return functools.partial(_read_plain_value, kind)
 
 
 def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
@@ -274,7 +274,7 @@ def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str)
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
     """Read a value of a type that is written as text, with its `parse` method."""
-    return _call_checked(kind.parse, _read_plain(str, document, location), f"{location}: ")
+    return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
 
 
 def _read_validated(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
@@ -327,7 +327,12 @@ _PLAIN_NAMES = {
 }
 
 
-def _read_plain(kind: Any, document: Any, location: str) -> Any:
+def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
+    """Return a text, number, truth value or null of the type `kind`, with unprintable text escaped.
+
+    `location` is the path of the value in the document, such as ``document.plan.seed``. The message
+    of the WireError for any other value begins with it.
+    """
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
     if type(document) is not kind is not object:

@@ -89,8 +89,8 @@ class TimedLine(StoredLine):
         pinned_us: The pinned time, which the level may exceed by at most the budget; None without
             times.
         pinned_date: The date on which the time was pinned; None without times.
-        times_us: The times of the launches of each session, by the name of the session, oldest
-            first; empty if the case ran out of memory.
+        times_us: Maps the name of each session, oldest first, to the times of its launches in
+            microseconds; empty if the case ran out of memory.
         extra: The extra values of extensions from the newest session.
         out_of_memory: The name of the session in which the case ran out of memory; empty with
             times.
@@ -143,8 +143,8 @@ class StoredFile:
 class TimedFile(StoredFile):
     """A baseline file in the form in which it is stored.
 
-    `sessions` contains the stack of each session, by the name of the session: the moment at which
-    the session began (UTC). `entries` are the lines, and `history` is the change log.
+    `sessions` maps the name of each session to its stack. The name is the moment at which the
+    session began (UTC). `entries` are the lines, and `history` is the change log.
     """
 
     document: str = _DOCUMENT
@@ -234,9 +234,10 @@ def read_json(path: Path) -> Any:
 
 
 def _baseline_of_line(stored: TimedFile, location: str, line: TimedLine, case: Case) -> Baseline:
-    """Return the baseline of `line`.
+    """Build the baseline of `case` from its entry `line` in the baseline file `stored`.
 
-    Raises ValueError, which begins with `location`, if `stored` lacks a session of the line.
+    Raises ValueError if `line` names a session that `stored.sessions` lacks. The message begins
+    with `location`, the place of the line in the file.
     """
     records, extra = [], extensions.with_declared_types(line.extra, f"{location}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():

@@ -159,14 +159,14 @@ def remove_half_written_files(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_draft(root: Path) -> Iterator[Draft]:
-    """Yield a Draft of the baselines folder `root`, and write it at the end of the ``with`` block.
+def open_draft(baselines_folder: Path) -> Iterator[Draft]:
+    """Yield a Draft of the files in `baselines_folder`, and write it after the ``with`` block.
 
     Nothing is written if the block raises an exception. Other sessions wait for the lock until
     then. Raises OSError if a file cannot be written, and BaselineError if another session holds the
     lock for too long.
     """
-    with lock_for_writing(root):
-        draft = Draft(root)
+    with lock_for_writing(baselines_folder):
+        draft = Draft(baselines_folder)
         yield draft
         draft.write()

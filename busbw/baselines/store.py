@@ -26,7 +26,7 @@ from .document import BaselineError, BaselineFile, read_baselines, read_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BaselineSearch:
+class BaselineSearchResult:
     """The result of the search for the baseline of a case.
 
     Attributes:
@@ -44,7 +44,7 @@ class BaselineSearch:
 
 def find_baseline(
     root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
-) -> BaselineSearch:
+) -> BaselineSearchResult:
     """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
     With an artificial `memory_limit_bytes`, prefer the baseline that says that the case ran out of
@@ -56,8 +56,8 @@ def find_baseline(
     if document is not None:
         baseline = document.find(case, memory_limit_bytes) or document.find(case)
         if baseline is not None:
-            return BaselineSearch(baseline=baseline)
-    return BaselineSearch(
+            return BaselineSearchResult(baseline=baseline)
+    return BaselineSearchResult(
         other_strategy=_find_other_strategy(root, key, case),
         incomparable_reason=_sharing_difference_text(root, key, case),
     )
@@ -183,10 +183,10 @@ class PublishedEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedTable:
-    """A table of published bandwidths for a kind of device and a number of ranks.
+    """A table of bandwidths that others published for a kind of device and a number of ranks.
 
-    `source` is the publication, `method` says how the bandwidths were measured, and `slice` is the
-    name of the slice of TPU chips.
+    `entries` are the bandwidths, one for each payload. `source` is the publication, `method` says
+    how the bandwidths were measured, and `slice` is the name of the slice of TPU chips.
     """
 
     document: str

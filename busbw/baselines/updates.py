@@ -109,8 +109,9 @@ def merge_session(
 
 
 def pin_level(baseline: Baseline) -> Baseline:
-    """Return `baseline` with its level as the pinned time, and the date of its newest session.
+    """Return `baseline` with its level as the pinned time.
 
+    The pinned date is the date of its newest session.
     A baseline without times has no level, and is returned unchanged.
     """
     level = baseline.level_us
@@ -207,7 +208,11 @@ def save_accepted(
 
 
 def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
-    """Return a text that says by how much `refused` exceeds the budget of `stored`."""
+    """Say why the baseline `refused` does not replace `stored`.
+
+    Either the case ran out of memory, or its level exceeds the pinned time by more than `budget`, a
+    fraction such as 0.1 for 10 %.
+    """
     pinned_s, level_s = stored.pinned_s, refused.level_s
     assert pinned_s is not None
     pinned = f"{seconds_text(pinned_s)} pinned on {stored.pinned_date}"

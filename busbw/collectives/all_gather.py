@@ -29,6 +29,9 @@ class AllGather(AbstractCollective):
         return ranks
 
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
-        return [blocks[0] for blocks in inputs]
+        return [blocks[0] for blocks in input_blocks_by_position]

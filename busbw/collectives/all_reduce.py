@@ -72,9 +72,12 @@ class AllReduce(AbstractCollective):
         return (tuple(values),)
 
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
-        return [reduce_blocks([blocks[0] for blocks in inputs])]
+        return [reduce_blocks([blocks[0] for blocks in input_blocks_by_position])]
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the block of any rank after k iterations: n^k w(i), 4 w(i) for max, w(i) for min.

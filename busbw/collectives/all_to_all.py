@@ -40,6 +40,9 @@ class AllToAll(AbstractCollective):
         return ranks
 
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
-        return [blocks[position] for blocks in inputs]
+        return [blocks[position] for blocks in input_blocks_by_position]

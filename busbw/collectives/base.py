@@ -143,12 +143,15 @@ class AbstractCollective(ABC):
 
     @abstractmethod
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
         """Return the output of the rank at `position`, as a list of blocks.
 
-        `inputs` are the input blocks of each rank, in the order of positions. `reduce_blocks`
-        returns the reduction of a list of blocks.
+        `input_blocks_by_position` contains the list of input blocks of each rank, in the order of
+        positions. `reduce_blocks` returns the reduction of a list of blocks.
         """
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
@@ -157,8 +160,12 @@ class AbstractCollective(ABC):
         Out of place `iterations` is 1, because every iteration has the same input. The default is
         for collectives that add nothing up.
         """
-        inputs = [self.starting_blocks(draw, other) for other in range(draw.ranks)]
-        return tuple(self.result_blocks(inputs, position, lambda blocks: blocks[0]))
+        input_blocks_by_position = [
+            self.starting_blocks(draw, other) for other in range(draw.ranks)
+        ]
+        return tuple(
+            self.result_blocks(input_blocks_by_position, position, lambda blocks: blocks[0])
+        )
 
 
 PERIOD = 8

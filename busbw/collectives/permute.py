@@ -31,6 +31,9 @@ class Permute(AbstractCollective):
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
 
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
-        return [inputs[(position - 1) % len(inputs)][0]]
+        return [input_blocks_by_position[(position - 1) % len(input_blocks_by_position)][0]]

@@ -48,9 +48,12 @@ class ReduceScatter(AbstractCollective):
         )
 
     def result_blocks(
-        self, inputs: Sequence[Sequence[T]], position: int, reduce_blocks: ReduceBlocks[T]
+        self,
+        input_blocks_by_position: Sequence[Sequence[T]],
+        position: int,
+        reduce_blocks: ReduceBlocks[T],
     ) -> list[T]:
-        return [reduce_blocks([blocks[position] for blocks in inputs])]
+        return [reduce_blocks([blocks[position] for blocks in input_blocks_by_position])]
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the block of the rank at `position`: powers of two times the sum of all factors.

@@ -311,7 +311,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
 
 def _probe_features(probe: Probe) -> dict[str, object]:
-    """Return the versions and device properties that must be equal in all processes, by name."""
+    """Map names to the versions and device properties that must be equal in all processes."""
     devices = {
         f"{devices.device.value} {name}": value
         for devices in probe.devices

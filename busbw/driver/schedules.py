@@ -44,8 +44,8 @@ class Side(enum.StrEnum):
 class Stack:
     """A stack to measure.
 
-    `starters` say how to start its workers, by the name of the framework. `injection` is a loss to
-    cause on purpose in its workers, None for no loss.
+    `starters` maps each framework to how its workers are started. `injection` is a loss to cause on
+    purpose in its workers, None for no loss.
     """
 
     starters: Mapping[str, Starter]

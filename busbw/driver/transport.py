@@ -120,9 +120,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T_co]):
-    """A request to a worker, such as ``measure``, with `values` by name.
+    """A request to a worker, such as ``measure``.
 
-    The reply to the request has the type `reply_type`, or is a Failure.
+    `values` maps the names of the request's arguments to their values. The reply to the request has
+    the type `reply_type`, or is a Failure.
     """
 
     name: str

@@ -53,7 +53,7 @@ def load_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
 
 
 def load_table(table: str, name: str = "") -> dict[str, Any]:
-    """Load the values that extensions declare in their tables `table`, and return them by name.
+    """Map names to the values that extensions declare for them in their tables `table`.
 
     With a `name` only the value of this name is loaded.
     """

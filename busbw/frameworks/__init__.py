@@ -13,7 +13,7 @@ from busbw.model.workload import Framework
 
 
 def _load_descriptors() -> dict[str, Framework]:
-    """Import the descriptors in this package, and return them by name.
+    """Import the descriptors in this package, and map the names of frameworks to them.
 
     Scripted frameworks, which are measured only if an option names them, come last.
     """

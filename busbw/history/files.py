@@ -91,7 +91,7 @@ def read_machine(root: Path, key: EnvironmentKey, first_year: int = 0) -> tuple[
 
 
 def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
-    """Read all lines of the history in the folder `root`, by the name of the machine.
+    """Read the history in the folder `root`, and map the name of each machine to its lines.
 
     The name is the machine's folder below `root`. Raises HistoryError if a file cannot be read or
     has an invalid line.

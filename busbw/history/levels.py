@@ -81,8 +81,8 @@ class CaseHistory:
         outcome_counts: The number of lines with each outcome.
         baseline_date: The date of the baseline with which the newest session was compared; empty
             without a baseline.
-        lines_by_session: The line of each session by the name of the session, oldest first, without
-            lines whose times cannot be compared.
+        lines_by_session: Maps the name of each session to its line, oldest first, without lines
+            whose times cannot be compared.
         level_s: The newest level in seconds; None without a time.
         relative_stddev: The relative standard deviation of a session around the level, without the
             shared part; None with fewer than two times.
@@ -119,7 +119,7 @@ class MachineHistory:
         folder: The name of the machine: its folder below the folder of the history.
         lines: The lines of the machine, oldest first.
         cases: The history of each case.
-        first_lines: The first line of each session, by the name of the session.
+        first_lines: Maps the name of each session to its first line.
         shared_changes: For each series, the changes of level that most cases share.
 
     """
@@ -181,7 +181,7 @@ def build_machine_history(
         ),
         first_lines=first,
         shared_changes={
-            series: _level_changes(series.framework, shared, sessions[series], of_all)
+            series: _describe_changes(series.framework, shared, sessions[series], of_all)
             for series, (_, shared) in levels.items()
             if sessions[series]
         },
@@ -340,22 +340,23 @@ def _case_history(
         outcome_counts=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
         lines_by_session={line.session: line for line in lines if line.is_ordinary},
-        changes=_level_changes(case.framework, changes, sessions, acknowledged_changes),
+        changes=_describe_changes(case.framework, changes, sessions, acknowledged_changes),
     )
 
 
-def _level_changes(
+def _describe_changes(
     framework: str,
-    changes: Sequence[Change],
+    change_points: Sequence[Change],
     sessions: Sequence[Session],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
-    """Return each change with the moment of its first session, and what changed in the stack.
+    """Return the LevelChange of each change point: its date, its size, and how the stack changed.
 
-    `acknowledged_changes` give the user's reasons for some of the changes.
+    The positions of `change_points` are indices of `sessions`. `acknowledged_changes` contain the
+    user's reasons for some of the changes.
     """
     level_changes = []
-    for change in changes:
+    for change in change_points:
         first, before = sessions[change.position], sessions[max(0, change.position - 1)]
         reasons = (
             acceptance.reason

@@ -88,8 +88,8 @@ class Ruling:
 
     Attributes:
         verdict: The verdict on the launches that were measured so far.
-        needed_launches: The total number of launches that would decide the case; None if no more
-            launches are needed.
+        needed_launch_count: The total number of launches that would decide the case; None if no
+            more launches are needed.
         is_suspected: Whether the case seems slower, and no launches confirmed this yet.
         is_doubted: Whether the case is slower but NOISY, because a finding of an extension names
             another possible cause.
@@ -97,7 +97,7 @@ class Ruling:
     """
 
     verdict: Verdict
-    needed_launches: int | None = None
+    needed_launch_count: int | None = None
     is_suspected: bool = False
     is_doubted: bool = False
 
@@ -145,8 +145,8 @@ def judge_case(
 def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
     """Add the case and the summary of its launches to the verdict of `ruling`.
 
-    The summary is left out if the case has no times, or if it is FAILED. `fields` are further
-    fields of the Verdict, by name.
+    The summary is left out if the case has no times, or if it is FAILED. `fields` maps the names
+    of further fields of the Verdict to their values.
     """
     verdict = ruling.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
@@ -249,7 +249,10 @@ def _compare_with_level(
     settings: JudgingSettings,
     loss_state: LossState,
 ) -> Ruling:
-    """Judge a case that has times today, and a baseline with times."""
+    """Compare the times of this session with the expected time of the case, and return the ruling.
+
+    Both the measurement and the baseline contain times.
+    """
     policy, expected, max_log_ratio = settings.policy, limits.expected_time, limits.slower_above
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
@@ -284,13 +287,17 @@ def _compare_with_level(
     needed = (
         settings.planned_launches + policy.rule.confirming_launch_count if is_undecided else None
     )
-    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=is_undecided)
+    return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
 
 
 def _outcome_and_reason(
     decision: LevelDecision, settings: JudgingSettings, loss_state: LossState
 ) -> tuple[Outcome, str]:
-    """Return the outcome that follows from a decision, and its reason; "" without a reason."""
+    """Turn the decision on today's times into an outcome, and say in a few words why.
+
+    A loss over several sessions makes the case REGRESSED unless it is still undecided today. The
+    words become a part of the verdict's text; they are "" if the case is simply PASS.
+    """
     confirmation = (
         ""
         if decision.confirming_log_ratio is None
@@ -340,9 +347,10 @@ def plan_rerun(
 
     """
     lacking = {
-        spec: ruling.needed_launches - launches_so_far[spec]
+        spec: ruling.needed_launch_count - launches_so_far[spec]
         for spec, ruling in rulings.items()
-        if ruling.needed_launches is not None and ruling.needed_launches > launches_so_far[spec]
+        if ruling.needed_launch_count is not None
+        and ruling.needed_launch_count > launches_so_far[spec]
     }
     undecided = set(lacking)
     for spec in lacking:

@@ -18,7 +18,7 @@ class Finding:
         doubt: Another possible cause of a slower time, which changes REGRESSED to NOISY; empty
             without a doubt.
         failure: The reason why the outcome becomes CHANGED; empty without a failure.
-        extra: Values by name, which tables can show.
+        extra: Maps names to values, which tables can show.
 
     """
 

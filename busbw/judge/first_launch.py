@@ -34,7 +34,7 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
         if (
             len(before.counted_positions) >= AUTO_MIN_SESSIONS
             and limits.faster_below <= log_ratio <= AUTO_LIMIT_SHARE * limits.slower_above
-            and shared.shift <= AUTO_LIMIT_SHARE * shared.limit
+            and shared.shift_log_ratio <= AUTO_LIMIT_SHARE * shared.limit_log_ratio
             and not any(state.loss for state in states)
         ):
             yield case

@@ -138,11 +138,11 @@ def _make_latest_sessions(
     """
     latest_sessions: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
-        log_median = shared_part.log_level + shared_part.shift
-        is_slower = shared_part.shift > shared_part.limit
+        log_median = shared_part.log_level + shared_part.shift_log_ratio
+        is_slower = shared_part.shift_log_ratio > shared_part.limit_log_ratio
         latest_sessions[name] = LatestSession(
             launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
-            residual=shared_part.shift,
+            residual=shared_part.shift_log_ratio,
             stddev=shared_part.stddev,
             noise=shared_part.noise,
             loss_floor=math.log1p(history.rule.min_session_loss),
@@ -175,9 +175,9 @@ def _next_loss_state(
     """
     count, before = len(series.launches), series.loss_state
     loss, began, gradual = before.loss, before.start_position, before.is_gradual
-    start, repaired = before.min_window_start, 0
-    if loss and not latest_session.is_slower and _is_loss_over(series, latest_session, rule):
-        repaired, loss, start = count - began, 0.0, count
+    start, ended_count = before.min_window_start, 0
+    if loss and not latest_session.is_slower and _has_loss_ended(series, latest_session, rule):
+        ended_count, loss, start = count - began, 0.0, count
     # A noisy session shows no loss over several sessions, and later windows begin after it.
     window = None if is_noisy else _find_window(series, latest_session, start, rule)
     if window is not None:
@@ -195,17 +195,17 @@ def _next_loss_state(
         mean_loss=mean if window is None else window.loss,
         lost_session_count=count + 1 - began if is_lasting else 0,
         first_lost_session_number=series.session_numbers[began] if is_lasting else 0,
-        repaired_session_count=repaired,
+        ended_loss_session_count=ended_count,
         min_window_start=count + 1 if is_noisy else start,
         window=window,
     )
 
 
-def _is_loss_over(series: Series, latest_session: LatestSession, rule: Rule) -> bool:
-    """Return whether the loss of a series is over.
+def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -> bool:
+    """Return whether the session that is judged shows that the loss of a series has ended.
 
-    It is over if the session that is judged is more than `rule.recovery_sigmas` standard deviations
-    below half of the loss. It is also over if the median of the last sessions is below half.
+    The loss has ended if the session is more than `rule.recovery_sigmas` standard deviations below
+    half of the loss. It has also ended if the median of the last sessions is below half of it.
     """
     half = series.loss_state.loss / 2
     last = (

@@ -155,11 +155,14 @@ class StoredTimes:
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
-        Sessions that began less than `merge_within` apart are merged, unless they found a change. A
-        session that began so soon after an accepted session of a case is left out of the level of
-        the case, because merging it would change the accepted time. For a case with an acknowledged
-        change, sessions before the change are left out as soon as the case was measured after the
-        change.
+        Sessions that began less than `merge_within` apart are merged, with three exceptions:
+
+        - A session that found a change is not merged with other sessions.
+        - A session that began so soon after an accepted session of a case is left out for this
+          case, because merging it would change the accepted time. But it stays if it found a
+          change.
+        - For a case with an acknowledged change, sessions before the change are left out as soon as
+          a session after the change measured the case.
         """
         accepted, acknowledged = _accepted_sessions(self.baselines), self.acknowledged_changes
         begins = {b.case: [record.began for record in b.records] for b in self.baselines}
@@ -310,9 +313,9 @@ def losses_text(losses: Sequence[Loss]) -> str:
 def repaired_losses_text(assessment: Assessment) -> str:
     """Name the cases and frameworks whose loss is over; return "" if no loss ended today."""
     sessions = {
-        name: state.repaired_session_count
+        name: state.ended_loss_session_count
         for name, state in assessment.loss_states.items()
-        if state.repaired_session_count
+        if state.ended_loss_session_count
     }
     if not sessions:
         return ""

@@ -48,8 +48,9 @@ class PairedDecision:
         outcome: PASS, REGRESSED or IMPROVED; None if the case is undecided.
         estimate: The mean log ratio of candidate to reference; None before the first look.
         max_log_ratio: The log ratio above which the case seems slower; None before the first look.
-        needed_launches: The total number of launches that the next look or the confirmation of an
-            undecided case needs; None if no launches can decide it.
+        launch_count_at_next_look: The total number of launches with which an undecided case is next
+            looked at. If the case seems slower, this look is its confirmation. None if the case is
+            decided, or if there is no further look.
         is_suspected: Whether the case seems slower, and only the launches that would confirm it are
             missing.
 
@@ -58,7 +59,7 @@ class PairedDecision:
     outcome: Outcome | None
     estimate: MeanEstimate | None
     max_log_ratio: float | None = None
-    needed_launches: int | None = None
+    launch_count_at_next_look: int | None = None
     is_suspected: bool = False
 
 
@@ -92,14 +93,14 @@ def decide_by_looks(
     misses = look_levels(looks.launch_counts, looks.miss_rate, looks.spending_shape)
     for count, alarm, miss in zip(looks.launch_counts, alarms, misses):
         if len(log_ratios) < count:
-            return replace(decision, needed_launches=count)
+            return replace(decision, launch_count_at_next_look=count)
         estimate = _estimate_log_ratio(log_ratios[:count], prior_variance)
         limit = _log_ratio_limit(estimate, alarm, min_loss)
         decision = replace(decision, estimate=estimate, max_log_ratio=limit)
         if estimate.mean > limit:
             confirmed = count + looks.confirming_launch_count
             if len(log_ratios) < confirmed:
-                return replace(decision, needed_launches=confirmed, is_suspected=True)
+                return replace(decision, launch_count_at_next_look=confirmed, is_suspected=True)
             estimate = _estimate_log_ratio(log_ratios[:confirmed], prior_variance)
             limit = _log_ratio_limit(estimate, alarm, min_loss)
             fresh = log_ratios[count:confirmed]
@@ -253,7 +254,7 @@ def _judge_outcome(
     )
     return Ruling(
         verdict=verdict,
-        needed_launches=decision.needed_launches,
+        needed_launch_count=decision.launch_count_at_next_look,
         is_suspected=decision.is_suspected,
     )
 
@@ -290,8 +291,9 @@ def _planned_looks(settings: JudgingSettings) -> Looks:
 def _judge_out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
     """Return the verdict on a case for which one or both stacks ran out of memory.
 
-    The case is IMPROVED if only the reference ran out of memory, and fails if only the candidate
-    ran out of memory.
+    The case is IMPROVED if only the reference ran out of memory. If only the candidate did, the
+    case is OUT_OF_MEMORY and fails. If both did, it is OUT_OF_MEMORY, which is expected, and does
+    not fail.
     """
     if not candidate.failures:
         text = f"it fits; {REFERENCE_PREFIX}{out_of_memory_text(reference.failures[0])}"

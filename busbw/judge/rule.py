@@ -37,16 +37,16 @@ class SharedPart:
 
     Attributes:
         log_level: The level of the shared part in log time; 0 if the framework has too few cases.
-        shift: The log ratio of today's shared part to its level.
-        limit: The log ratio above which the cases together are slower.
-        stddev: The standard deviation of `shift` while the code is unchanged.
+        shift_log_ratio: The log ratio of today's shared part to its level.
+        limit_log_ratio: The log ratio above which the cases together are slower.
+        stddev: The standard deviation of `shift_log_ratio` while the code is unchanged.
         noise: How much the shared part varies between sessions, without its earlier sessions.
 
     """
 
     log_level: float
-    shift: float
-    limit: float
+    shift_log_ratio: float
+    limit_log_ratio: float
     stddev: float
     noise: SessionNoise
 
@@ -60,13 +60,15 @@ class CaseLimits:
         slower_above: The log ratio above which the case is slower.
         faster_below: The log ratio below which the case is faster.
         stddev: The standard deviation of the residual while the code is unchanged.
-        common_shift: The part of today's log ratio that the case shares with other cases.
-        residual: The remaining part of today's log ratio.
+        common_shift: The part of today's log ratio that the case shares with other cases: the
+            median of its two neighbouring payloads if the rule compares neighbours, and otherwise
+            the shift of the shared part. It is 0 if the framework has too few cases.
+        residual: Today's log ratio minus `common_shift`.
         residual_limit: The limit of the residual.
-        noise: How much the case varies between sessions, without its earlier sessions.
-        fastest_above: The log ratio that the fastest launch of a slower case exceeds. It is
-            computed from the two neighbouring payloads, and None if the rule does not compare
-            neighbours.
+        noise: The variance between sessions that other cases predict for this case. The case's
+            own earlier sessions are not in it, and are added later.
+        fastest_above: The log ratio that the fastest launch must exceed, too, before the case is
+            slower. It is None if the rule does not compare neighbours.
 
     """
 
@@ -87,7 +89,7 @@ class SessionLimits:
 
     Attributes:
         limits: The limits of each case.
-        shared_parts: The shared part of each framework, by the name of the framework.
+        shared_parts: Maps each framework to its shared part.
         noise_ratio: How far the cases deviate from their levels, divided by the usual distance. It
             is 1 if chance can explain a larger distance.
         widening: The factor by which limits are wider than usual, because the session is noisy. A
@@ -219,9 +221,10 @@ class _Comparison:
     def compute_shared_part(self, framework: str, widening: float = 1.0) -> SharedPart:
         """Compute the shared part of a framework's cases: the median of their log ratios today.
 
-        The median is over the cases inside their limits: cases that changed do not move it, up to
-        half of all cases. If too few cases are inside, the median is over all cases. `widening` is
-        the factor by which limits are wider than usual.
+        Cases outside their limits are left out, so that changed cases do not move the median, up to
+        half of all cases. If fewer than `rule.min_shared_case_count` cases remain, the median is
+        over all cases. `widening` is the factor by which the returned limit is wider than usual. It
+        does not change which cases are left out.
         """
         count = sum(case.framework == framework for case in self.launches)
         noise, expected = self._shared_noise(framework, count)
@@ -244,10 +247,12 @@ class _Comparison:
         limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + more / count)
         return SharedPart(
             log_level=expected.log_level,
-            shift=median(
+            shift_log_ratio=median(
                 inside if len(inside) >= self.rule.min_shared_case_count else ratios.values()
             ),
-            limit=max(math.log1p(self.rule.min_session_loss), limit) if count > 1 else math.inf,
+            limit_log_ratio=max(math.log1p(self.rule.min_session_loss), limit)
+            if count > 1
+            else math.inf,
             stddev=stddev,
             noise=noise,
         )
@@ -298,7 +303,9 @@ class _Comparison:
         for framework in self.frameworks:
             shared_part = self.compute_shared_part(framework)
             ratios = self._log_ratios(framework, shared_part.log_level)
-            for case, shift in self._common_shifts(framework, shared_part.shift, ratios).items():
+            for case, shift in self._common_shifts(
+                framework, shared_part.shift_log_ratio, ratios
+            ).items():
                 residual, limit = abs(ratios[case] - shift), self._limit(case, self.limit_sigmas)
                 if residual <= limit:
                     residuals.append(residual * self.limit_sigmas / limit)
@@ -344,12 +351,14 @@ class _Comparison:
             for case in ratios
             if self.rule.compares_neighbours and framework in self.history.pooled_frameworks
         }
-        fastest = self._common_shifts(framework, shared_part.shift, fastest_ratios)
+        fastest = self._common_shifts(framework, shared_part.shift_log_ratio, fastest_ratios)
         return {
             case: self._limits_of_case(
                 case, ratios[case], shift, shared_part, widening, fastest.get(case)
             )
-            for case, shift in self._common_shifts(framework, shared_part.shift, ratios).items()
+            for case, shift in self._common_shifts(
+                framework, shared_part.shift_log_ratio, ratios
+            ).items()
         }
 
     def _limits_of_case(

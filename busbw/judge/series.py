@@ -46,7 +46,10 @@ class LaunchSummary:
         )
 
     def without_shift(self, log_shift: float) -> LaunchSummary:
-        """Return the summary with `log_shift` subtracted from the median and the fastest time."""
+        """Return the summary with `log_shift` subtracted from the median and the fastest time.
+
+        `log_shift` is a difference of log times, which is the logarithm of a ratio of times.
+        """
         return replace(
             self,
             log_median=self.log_median - log_shift,
@@ -115,7 +118,7 @@ class LossState:
         lost_session_count: The number of sessions with the loss; 0 if only the last session has it.
         mean_loss: The mean loss of these sessions as a log ratio.
         first_lost_session_number: The position of the first of these sessions in the history.
-        repaired_session_count: The number of sessions of the loss that the last session ended; 0 if
+        ended_loss_session_count: How many sessions had the loss that the last session ended; 0 if
             the last session ended no loss.
         min_window_start: The first position at which a window may begin.
         window: The loss that several of the last sessions show together; None if they show none.
@@ -128,7 +131,7 @@ class LossState:
     mean_loss: float = 0.0
     lost_session_count: int = 0
     first_lost_session_number: int = 0
-    repaired_session_count: int = 0
+    ended_loss_session_count: int = 0
     min_window_start: int = 0
     window: Window | None = None
 

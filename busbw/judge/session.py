@@ -29,9 +29,9 @@ def slower_framework_text(framework: str, case_count: int, shared_part: SharedPa
 
     `case_count` is the number of cases of the framework, and `shared_part` is its shared part.
     """
-    if shared_part.shift <= shared_part.limit:
+    if shared_part.shift_log_ratio <= shared_part.limit_log_ratio:
         return ""
-    ratio, limit = math.exp(shared_part.shift), math.exp(shared_part.limit)
+    ratio, limit = math.exp(shared_part.shift_log_ratio), math.exp(shared_part.limit_log_ratio)
     return (
         f"{framework}: all {plural(case_count, 'case')} together take {ratio:.3f} x the expected "
         f"time (limit {limit:.3f} x)"
@@ -112,7 +112,8 @@ def build_session_verdict(
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        default_text: The text of the session if no outcome except FAILED applies.
+        default_text: A sentence on the session, such as how many cases it measured. The text of the
+            verdict ends with it, unless an outcome other than FAILED applies.
         is_compared: Whether cases were compared with each other, and not with baselines.
 
     """
@@ -215,13 +216,15 @@ def _no_verdict_reasons(
 def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
     """Return the NOISY cases that count towards NO_VERDICT.
 
-    If two stacks are interleaved, all NOISY cases count, because disturbances slow both stacks
-    alike. In comparisons with baselines, these NOISY cases count:
+    All NOISY cases count in either of these sessions:
+
+    - Two stacks are interleaved, because disturbances slow both stacks alike.
+    - Two or more cases are NOISY, the device has no other work, and no user set the limit.
+
+    In other sessions these NOISY cases count:
 
     - cases with a limit that is too wide, and doubted cases, because they cannot be judged
     - cases above their limits, unless the device has other work that slows unchanged cases down
-    - all other cases, if two or more cases are NOISY, the device has no other work, and no user set
-      the limit
     """
     policy, is_fixed = context.settings.policy, context.settings.fail_above is not None
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]

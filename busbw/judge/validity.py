@@ -32,10 +32,14 @@ def judge_failed_launches(
 ) -> Verdict | None:
     """Return the verdict on a measurement that cannot be compared because launches failed.
 
-    The case is FAILED if it has no launch, if a launch failed or returned a wrong value, or if only
-    some launches ran out of memory. It is SKIPPED if the compiler replaced its dtype in every
-    launch. Otherwise the result is None, also if every launch ran out of memory. The text of the
-    verdict begins with `text_prefix`, such as ``the reference: ``.
+    The verdict is
+
+    - FAILED if there is no launch, or if a launch failed or returned a wrong value
+    - FAILED if some launches ran out of memory, but not all
+    - SKIPPED if the compiler replaced the dtype in every launch
+    - None if no launch failed, or if all ran out of memory, which the caller judges
+
+    Its text begins with `text_prefix`, such as ``the reference: ``.
     """
     verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text_prefix)
     failures, launches = measurement.failures, measurement.launches

@@ -53,13 +53,13 @@ class ClusterMember:
 
 
 def cluster_members(
-    cluster: Cluster, addresses: Iterable[str], hosts: int = 1
+    cluster: Cluster, addresses: Iterable[str], host_count: int = 1
 ) -> tuple[ClusterMember, ...]:
-    """Return the members of `cluster` on `hosts` hosts, in the order of their `addresses`."""
+    """Return the members of `cluster` on `host_count` hosts, in the order of `addresses`."""
     listed = tuple(addresses)
     return tuple(
         ClusterMember(
-            index=index, addresses=listed, hosts=hosts, shared_devices=cluster.shared_devices
+            index=index, addresses=listed, hosts=host_count, shared_devices=cluster.shared_devices
         )
         for index in range(cluster.processes)
     )

@@ -15,10 +15,11 @@ from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """A check that a number is from `least` to `most`; its message has the `unit`.
+class RangeCheck:
+    """A check that a number is from `least` to `most`.
 
-    The message has `text` instead of the two numbers if `text` is not empty.
+    The message of its error names both numbers and their `unit`, or contains `text` instead if
+    `text` is not empty.
     """
 
     least: float
@@ -27,6 +28,7 @@ class Range:
     text: str = ""
 
     def __call__(self, value: float) -> None:
+        """Raise ValueError if `value` is outside of the range."""
         if not self.least <= value <= self.most:
             span = f"{_number_text(self.least)} to {_number_text(self.most)} {self.unit}".rstrip()
             raise ValueError(f"expected {self.text or span}, got {_number_text(value)}")
@@ -78,13 +80,13 @@ MOST_BYTES = 10**15
 # No memory moves more bytes in a second, and no session takes as many seconds.
 _LARGEST = 10**18
 
-Count = Annotated[int, Range(1, 1_000_000)]
-Payload = Annotated[int, Range(1, MOST_BYTES)]
-Natural = Annotated[int, Range(0, _LARGEST, text="0 or more")]
-AtLeast1 = Annotated[int, Range(1, _LARGEST, text="1 or more")]
-Positive = Annotated[float, Range(1 / _LARGEST, _LARGEST, text="a number above 0")]
-NotNegative = Annotated[float, Range(0, _LARGEST, text="a number of 0 or more")]
-Seconds = Annotated[float, Range(SHORTEST_S, LONGEST_S, "seconds")]
-Microseconds = Annotated[float, Range(1e6 * SHORTEST_S, 1e6 * LONGEST_S, "microseconds")]
+Count = Annotated[int, RangeCheck(1, 1_000_000)]
+Payload = Annotated[int, RangeCheck(1, MOST_BYTES)]
+Natural = Annotated[int, RangeCheck(0, _LARGEST, text="0 or more")]
+AtLeast1 = Annotated[int, RangeCheck(1, _LARGEST, text="1 or more")]
+Positive = Annotated[float, RangeCheck(1 / _LARGEST, _LARGEST, text="a number above 0")]
+NotNegative = Annotated[float, RangeCheck(0, _LARGEST, text="a number of 0 or more")]
+Seconds = Annotated[float, RangeCheck(SHORTEST_S, LONGEST_S, "seconds")]
+Microseconds = Annotated[float, RangeCheck(1e6 * SHORTEST_S, 1e6 * LONGEST_S, "microseconds")]
 Moment = Annotated[str, parse_moment]
 Date = Annotated[str, check_date]

@@ -21,9 +21,10 @@ from .words import Clock, Detection, FailureKind, InjectionKind, payload_text
 class Plan:
     """How long and how often to measure. A plan never changes the measured program.
 
-    Each case is measured in `launches` launches. In a launch, sampling ends at `samples` samples,
-    or after `budget_s` seconds with two samples or more, or with a single sample if that took many
-    times `budget_s`. A long chain takes at least `min_sample_s` longer than a short chain.
+    Each case is measured in `launches` launches. In a launch, sampling ends when there are
+    `samples` samples. It also ends after `budget_s` seconds if there are two samples or more. After
+    several times `budget_s` a single sample is enough. A long chain takes at least `min_sample_s`
+    seconds longer than a short chain, so that the clock can distinguish them.
     `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
     cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """
@@ -151,9 +152,9 @@ class Proof:
     the size of the result of a collective on a rank, None if it is unknown. `groups` has the ranks
     of each group over which a collective runs. `payload_copies` counts copies of the payload
     between a collective and the next, and `copies_per_call` copies that a call makes once, however
-    many collectives it chains. `algorithm` is the strategy of the case. `chosen` has the choices
-    that the compiler published about the algorithm, by name, such as ``colors``. `read_from` names
-    the text in which all this was found.
+    many collectives it chains. `algorithm` is the strategy of the case. `chosen` maps the name of
+    each property of the algorithm that the compiler published, such as ``colors``, to its value.
+    `read_from` names the text in which all this was found.
     """
 
     collectives: Mapping[str, Natural]
@@ -171,21 +172,21 @@ class Run:
     """The measurement of a case in a launch. All values were correct: otherwise it is a Failure.
 
     Each sample is the time of a chain of `iterations` collectives, read from `clock`. `samples_s`
-    contains the seconds of one collective in each sample, in the order of measuring.
-    `clocks_s` has the launch's time (the p25 of samples) by each clock that was read.
-    `dispatch_s` is the time that a call takes in addition to its collectives, None if unknown.
-    `rank_times_s` has the median time of a collective on each rank; empty if the clock cannot
-    distinguish ranks. `compile_s` is the time of compiling, and `phases_s` has the seconds of each
-    phase of the launch. `values_checked` counts the elements that were compared with the expected
-    elements, over all ranks and samples.
+    contains the seconds of one collective in each sample, in the order of measuring. `clocks_s`
+    maps each clock that was read to the launch's time (the p25 of samples). `dispatch_s` is the
+    time that a call takes in addition to its collectives, None if unknown. `rank_times_s` has the
+    median time of a collective on each rank; empty if the clock cannot distinguish ranks.
+    `compile_s` is the time of compiling. `phases_s` maps each phase of the launch, such as
+    ``sampling``, to its duration in seconds. `values_checked` counts the elements that were
+    compared with the expected elements, over all ranks and samples.
 
     `peak_memory_bytes` is the most memory that the worker (on an accelerator, a device) used during
     the case. `predicted_memory_bytes` is the prediction of it. `compiled_memory_bytes` is the
     memory of the program on a rank, as the compiler reports it. Each is None if unknown. `injected`
     is the text of the injection, empty without it. `injected_ratio` is the time with an injected
     delay over the time without it, in interleaved samples on the host's clock; None without a
-    delay. `framework_path` is the folder of the framework, `versions` has the versions of its
-    packages, and `extra` the values of extensions by name.
+    delay. `framework_path` is the folder of the framework. `versions` maps its packages to their
+    versions, and `extra` maps the names of extensions' values to these values.
     """
 
     launch: LaunchId

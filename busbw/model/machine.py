@@ -127,10 +127,12 @@ def canonical_axes(axes: str, mesh: str) -> str:
 
 
 def split_ranks(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
-    """Split the numbers of `ranks` ranks into the groups over which collectives run.
+    """Return the groups of ranks over which collectives along `axes` run.
 
-    A group has the ranks that differ only in their positions along `axes`. If `axes` is empty, all
-    ranks are a single group.
+    Ranks are numbered from 0 to `ranks` - 1. Two ranks are in the same group if they differ only in
+    their positions along `axes`. If `axes` is empty, all ranks are a single group.
+
+    The groups along ``y`` of the mesh ``2x4`` are (0, 1, 2, 3) and (4, 5, 6, 7).
     """
     if not axes:
         return (tuple(range(ranks)),)
@@ -252,10 +254,11 @@ def _check_strategy(name: str) -> None:
 class DeviceSet(EnvironmentKey):
     """The devices of a class (CPU, GPU or TPU) that a framework reaches.
 
-    `ranks` is the number of devices; with `any_ranks` any other number is possible, too, because
-    the devices are virtual. `program` and `allocator` are the parts of the protocol with which the
-    framework measures on these devices. `clocks` are the clocks that can be read, the default
-    first. `strategies` has the strategies by their names in options, such as ``default``.
+    The inherited `ranks` is the number of devices. If `any_ranks`, the devices are virtual, and a
+    case may use any number of them. `program` and `allocator` are the parts of the protocol with
+    which the framework measures on these devices. `clocks` are the clocks that can be read, the
+    default first. `strategies` maps a name that the user can select, such as ``default``, to the
+    strategy that it stands for.
     """
 
     device: Device
@@ -276,9 +279,9 @@ class DeviceSet(EnvironmentKey):
 class Probe:
     """The devices that a framework found on this machine.
 
-    `missing` has the reason for each class of device that was not found. `versions` has the
-    versions of the framework's packages, and `flags` the recorded environment variables.
-    `hosts` contains the name of the host of each process.
+    `missing` maps each class of device that was not found to the reason. `versions` maps the
+    framework's packages to their versions, and `flags` the recorded environment variables to their
+    values. `hosts` contains the name of the host of each process.
     """
 
     framework: str
@@ -295,11 +298,11 @@ class Environment:
     """The machine and the software of a session. Baselines are matched by `key` only.
 
     `reason` says why this device was chosen, and `not_found` why each other class of device was
-    not. `versions` has the versions of packages by framework, and `framework_paths` the folder of
-    each framework. `flags` has environment variables, and the CPU quota if there is a quota. `host`
-    is the name of the host that measured, and `commit` the commit of the working directory. `load`
-    is the load average of the last minute, and `clock_mhz` the clock frequency of a CPU; each is
-    None if unknown. `changed` says which flags the options changed on purpose, such as
+    not. `versions` maps each framework to the versions of its packages, and `framework_paths` to
+    its folder. `flags` contains environment variables, and the CPU quota if there is a quota.
+    `host` is the name of the host that measured, and `commit` the commit of the working directory.
+    `load` is the load average of the last minute, and `clock_mhz` the clock frequency of a CPU;
+    each is None if unknown. `changed` says which flags the options changed on purpose, such as
     ``candidate: XLA_FLAGS=--a; reference: none``; empty in an ordinary session.
     """
 

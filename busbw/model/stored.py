@@ -38,9 +38,9 @@ def round_us(time_us: float) -> float:
 class Stack:
     """The software and the flags with which a session measured.
 
-    `commit` is the commit of the working directory, empty outside of a repository. `versions` has
-    the versions of packages by name. `surroundings` has the framework's flags by name and, if they
-    are known, the machine's load and clock frequency.
+    `commit` is the commit of the working directory, empty outside of a repository. `versions` maps
+    packages to their versions. `surroundings` maps the names of the framework's flags to their
+    values; the machine's load and clock frequency are among them if they are known.
     """
 
     commit: str = ""
@@ -54,8 +54,8 @@ class Record(Stack):
 
     `moment` is the time at which the session began (UTC). `times_us` is empty if the case ran out
     of memory or failed. `host` is the name of the machine, and `worker` the hash of busbw's worker
-    code; both are empty in a baseline. `extra` has the extra values of extensions that were equal
-    in all launches, by name.
+    code; both are empty in a baseline. `extra` maps the names of extensions' extra values to the
+    values, if they were equal in all launches.
     """
 
     moment: Moment
@@ -75,7 +75,7 @@ class Record(Stack):
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """The seconds of each launch."""
+        """The time of each launch in seconds (the p25 of its samples)."""
         return tuple(time_us / 1e6 for time_us in self.times_us)
 
     @property
@@ -85,7 +85,7 @@ class Record(Stack):
 
     @property
     def lasting_setup(self) -> Mapping[str, str]:
-        """The versions, flags, host and worker code by name, without settings that always vary."""
+        """Maps names to values: versions, flags, host and worker code, without VARYING_SETTINGS."""
         lasting = {
             name: text for name, text in self.surroundings.items() if name not in VARYING_SETTINGS
         }
@@ -113,17 +113,17 @@ class Session:
 
     @property
     def times_s(self) -> dict[Case, tuple[float, ...]]:
-        """The seconds of each launch, by case."""
+        """The time of each launch in seconds (the p25 of its samples), by case."""
         return {case: self.case_times_s(case) for case in self.records}
 
     def case_times_s(self, case: Case) -> tuple[float, ...]:
-        """Return the seconds of each launch of `case`."""
+        """Return the time of each launch of `case` in seconds."""
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
     def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
-        """Return the changes of a framework's setup since the session `before`.
+        """Return how a framework's setup changed since the session `before`.
 
-        Such as ``jax 0.10.1 -> 0.10.2``.
+        A change is a text such as ``jax 0.10.1 -> 0.10.2``.
         """
         return setup_changes(before._lasting_setup(framework), self._lasting_setup(framework))
 
@@ -137,10 +137,11 @@ class Session:
 
 
 def setup_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the changes between two setups: versions, flags, host and worker code by name.
+    """Return the changes between two setups, as texts such as ``jax 0.10.1 -> 0.10.2``.
 
-    Such as ``jax 0.10.1 -> 0.10.2`` or ``XLA_FLAGS none -> --x``. A version or flag that only one
-    setup has is a change, too. A host or a hash of worker code counts only if both setups have it.
+    A setup maps names to values: packages to versions, flags to their values, HOST to the host, and
+    OWN_CODE to the hash of worker code. A version or flag that only one setup contains is a change,
+    too, such as ``XLA_FLAGS none -> --x``. A host or a hash counts only if both setups contain it.
     There are no changes if `before` is empty, because then the earlier setup is unknown.
     """
     names = [
@@ -218,7 +219,7 @@ class Baseline:
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """The seconds of each launch of all records."""
+        """The time of each launch of all records, in seconds."""
         return tuple(time_s for record in self.records for time_s in record.times_s)
 
     @property

@@ -16,10 +16,10 @@ class Summary:
     """The statistics of a case's launch times. They are always computed anew from the times.
 
     `times_s` contains the time of each launch. `median_s` is their median, `best_s` the shortest
-    and `worst_s` the longest. The bandwidths are computed from `median_s`. `spread` is 1.4826 x the
-    median absolute deviation over the median: a robust relative standard deviation, 0 for a single
-    launch. `dispatch_s` is the time that a call takes in addition to its collectives, the median of
-    the launches; None if it was not measured.
+    and `worst_s` the longest. The bandwidths are computed from `median_s`. `spread` is a robust
+    relative standard deviation: 1.4826 median(|time - median_s|) / median_s, without a unit. It is
+    0 for a single launch. `dispatch_s` is the time that a call takes in addition to its
+    collectives, the median of the launches; None if it was not measured.
     """
 
     times_s: tuple[Positive, ...]
@@ -50,10 +50,10 @@ class Reference:
 class Ceiling:
     """The busbw that the links or the memory of the hardware allow, in bytes per second.
 
-    `bytes_per_s` is the ceiling of the algorithm that was chosen. No algorithm can exceed
-    `most_bytes_per_s`, not even sums in the switch, where switches can add up (`in_switch`).
-    `text` names the links or the memory that set the ceiling. `sure` says that the bandwidths of
-    the hardware, from which the ceiling is computed, are trusted.
+    `bytes_per_s` is the ceiling of the algorithm that was chosen. `most_bytes_per_s` is the busbw
+    that no algorithm can exceed, not even sums in the switch, where switches can add up
+    (`in_switch`). `text` names the links or the memory that set the ceiling. `sure` says that the
+    bandwidths of the hardware, from which the ceiling is computed, are trusted.
     """
 
     bytes_per_s: Positive
@@ -79,7 +79,7 @@ class Verdict:
     log(ratio). `limit` is the ratio above which the case fails if more launches confirm it.
     `provisional` says that the baseline has too few sessions for a narrow limit. `published` is a
     bandwidth to show, which is not judged. `ceiling` is the busbw that the hardware allows, None if
-    unknown. `extra` has the extra values of extensions by name.
+    unknown. `extra` maps the names of extensions' extra values to these values.
     """
 
     spec: Spec
@@ -161,8 +161,12 @@ class SessionVerdict:
         """Whether pytest's item for the whole session fails."""
         return self.outcome.is_failure
 
-    def with_outcome(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        """Return the verdict with a further failing `outcome`, whose reason `text` comes first."""
+    def with_failure(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
+        """Return the verdict with the failing `outcome` added, and `text` in front of its text.
+
+        Its earlier outcomes stay if they are failures; PASS, for example, is dropped. Outcomes are
+        in the order of their importance.
+        """
         failures = {outcome, *(other for other in self.outcomes if other.is_failure)}
         return replace(
             self,

@@ -72,14 +72,14 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
         text = (
             f"{count} left out before the verdict was read; the first is {unread_items[0].nodeid}"
         )
-        verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
+        verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
     errors = session.config.stash.get(ERRORS, [])
     if errors:
         text = f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
-        verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
+        verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
     if session.config.getoption("benchmark_skip", False):
         text = "--benchmark-skip asks that benchmarks be skipped; a skipped session is not green"
-        verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, text)
+        verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
     return verdict
 
 

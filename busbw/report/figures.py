@@ -24,13 +24,14 @@ from .table import Column, Table, percent_text, rows_of
 class Figure(Column):
     """A number of a verdict: a column of tables, and a value in documents.
 
-    Documents are results, CSV, JUnit XML and metrics. The name of the figure in documents is `id`.
+    Documents are files of results, CSV, JUnit XML and metrics. Results, CSV and JUnit XML name the
+    figure by `id`, and metrics by `metric`.
 
     Attributes:
         compute: Returns the number from a verdict, or None if the verdict has no such number.
         is_verbose: Whether tables contain the figure only with -v.
         in_documents: Whether documents contain the figure.
-        metric: The name of the figure in metrics; if empty, the id with the unit spelled out.
+        metric: The name of the figure in metrics, in which a unit is spelled out; if empty, the id.
 
     """
 
@@ -42,12 +43,12 @@ class Figure(Column):
 
 
 def figure_values(verdict: Verdict) -> dict[str, Any]:
-    """Return the value of each figure of a verdict by the figure's id; None without a value."""
+    """Map the id of each figure of a verdict to the figure's value, None without a value."""
     return {figure.id: figure.compute(verdict) for figure in figures_of(verdict)}
 
 
 def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
-    """Return the value of each figure of a verdict that documents contain."""
+    """Map each figure of `verdict` that documents contain to its value, None without a value."""
     figures = figures_of(verdict)
     return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
 

@@ -46,10 +46,10 @@ _NO_VERDICT = SessionVerdict(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDescription:
-    """The texts and tables of a session for a Markdown summary or an HTML page.
+    """The texts and tables of a session, from which a Markdown summary or an HTML page is made.
 
     Attributes:
-        title: The title.
+        title: The heading above everything else, such as ``All-reduce on TPU v5 lite, 4 ranks``.
         verdict: The verdict on the session; None if several sessions are described.
         facts: Where and with which software the session ran, such as ``{"device": "TPU v5 ..."}``.
         tables: The tables of all cases.
@@ -97,7 +97,11 @@ class SessionRecord(ABC):
         """Describe the title, the facts, the tables and the changes of this kind of session."""
 
     def describe(self, failing_since_texts: Sequence[str] = ()) -> SessionDescription:
-        """Describe the session; `failing_since_texts` say since when cases fail."""
+        """Return the texts and tables of the session for a summary or a page.
+
+        They are the specifics of this kind of session, the verdict, the failed cases with their
+        logs, and `failing_since_texts`: lines that say since which session cases fail.
+        """
         specifics, failed = (
             self.describe_specifics(),
             sum(verdict.failed for verdict in self.verdicts),

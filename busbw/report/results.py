@@ -70,7 +70,7 @@ class Results(SessionDocument):
     `environment`, `plan` and `measuring_s` are null if no device was found. `process_hosts` names
     the host of each process, if a group of processes measured. `measuring_s` is the duration of
     measuring. `spent_s` divides this duration into ``starting`` processes, ``measuring`` cases and
-    ``ending`` processes. `extra` contains the values of extensions by name.
+    ``ending`` processes. `extra` maps the names of extensions' values to these values.
     """
 
     document: str = RESULTS

@@ -38,7 +38,7 @@ def header_lines(
     Args:
         environment: The device and the versions of the frameworks.
         baselines_folder: The folder of all baselines; None for no line about baselines.
-        unreached_reasons: Why a framework does not reach the device, by the name of the framework.
+        unreached_reasons: Maps frameworks that do not reach the device to the reason.
         verbose: Add the reason why each other kind of device was not found.
 
     """
@@ -56,7 +56,7 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Return lines of text by name: the ``device``, and the versions of each framework.
+    """Map names to lines of text: ``device`` to the devices, each framework to its versions.
 
     The text of the device includes the reason for its choice.
     """
@@ -82,11 +82,12 @@ def _shape_text(key: EnvironmentKey) -> str:
 def reference_stack_lines(
     probes: Sequence[Probe], flags: Mapping[str, str], home_folder: str
 ) -> Sequence[str]:
-    """Return a line for each reference stack: its versions, its path, and its other flags.
+    """Return a line for each reference stack: its versions, its path, and how its flags differ.
 
     Args:
         probes: The probe of the reference stack of each framework.
-        flags: The environment variables of the tested stack, with which flags are compared.
+        flags: The environment variables of the tested stack. Only flags with another value in the
+            reference stack are in its line.
         home_folder: The home directory of the user, which is written as ``~``.
 
     """

@@ -106,7 +106,7 @@ def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
 
 
 def attribute_values(value: object | None, *names: str) -> dict[str, object]:
-    """Return the attributes `names` of `value` by name; all are None if `value` is None."""
+    """Map each of `names` to this attribute of `value`, or to None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 

@@ -111,11 +111,13 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
         *requirement
     )
     stacks = values.get("against", ())
-    values["uses_lock"] = {} in stacks
+    values["compares_with_locked_stack"] = {} in stacks
     values["against"] = [pair for stack in stacks for pair in stack.items()]
     for name in ("python", "against", "against_env", "try_env"):
         values[name] = dict(values.get(name, ()))
-    if values["uses_lock"] and (values["against"] or values["against_env"] or values["try_env"]):
+    if values["compares_with_locked_stack"] and (
+        values["against"] or values["against_env"] or values["try_env"]
+    ):
         raise ValueError("--against=baseline: expected no other stack: the lock says which")
     if "accept_regression" in values and values["update_baselines"] != "all":
         raise ValueError("--accept-regression: expected --update-baselines with it")
@@ -152,7 +154,7 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
-    is_selected = names or values["uses_lock"] or values["against"]
+    is_selected = names or values["compares_with_locked_stack"] or values["against"]
     with_baselines = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
     absent_frameworks = tuple(
         name for name in DEFAULT_FRAMEWORKS if name in with_baselines and name not in installed

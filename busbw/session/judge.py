@@ -107,7 +107,7 @@ def find_decided_cases(measured: Measured) -> set[Case]:
     undecided = {
         measured.jobs[spec].case
         for spec, ruling in judge_cases(measured).items()
-        if ruling.verdict.outcome is not Outcome.PASS or ruling.needed_launches
+        if ruling.verdict.outcome is not Outcome.PASS or ruling.needed_launch_count
     }
     return {
         case

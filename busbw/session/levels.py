@@ -185,7 +185,7 @@ def record_of(
 
 
 def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return the extra values that are equal in all launches, by name."""
+    """Map the names of extra values to the values, for the values that all launches share."""
     first = launches[0] if launches else {}
     return {
         name: value
@@ -195,7 +195,7 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
 
 
 def surroundings_of(measured: Measured) -> dict[str, str]:
-    """Return the flags, the load and the clock frequency of the machine, as texts by name.
+    """Map names to texts: the flags, the load and the clock frequency of the machine.
 
     They may explain why another session has another level.
     """

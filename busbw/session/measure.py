@@ -34,9 +34,9 @@ from .state import Measured
 class Observer(NamedTuple):
     """Two functions with which an extension observes the machine while cases are measured.
 
-    `observe` is called with each case after it was measured, and with None before the first case of
-    a launch. `value` returns the extra value that was observed so far, or None if there is no value
-    yet.
+    `observe` is called after each case of a launch, with the case that was just measured. It is
+    also called before the first case of a launch, with None. `value` returns the extra value that
+    was observed so far, or None if there is no value yet.
 
     An extension declares observers in its table OBSERVERS, by the name of the extra value, as
     functions of a Measured without measurements and of the Executor. Such a function returns an
@@ -48,14 +48,14 @@ class Observer(NamedTuple):
 
 
 def make_observers(resolved: Measured, executor: Executor) -> dict[str, Observer]:
-    """Return the Observers of all extensions, by the names of their extra values."""
+    """Map the names of extensions' extra values to the Observers that return these values."""
     makers = extensions.load_table("OBSERVERS")
     observers = {name: make(resolved, executor) for name, make in makers.items()}
     return {name: observer for name, observer in observers.items() if observer is not None}
 
 
 def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
-    """Return the extra values that `observers` have so far, by name."""
+    """Map the name of each of `observers` to its extra value so far, if it has a value."""
     values = {name: observer.value() for name, observer in observers.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -143,7 +143,7 @@ class _Measurer:
         return measurements
 
     def write_times(self) -> None:
-        """Write a line with the time of each case that has launches, and none for other cases."""
+        """Write a line for each case with launches: its median time and its number of launches."""
         for measurement in self.measured_so_far().measurements.values():
             times_s = [launch_time_s(run) for run in measurement.runs]
             if times_s:

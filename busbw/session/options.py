@@ -91,7 +91,8 @@ class Options(GridOptions):
         extra: The values of the options of extensions, by option.
         outputs: The files to write, by option.
         remote: The hosts to measure on, None to measure on this host.
-        uses_lock: Whether the reference is the stack that is locked with the baselines.
+        compares_with_locked_stack: Whether the reference is the stack that is locked with the
+            baselines.
         stacks: The locked stacks by framework, once they are built.
         is_filtered: Whether the user selected cases by -k.
         shared_devices: How many GPUs the processes share, 0 if each process has its own devices.
@@ -345,7 +346,7 @@ class Options(GridOptions):
     extra: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
     remote: Hosts | None = None
-    uses_lock: bool = False
+    compares_with_locked_stack: bool = False
     stacks: Mapping[str, LockedStack] = field(default_factory=dict)
     is_filtered: bool = False
     shared_devices: int = 0
@@ -359,7 +360,9 @@ class Options(GridOptions):
     @property
     def is_paired(self) -> bool:
         """Whether two stacks are interleaved."""
-        return bool(self.uses_lock or self.against or self.against_env or self.try_env)
+        return bool(
+            self.compares_with_locked_stack or self.against or self.against_env or self.try_env
+        )
 
     @property
     def writes_baselines(self) -> bool:

@@ -96,7 +96,7 @@ def results_document(judged: Judged) -> object:
 
 
 def document_head(judged: Judged) -> dict[str, Any]:
-    """Return the fields that results of every mode begin with, by name."""
+    """Return the JSON object of the fields with which the results of every mode begin."""
     return {
         "busbw": __version__,
         "began": moment_text(judged.collected.began),

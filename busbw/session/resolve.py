@@ -65,7 +65,7 @@ def resolve_cases(
         frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
         stacks = (
             _build_locked_stacks(options, machine.target, frameworks, say)
-            if options.uses_lock
+            if options.compares_with_locked_stack
             else {}
         )
         options = replace(options, stacks=stacks)

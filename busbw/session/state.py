@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from busbw.baselines.store import BaselineSearch
+from busbw.baselines.store import BaselineSearchResult
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
@@ -63,7 +63,7 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedJob:
-    """A case to measure, and the stored values to compare it with.
+    """A job of a session: a case to measure, and the stored times to compare it with.
 
     `key` is the environment key under which times of the case are stored. `baseline_search` is the
     result of the search for its baseline; it is empty if two stacks are interleaved. `published` is
@@ -72,7 +72,7 @@ class TimedJob:
 
     case: Case
     key: EnvironmentKey
-    baseline_search: BaselineSearch = field(default_factory=BaselineSearch)
+    baseline_search: BaselineSearchResult = field(default_factory=BaselineSearchResult)
     published: Reference | None = None
 
     @property
@@ -107,10 +107,10 @@ class Measured(Observed):
         measurements: The launches of each case; with two stacks, of the candidate.
         references: The launches of each case with the reference stack, empty with one stack.
         measuring_s: How long measuring took, in seconds.
-        spent_s: The seconds that were spent starting processes, measuring and ending processes, by
-            the name of the phase.
+        spent_s: Maps the phases ``starting`` (of processes), ``measuring`` and ``ending`` to their
+            durations in seconds.
         lost_host_text: The message about a lost host, empty if no host was lost.
-        extra: The extra values of the session, by name.
+        extra: Maps the names of the session's extra values to these values.
 
     """
 
@@ -177,5 +177,5 @@ class Judged:
         """Return the Judged with one more error; a session that did not fail gets NO_VERDICT."""
         verdict = self.session_verdict
         if not verdict.failed:
-            verdict = verdict.with_outcome(SessionOutcome.NO_VERDICT, error)
+            verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, error)
         return replace(self, errors=(*self.errors, error), session_verdict=verdict)

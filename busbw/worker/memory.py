@@ -65,7 +65,7 @@ def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom |
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
-    """Return the sizes that a file lists in lines such as ``VmRSS:   1234 kB``, in bytes by name.
+    """Map names to sizes in bytes, from a file with lines such as ``VmRSS:   1234 kB``.
 
     A file that does not exist has no sizes.
     """

@@ -50,7 +50,7 @@ _LONG_WARM_UP_BUDGETS = 4.0
 class PhaseTimer:
     """Adds up the seconds that are spent in each phase of a launch, such as "compiling".
 
-    `now_s` returns the present time in seconds. `spent_s` has the seconds by the name of the phase.
+    `now_s` returns the present time in seconds. `spent_s` maps the phases to their seconds.
     The time of a phase that is entered inside another phase counts only for the inner phase.
     """
 
@@ -105,7 +105,7 @@ class Sampler:
 
     `plan` has the limits of sampling, `now_s` is a clock that returns seconds, and `phases` adds up
     the time of each phase. `values_checked` is the number of compared elements of results.
-    `extra_values` are the values of extensions, by name.
+    `extra_values` maps the names of extensions' values to these values.
     """
 
     program: Program

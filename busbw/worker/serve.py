@@ -99,7 +99,7 @@ def load_function(
     """Import and return the function of a service or of a request.
 
     Args:
-        core_functions: the functions of the core, as ``"module:function"`` by name.
+        core_functions: maps the names of the core's functions to texts ``"module:function"``.
         extension_table: the name of the extensions' tables of such functions. These tables are
             searched if the core has no function with the name.
         name: the name of the service or of the request.

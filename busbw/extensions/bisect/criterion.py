@@ -26,7 +26,7 @@ ERROR_RISK = 0.01 / 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionResult:
-    """The result of a session: its verdicts by the name of the case.
+    """The result of a session: the verdicts on its cases, and how often they were measured.
 
     `log_ratios` maps each case to log(candidate time / reference time) of each pair of launches.
     `launches` is the number of launches of the candidate, and `failed_launches` the number of
@@ -66,7 +66,7 @@ class Criterion:
         return self.outcome in FAILURES
 
     @property
-    def needed_launches(self) -> int:
+    def needed_launch_count(self) -> int:
         """The number of launches without the failure that show that a release is good.
 
         All these launches miss the failure with a probability of at most ERROR_RISK, even if it is

@@ -74,7 +74,7 @@ class SessionRunner:
         return self._run_session(*stack_options, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Measure the effect of `variables`, environment variables by name, in a session.
+        """Measure the effect of `variables` in a session: names and values of the environment.
 
         The session measures alternately with and without the variables or, if `is_compiled`,
         compares the programs with the stored programs.
@@ -129,7 +129,7 @@ class SessionRunner:
             result = self.run_alone(*stack_options)
             status = criterion.status_of_session(result)
             launches += max(1, result.launches)
-            if status is not Status.GOOD or launches >= criterion.needed_launches:
+            if status is not Status.GOOD or launches >= criterion.needed_launch_count:
                 reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
 
@@ -213,7 +213,7 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tupl
 
 
 def _log_ratios_by_case(session: MeasuredSession) -> dict[str, list[float]]:
-    """Return the log ratios of a session's pairs of launches, by the name of the case."""
+    """Map the id of each case to the log ratios of its pairs of launches."""
     return {
         spec.id: [
             log_ratio_of_samples(reference.samples_s, run.samples_s)

@@ -242,10 +242,10 @@ def _check_protected(address: str, trusts_network: bool) -> None:
 
 
 def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the addresses of Dask workers by name, sorted by name.
+    """Map the names of Dask workers to their addresses, sorted by name.
 
-    `workers` has Dask's description of each worker by address. A worker without a --name has the
-    name of its host. Raises HostError if two workers have the same name.
+    `workers` maps the address of each worker to Dask's description of it. A worker without a --name
+    has the name of its host. Raises HostError if two workers have the same name.
     """
     unnamed = [address for address in workers if str(workers[address]["name"]) == address]
     hosts = client.run(platform.node, workers=unnamed) if unnamed else {}
@@ -267,8 +267,8 @@ def _natural_sort_key(name: str) -> list[tuple[int, str]]:
 def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
     """Raise IncomparableHostsError if a worker or the scheduler has another Python or Dask.
 
-    `addresses` has the address of each worker by name. Code that is sent by value runs only under
-    the same version of Python.
+    `addresses` maps the name of each worker to its address. Code that is sent by value runs only
+    under the same version of Python.
     """
     versions = client.get_versions()
     stacks = {

@@ -31,7 +31,7 @@ _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
     """Return the hosts on which a session measures; None without --hosts and --cluster.
 
-    `values` are the values of options by name, `environment` the environment variables of this
+    `values` maps the names of options to their values, `environment` is the environment of this
     process. Raises ValueError if an option is wrong or a package is missing.
     """
     for option, package, read in (

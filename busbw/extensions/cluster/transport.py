@@ -71,9 +71,10 @@ def host_files(bundle: Bundle) -> dict[str, bytes]:
 
 
 class _LinkIO(SocketIO):
-    """The socket of a link, as execnet reads and writes it.
+    """An IO object of execnet, which reads and writes the socket of a link.
 
-    Its pair of Unix sockets does not have the options of TCP that execnet would set.
+    The initialization of execnet's class is replaced. It would set options of TCP, which the socket
+    of a link does not have, because it is a Unix socket.
     """
 
     def __init__(self, stream: socket.socket) -> None:

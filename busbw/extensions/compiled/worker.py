@@ -53,7 +53,10 @@ def open_session(options: Any) -> ModuleType:
 
 
 def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
-    """Return the compiler for the topology in the request; `compiler` is a framework's module."""
+    """Find the compiler for the topology in the request, and return its release and its devices.
+
+    `compiler` is the module of the framework that compiles, such as `worker_jax`.
+    """
     description: Compiler = compiler.describe_compiler(request_value(request, "topology", Topology))
     return description
 

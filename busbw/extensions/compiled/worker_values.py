@@ -62,10 +62,11 @@ class CompiledProgram:
 
     `collectives` counts the collectives in a turn of the loop by kind. `groups` is the number of
     groups in which each collective runs, and the number of ranks in a group, such as ``1x8``.
-    `algorithm` is the algorithm as the compiler publishes it; empty if it publishes nothing. With
-    `starts` the collective is asynchronous: an instruction starts it, and another instruction waits
-    for it. `around` counts the other operations on the payload in a turn of the loop by kind.
-    `around_loop` counts such operations outside the loop, which run once in a call.
+    `algorithm` maps the properties of the algorithm that the compiler publishes to their values; it
+    is empty if the compiler publishes nothing. `starts` says whether the collective is
+    asynchronous: an instruction starts it, and another instruction waits for its end. `around`
+    counts, by kind, the other operations on the payload in a turn of the loop. `around_loop` counts
+    such operations outside the loop, which run once in a call.
 
     `temporary_bytes` is the memory for temporary values. `peak_bytes` is the largest amount of
     memory in use at any moment; 0 if the compiler does not report it.

@@ -56,8 +56,10 @@ class Estimate:
 class EstimateDocument:
     """The document that `--json` prints: the gradients, the links, and an estimate for each method.
 
-    `gradients` is the name of the model. `parameters` is the number of parameters, null if the
-    bytes of the gradients were given. `notes` say which methods are left out, and why.
+    `gradients` is the name of the model whose gradients are synchronized. Without a model it is
+    ``parameters`` or ``gradients``, depending on which number was given. `payload_bytes` is the
+    size of the gradients. `parameters` is the number of parameters of the model, null if the bytes
+    were given. `notes` say which methods are left out, and why.
     """
 
     gradients: str

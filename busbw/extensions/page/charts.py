@@ -54,9 +54,9 @@ _MAX_LISTED_PLACES = 4
 class Chart:
     """A chart of any kind, as a title and rows of values.
 
-    A row has values by key: `series` (the name of the curve or of the group of cells), `x` and `y`
-    (coordinates), `remark` (such as an outcome), and further keys that the subclass describes.
-    `headings` has a heading for each key that the table shows. If the heading of `x` is
+    A row maps keys to values: `series` (the name of the curve or of the group of cells), `x` and
+    `y` (coordinates), `remark` (such as an outcome), and further keys that the subclass describes.
+    `headings` maps each key that the table shows to its heading. If the heading of `x` is
     ``payload``, whole numbers are payloads in bytes.
     """
 

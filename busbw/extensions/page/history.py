@@ -56,7 +56,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
         rows=[
             row
             for case in _sort_cases(machine.cases)
-            for row in _heat_map_rows(case, moments, bins)
+            for row in _heat_map_cells(case, moments, bins)
         ],
         headings={
             "series": "cases",
@@ -79,8 +79,8 @@ def _group_title(case: CaseHistory) -> str:
     return f"{case.case.family_name}{series}"
 
 
-def _heat_map_rows(
-    case: CaseHistory, moments: Sequence[datetime], bins: Mapping[str, float]
+def _heat_map_cells(
+    case: CaseHistory, session_starts: Sequence[datetime], upper_ratio_by_bin: Mapping[str, float]
 ) -> Iterator[ChartRow]:
     """Yield the heat map's cells of a case; neighboring sessions in the same bin share a cell.
 
@@ -88,13 +88,14 @@ def _heat_map_rows(
 
     Args:
         case: The history of the case.
-        moments: When each session of the machine began, oldest first.
-        bins: The upper end of each range of ratios by its name, the lowest range first.
+        session_starts: When each session of the machine began, oldest first.
+        upper_ratio_by_bin: Maps the name of each range of ratios to its upper end, the lowest range
+            first.
 
     """
     times_s = case.times_s
     first_s = statistics.median([*times_s.values()][:_FIRST_SESSIONS] or [1.0])
-    places = {moment: number for number, moment in enumerate(moments)}
+    places = {moment: number for number, moment in enumerate(session_starts)}
     cells: dict[int, tuple[str, float | None]] = {}
     for session, line in case.lines_by_session.items():
         number, outcome = places.get(line.began), measured_outcome(line)
@@ -102,10 +103,16 @@ def _heat_map_rows(
             cells[number] = outcome.value, None
         elif number is not None and session in times_s:
             ratio = times_s[session] / first_s
-            cells[number] = next(name for name, end in bins.items() if ratio < end), ratio
+            cells[number] = (
+                next(name for name, end in upper_ratio_by_bin.items() if ratio < end),
+                ratio,
+            )
     # A cell ends where the next session begins. After the last session the median gap is used.
-    gaps = sorted(after - before for before, after in itertools.pairwise(moments))
-    columns = [*moments, moments[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1))]
+    gaps = sorted(after - before for before, after in itertools.pairwise(session_starts))
+    columns = [
+        *session_starts,
+        session_starts[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1)),
+    ]
     label = payload_text(case.case.payload_bytes)
     # As long as sessions of a bin are neighbors, position and session number grow alike.
     neighbors = itertools.groupby(

@@ -126,7 +126,7 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
 def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> ProfileEvent:
     """Return the event that a row of a JSON trace describes.
 
-    `names` has the names of planes by (process, None), and of lines by (process, thread).
+    `names` maps (process, None) to the name of a plane, and (process, thread) to that of a line.
     """
     process, stats = row.get("pid"), dict(row.get("args") or {})
     place = names.get((process, None), ""), names.get((process, row.get("tid")), "")
@@ -150,9 +150,9 @@ def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[Recorded
     on_devices, on_host = list[RecordedCollective](), list[RecordedCollective]()
     for recorded, event in timed_collectives(events, None):
         kind, payload_bytes, groups = (
-            _kernel_collective(event)
+            _read_kernel_collective(event)
             if "GPU:" in event.plane
-            else _instruction_collective(
+            else _read_instruction_collective(
                 event.name[:_MAX_INSTRUCTION_CHARACTERS],
                 str(event.stats.get("long_name"))[:_MAX_INSTRUCTION_CHARACTERS],
             )
@@ -195,15 +195,16 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
             )
 
 
-def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
-    """Return the kind, payload and groups of a GPU kernel; the kind is "" for no collective.
+def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
+    """Return the kind of a GPU kernel's collective, its payload in bytes, and its groups of ranks.
 
-    The arguments that the recording has for the kernel take precedence over the kernel's name. The
-    payload is 0 if it is not known.
+    The kind is "" if the kernel is no collective. The payload is 0 and the groups are None if they
+    are unknown. The arguments that the recording has for the kernel take precedence over the
+    kernel's name.
     """
     kernel = _NCCL.match(event.name[:80])
     stats = event.stats
-    kind = _collective_kind(
+    kind = _first_collective_kind(
         stats.get("Collective name"), stats.get("hlo_op"), kernel and kernel["op"]
     )
     size = stats.get("Group size")
@@ -215,18 +216,19 @@ def _kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]
 
 
 @functools.lru_cache(maxsize=4096)
-def _instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize | None]:
-    """Return the kind, payload and groups of an instruction; the kind is "" for no collective.
+def _read_instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize | None]:
+    """Return the kind of an instruction's collective, its payload in bytes, and its groups.
 
-    The operation in the `text` of the instruction takes precedence over the `name` of the
-    instruction. The payload is 0 if it is not known.
+    The kind is "" if the instruction is no collective. The payload is 0 and the groups of ranks are
+    None if they are unknown. The operation in the `text` of the instruction takes precedence over
+    the `name` of the instruction.
     """
-    kind = _collective_kind(name.partition(" = ")[0])
+    kind = _first_collective_kind(name.partition(" = ")[0])
     module = hlo.read_module(f"%noted () -> () {{\n{name}\n{text}\n}}")
     for instruction in module.computations["noted"][:1]:
         # The name of an instruction of another kind says nothing: all_gather.5 may be a copy.
         if not re.fullmatch("(async|(custom-)?call)(-start)?", instruction.op):
-            kind = _collective_kind(instruction.op, *instruction.called_computations)
+            kind = _first_collective_kind(instruction.op, *instruction.called_computations)
         if kind:
             groups = group_size_of(instruction.text)
             # The result of a reduce-scatter is one of the blocks of its payload.
@@ -236,10 +238,10 @@ def _instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize |
     return kind, 0, None
 
 
-def _collective_kind(*names: object) -> str:
-    """Return the kind of collective of the first of `names` that contains one; "" without one.
+def _first_collective_kind(*candidate_names: object) -> str:
+    """Return the kind of the first collective that `candidate_names` name, or "" for none.
 
-    Such as ``all_reduce`` for ``psum.7``.
+    For ``psum.7`` it is ``all_reduce``. The candidates are tried in their order.
     """
-    letters = (re.sub("[^a-z]", "", str(name).lower()) for name in names)
+    letters = (re.sub("[^a-z]", "", str(name).lower()) for name in candidate_names)
     return next((str(match.lastgroup) for match in map(_KIND.fullmatch, letters) if match), "")

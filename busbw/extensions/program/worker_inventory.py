@@ -96,13 +96,13 @@ def collectives_in_hlo(
     return tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source)))
 
 
-def mesh_in_stablehlo(lowered: str) -> dict[str, int]:
-    """Return the extents by axis name of the largest mesh in a program's StableHLO.
+def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
+    """Return the largest mesh in a program's StableHLO: the extent of each axis, by its name.
 
-    `lowered` is the text of the program before it is optimized. The result is empty if the text has
-    no mesh.
+    `stablehlo_text` is the text of the program before it is optimized. The result is empty if the
+    text contains no mesh.
     """
-    texts = map(_EXTENT.findall, _MESH.findall(lowered))
+    texts = map(_EXTENT.findall, _MESH.findall(stablehlo_text))
     meshes = [{name: int(extent) for name, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
@@ -291,7 +291,7 @@ class _Inventory:
     ) -> CollectiveUse:
         """Return `use` with a source line: its own line, or else the line of the nearest operand.
 
-        `instructions` are the instructions of the computation by name.
+        `instructions` maps names to the instructions of the computation.
         """
         names, source = [*instruction.operands], use.source
         while names and not source and len(names) < _MOST_OPERANDS:

@@ -35,9 +35,10 @@ class CollectiveUse:
     A step runs the collective `times` times. With `per_iteration` the collective is in a loop whose
     number of turns depends on data, and `times` counts the runs in one turn. With `at_most` it is
     in a branch that may not be taken. `hidden_by` is the number of operations that run while the
-    collective is in progress, the least of equal collectives. `source` is the innermost line of the
-    user's own code, such as ``train.py:88``; empty if it is unknown. `algorithm` are the properties
-    of the algorithm that the compiler publishes, by name.
+    collective is in progress, and so hide its time. Of equal collectives it is the least number.
+    `source` is the innermost line of the user's own code, such as ``train.py:88``; empty if it is
+    unknown. `algorithm` maps the properties of the algorithm that the compiler publishes to their
+    values.
     """
 
     kind: str

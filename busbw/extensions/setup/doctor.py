@@ -137,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _option_words(settings: Mapping[str, str | None]) -> list[str]:
-    """Return settings by name as words of a command line; settings without a text are left out."""
+    """Turn a mapping of settings to texts into words of a command line, without empty texts."""
     return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
 
 
@@ -189,7 +189,7 @@ def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
 
 
 def _median_times_s(session: Judged) -> dict[str, float]:
-    """Return the median time of each measured case in seconds, by the name of the case."""
+    """Map the name of each measured case to its median time in seconds."""
     return {
         verdict.case.name: verdict.now.median_s
         for verdict in session.verdicts.values()

@@ -50,8 +50,8 @@ _EXPLAINING_FRACTION = 1 / 3
 class HealthChanges:
     """The counters that changed while a case ran.
 
-    `errors` contains the count before the first change and the count after the last change, by
-    counter. `throttled_s` contains the seconds of throttling by reason. If the session has several
+    `errors` maps each counter to its count before the first change and its count after the last
+    change. `throttled_s` maps each reason for throttling to its seconds. If the session has several
     hosts, a name begins with the host.
     """
 
@@ -100,8 +100,8 @@ class HealthChanges:
 class Health:
     """The health counters of a session.
 
-    `readings` contains the last reading of each host, and `changes` the counters that changed
-    during a case, by the name of the case.
+    `readings` contains the last reading of each host. `changes` maps the name of each case to the
+    counters that changed while it ran.
     """
 
     readings: tuple[Reading, ...]
@@ -147,9 +147,10 @@ class HealthObserver:
         return Health(readings=readings, changes=dict(self._changes)) if readings else None
 
     def observe(self, case: Case | None) -> None:
-        """Read the counters, and add their changes since the last reading to the changes of `case`.
+        """Read the counters after `case`, and add their changes since the last reading to it.
 
-        With None no case ran since the last reading, and the changes are ignored.
+        `case` is None before the first case of a launch. Then no case ran since the last reading,
+        and the changes are ignored.
         """
         for host, reading in self._read_all_hosts().items():
             before = self._last_readings.get(host, reading)
@@ -161,7 +162,7 @@ class HealthObserver:
             self._last_readings[host] = reading
 
     def _read_all_hosts(self) -> Mapping[str, Reading]:
-        """Return the reading of each host by its name; empty after a failure.
+        """Map the name of each host to its reading; empty after a failure.
 
         If several processes run on a host, the reading of the last process counts.
         """

@@ -121,7 +121,11 @@ def judge_soak_session(
 
 
 def _lacks_iterations(tally: Tally) -> bool:
-    """Return whether a case had no iteration, although its program has the requested dtype."""
+    """Return whether a case had no iteration for which the session must have no verdict.
+
+    A case whose dtype the compiler replaced is excused: the requested program does not exist on
+    this device, so that the case is SKIPPED.
+    """
     other = tally.failure is not None and tally.failure.kind is FailureKind.OTHER_DTYPE
     return not tally.iterations and not other
 

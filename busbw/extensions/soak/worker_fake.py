@@ -20,19 +20,22 @@ from .worker import SoakProgram, WrongElement
 
 @contextlib.contextmanager
 def prepared_program(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
-    """Yield the program of a case, whose wrong results the script decides."""
+    """Yield the program of `case`, some of whose results are wrong if the script says so."""
     with backend.prepare_program(case) as program:
         yield FakeProgram(program, backend.script_line(case).get("flips", {}))
 
 
 @dataclass
 class FakeProgram(SoakProgram):
-    """A program whose results are wrong as often as `flips`, from the script, says."""
+    """A program of which every nth result is wrong; `flips` is its part of the script.
+
+    `_result_count` is the number of results so far.
+    """
 
     program: Program
     flips: Mapping[str, Any]
     draw = 0
-    _results: int = 0
+    _result_count: int = 0
 
     def renew_input(self) -> None:
         """Do nothing: the fake framework has no values."""
@@ -42,7 +45,7 @@ class FakeProgram(SoakProgram):
 
     def run_iteration(self) -> None:
         self.program.run(1)
-        self._results += 1
+        self._result_count += 1
 
     def result_hashes(self) -> tuple[int, ...]:
         return (int(self._is_wrong),)
@@ -53,4 +56,4 @@ class FakeProgram(SoakProgram):
 
     @property
     def _is_wrong(self) -> bool:
-        return bool(self.flips) and self._results % self.flips["every"] == 0
+        return bool(self.flips) and self._result_count % self.flips["every"] == 0

@@ -23,9 +23,9 @@ from .worker_values import CompiledProgram, SoakValues
 
 @contextlib.contextmanager
 def prepared_program(backend: JaxBackend, case: Case) -> Iterator[CompiledProgram]:
-    """Yield the program of a case, compiled and proved.
+    """Yield the compiled program of `case`, after a check that it contains the case's collective.
 
-    Raises MeasuringError if the program cannot be compiled or is not the collective.
+    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
     """
     mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
     make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_type=SoakValues)

@@ -14,9 +14,9 @@ from .worker_values import CompiledProgram, SoakValues
 
 @contextlib.contextmanager
 def prepared_program(backend: TensorflowBackend, case: Case) -> Iterator[CompiledProgram]:
-    """Yield the program of a case, compiled and proved.
+    """Yield the compiled program of `case`, after a check that it contains the case's collective.
 
-    Raises MeasuringError if the program cannot be compiled or is not the collective.
+    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
     """
     with backend.hold_program(
         lambda: TensorflowProgram(case, backend.strategy_of(case), SoakValues)

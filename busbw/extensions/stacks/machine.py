@@ -43,7 +43,7 @@ def add_machine_judgement(
     `stack_judgement_text`, or empty if the session has no verdict.
     """
     if machine.is_slower:
-        session = session.with_outcome(SessionOutcome.MACHINE_SHIFT, machine.text)
+        session = session.with_failure(SessionOutcome.MACHINE_SHIFT, machine.text)
     texts = filter(None, (session.text, stack, f"the machine: {machine.text}"))
     return replace(session, text="; ".join(texts))
 
@@ -113,7 +113,7 @@ def _judge_reference(
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
         is_slower = framework in judged.slower_frameworks
-        times, limit = math.exp(shared.shift), math.exp(shared.limit)
+        times, limit = math.exp(shared.shift_log_ratio), math.exp(shared.limit_log_ratio)
         earlier_text = plural(len(earlier), "earlier session")
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"

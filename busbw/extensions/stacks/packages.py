@@ -35,14 +35,14 @@ _CHANGED_BY_INSTALLER = re.compile(
 class Interpreter:
     """A Python on this machine: its version, such as ``3.12.4``, and its installed packages.
 
-    `distributions` has the packages that it would import, by their normalized names.
+    `distributions` maps normalized names to the packages that it would import.
     """
 
     version: str
     distributions: Mapping[str, Distribution]
 
     def find_stack(self, names: Sequence[str]) -> dict[str, Distribution]:
-        """Return the installed packages among `names`, and all packages that they need, by name.
+        """Map names to packages: the installed packages of `names`, and all that they need.
 
         The packages of an extra belong to the stack if all of them are installed. Extras matter,
         because JAX's plugins for chips are extras of JAX, and CUDA's libraries are extras of these

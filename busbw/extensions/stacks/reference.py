@@ -38,8 +38,8 @@ class Lock:
     Args:
         python: The version of the interpreter that was measured, such as ``3.12.4``.
         date: The day on which the stack was locked.
-        flags: The environment variables that configured the stack, by name.
-        records: A hash over the files of each package, by the name of the package.
+        flags: Maps the environment variables that configured the stack to their values.
+        records: Maps each package to a hash over its files.
         hashes: All SHA-256 hashes in the file, which include the hashes of the wheels.
 
     """

@@ -38,7 +38,7 @@ def build_references(
         report: A function that is called with a sentence for each stack.
 
     Returns:
-        The stacks by the name of the framework.
+        A mapping of each framework to its stack.
 
     Raises:
         StackError: A stack has no lock or cannot be built.
@@ -59,8 +59,8 @@ def build_references(
 def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     """Lock the stacks of `frameworks`, whose times were accepted, and return notes for the user.
 
-    An existing lock is replaced only if all times were accepted, not if only new or improved times
-    were. Raises OSError if a lock cannot be written.
+    An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
+    be written.
     """
     options, notes = measured.options, []
     for framework in frameworks:

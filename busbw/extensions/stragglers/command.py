@@ -179,7 +179,7 @@ def _with_slow_chips(
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
     if not result.times and (launch.reason or not losses):
         raise NoHostAnswersError(launch.reason or "expected 3 chips or more, to tell a slow one")
-    lost = [hosts[launch.lost_index]] if launch.lost_index is not None else []
+    lost = [hosts[launch.lost_host_position]] if launch.lost_host_position is not None else []
     silent = [NoAnswer(name=f"host {h}", hosts=(h,), reason=launch.reason) for h in lost]
     return replace(
         result,

@@ -25,12 +25,12 @@ _MAX_SINGLE_PAIR_LOSS = 0.5
 class Fit:
     """The excesses of hosts and links: logarithms of the ratio of their time to the usual time.
 
-    `spread` is the standard deviation of the logarithms of times, which is their noise.
+    `log_time_stddev` is the noise: the standard deviation of the logarithms of times.
     """
 
     host_excesses: Mapping[str, float]
     link_excesses: Mapping[HostGroup, float]
-    spread: float
+    log_time_stddev: float
 
 
 def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> Fit:
@@ -60,7 +60,9 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
         (first, second): logs[first][second] - level - max(0.0, hosts[first], hosts[second])
         for first, second in times_s
     }
-    return Fit(host_excesses=hosts, link_excesses=links, spread=robust_deviation(links.values()))
+    return Fit(
+        host_excesses=hosts, link_excesses=links, log_time_stddev=robust_deviation(links.values())
+    )
 
 
 def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
@@ -77,7 +79,7 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
             for host in group:
                 excesses[host].append(noise[-1])
     hosts = {host: statistics.median_low(logs) for host, logs in excesses.items()}
-    return Fit(host_excesses=hosts, link_excesses={}, spread=robust_deviation(noise))
+    return Fit(host_excesses=hosts, link_excesses={}, log_time_stddev=robust_deviation(noise))
 
 
 def robust_deviation(values: Collection[float]) -> float:

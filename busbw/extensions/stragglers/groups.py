@@ -94,7 +94,8 @@ class GroupLaunch:
         times_s: The time of each quantity, such as ``all-reduce 16M``.
         chips: The times of chips by process.
         reason: Why the launch failed; empty without a failure.
-        lost_index: The index, in the group, of the host that did not answer; None if unknown.
+        lost_host_position: The index in `host_indexes` of the host that did not answer; None if
+            every host answered, or if it is unknown which host did not.
         is_incomplete: Whether the launch failed. False if the framework cannot measure chips.
 
     """
@@ -105,7 +106,7 @@ class GroupLaunch:
     times_s: dict[str, float] = field(default_factory=dict)
     chips: Sequence[ChipTimes] = ()
     reason: str = ""
-    lost_index: int | None = None
+    lost_host_position: int | None = None
     is_incomplete: bool = False
 
     def run_step(self, step: Step) -> None:
@@ -127,7 +128,7 @@ class GroupLaunch:
             # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
             # process that does not answer.
             if index and "," not in failure.message.partition(":")[0]:
-                self.lost_index = int(index) // self.measurer.processes
+                self.lost_host_position = int(index) // self.measurer.processes
 
     def start_workers(self) -> Failure | None:
         starter, count = self.measurer.starter, self.measurer.processes * len(self.host_indexes)

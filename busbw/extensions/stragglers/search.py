@@ -62,7 +62,8 @@ class HostSearch:
         hosts: The names of the hosts.
         measure_groups: A function that measures a round of groups.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        in_pairs: Whether every two hosts are measured together, however many hosts there are.
+        in_pairs: Whether every pair of hosts is measured. If it is False, pairs are measured only
+            for up to MAX_HOSTS_IN_PAIRS hosts, and more hosts are measured in larger groups.
         seed: The seed of the random order of hosts.
         report_progress: A function that is called with texts on the progress.
 
@@ -168,18 +169,19 @@ class HostSearch:
             pairs = {group: s for group, s in pairs.items() if not racks.crosses_racks(group)}
         return fit_pairs(pairs)
 
-    def _choose_candidates(self, fits: Mapping[str, Fit], round_count: int) -> list[Candidate]:
+    def _choose_candidates(
+        self, fit_by_quantity: Mapping[str, Fit], round_count: int
+    ) -> list[Candidate]:
         """Return the candidates: first hosts, then links, each with the largest excess first.
 
-        `fits` has the Fit of each quantity, and `round_count` is the number of measured rounds.
-        Hosts come first because more times are known of a host, and a slow host explains its slow
-        links.
+        `round_count` is the number of measured rounds. Hosts come first because more times are
+        known of a host, and a slow host explains its slow links.
         """
         min_excess = math.log1p(self.min_loss)
         hosts: dict[Candidate, float] = {}
         links: dict[Candidate, float] = {}
-        for quantity, fit in fits.items():
-            noise = max(min_excess, _CANDIDATE_DEVIATIONS * fit.spread)
+        for quantity, fit in fit_by_quantity.items():
+            noise = max(min_excess, _CANDIDATE_DEVIATIONS * fit.log_time_stddev)
             # The excess of a host is the median of several times.
             limit = max(min_excess / 2, noise / math.sqrt(round_count))
             hosts |= {((h,), quantity): log for h, log in fit.host_excesses.items() if log > limit}

@@ -22,8 +22,8 @@ class ChipTimes:
         ranks: The ranks of the chips.
         compute_s: The times of a computation.
         copy_s: The times of a copy.
-        links_s: The times of permutes at the receiving rank, by direction such as ``x+``.
-        pairs: The (sender, receiver) pairs of all processes, by direction.
+        links_s: Maps each direction, such as ``x+``, to the times of permutes at their receivers.
+        pairs: Maps each direction to the (sender, receiver) pairs of all processes.
 
     """
 
@@ -35,7 +35,12 @@ class ChipTimes:
 
 
 def measure_chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
-    """Time each chip of this process or, if the request has a payload, the links to each chip.
+    """Time each chip of this process, or the links between its chips and other chips.
+
+    The request contains `rounds`, the number of times to measure, and `payload_bytes`. If
+    `payload_bytes` is 0, a computation and a copy are timed on every chip. Otherwise permutes that
+    send so many bytes over each link are timed. Only on TPUs do they show slow links: on other
+    devices the result contains no ranks and no times.
 
     Raises MeasuringError if the framework is not JAX, or if the recording of the links is
     incomplete.

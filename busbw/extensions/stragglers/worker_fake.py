@@ -1,6 +1,6 @@
 """The chips of the fake framework, from the key `chips` of its script.
 
-Each host has `count` chips. `slower` has the seconds of slow chips by their number on the host.
+Each host has `count` chips. `slower` maps the numbers of slow chips on their host to seconds.
 `then` is an event that happens when the chips are measured, such as ``hang``.
 """
 
@@ -13,7 +13,11 @@ from .worker import ChipTimes
 
 
 def measure_chips(backend: FakeBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Return 1 second for each round of a chip, or the seconds that the script says."""
+    """Return the times from the script of as many `rounds`, whatever the `payload_bytes`.
+
+    A computation takes 1 second, except on the slow chips of the script. A copy takes 1 second.
+    There are no links.
+    """
     script = backend.script.get("chips", {})
     cause_event(script.get("then", ""))
     count = script.get("count", backend.script.get("ranks", VIRTUAL_RANKS))

@@ -57,7 +57,11 @@ _WRAPPING_EXTENTS = {
 
 
 def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Time each chip of this process or, if `payload_bytes` is not 0, the links to each chip."""
+    """Time a computation and a copy on each chip of this process, or the links to the chips.
+
+    If `payload_bytes` is not 0, only the links are timed, while each carries so many bytes. On
+    devices other than TPUs the result then contains no ranks and no times.
+    """
     devices = backend.devices()
     if not payload_bytes:
         return time_chips(devices, rounds)
@@ -69,7 +73,7 @@ def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipT
 
 
 def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
-    """Return the (sender, receiver) pairs of all links, by axis and direction such as ``x+``.
+    """Map each axis and direction, such as ``x+``, to the (sender, receiver) pairs of its links.
 
     Devices without coordinates form a ring. The two devices of a chip have a link of their own.
     """
@@ -247,9 +251,9 @@ def _time_permutes(
 
 
 def _directions_of_permutes(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
-    """Return the direction of each permute in a compiled program, by the name of the instruction.
+    """Map the name of each permute in a compiled program to its direction.
 
-    `links` has the (sender, receiver) pairs of each direction.
+    `links` maps each direction to its (sender, receiver) pairs.
     """
     direction_of = {
         frozenset[tuple[int, ...]](pairs): direction for direction, pairs in links.items()

@@ -145,8 +145,8 @@ class Program(ABC):
     iterations_per_turn: int
     max_iterations: int
     shortest_chain: int = 0
-    # The name of the instruction that ends a collective, by the name of the instruction that begins
-    # the collective. Profilers show these names.
+    # Maps the name of the instruction that begins a collective to the name of the instruction that
+    # ends it. Profilers show these names.
     timed_instructions: Mapping[str, str] = MappingProxyType({})
     # The memory of a rank's part of the program and its arguments, as the compiler says; None if
     # unknown.
@@ -218,7 +218,7 @@ class Backend(ABC):
     """A framework on a class of device, such as JAX on GPUs.
 
     `name` is the name of the framework and of its folder. `framework_path` is the folder from which
-    the framework was imported. `versions` are the versions of its packages, by the package's name.
+    the framework was imported. `versions` maps its packages to their versions.
     """
 
     name: str

@@ -19,10 +19,11 @@ from .values import ExactValues
 
 
 class Chain(Program):
-    """The program of `case`, which runs a chain of collectives with starting values from `values`.
+    """The program of `case` in a worker, which can run a chain of many iterations in one call.
 
-    `inputs` are the starting values in the framework's own type, None before a draw is written.
-    `result` is the result of the last call, None if there was no call since a draw was written.
+    `values` makes the starting values and the exact results. `inputs` are the starting values in
+    the framework's own type, None before a draw is written. `result` is the result of the last
+    call, None if there was no call since a draw was written.
     """
 
     def __init__(self, case: Case, values: ExactValues) -> None:

@@ -45,8 +45,8 @@ DEVICE_TIMES = ("device_offset_ps", "device_duration_ps")
 class ProfileEvent(NamedTuple):
     """An event of a recording, such as an instruction that ran, or a call on the host.
 
-    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` are
-    further values of the event, by name.
+    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` maps
+    the names of further values of the event to these values.
     """
 
     plane: str
@@ -69,7 +69,7 @@ def timed_instructions(module: Module) -> dict[str, str]:
         line.name: [
             inner
             for name in line.called_computations
-            for inner in module.reachable_instructions(name)
+            for inner in module.unconditional_instructions(name)
         ]
         for line in lines
         if line.op in _CALLERS

@@ -46,7 +46,7 @@ def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it()
 def test_a_case_with_the_times_of_its_baseline_passes_and_needs_no_more_launches() -> None:
     ruling = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
     assert Outcome.PASS is ruling.verdict.outcome
-    assert (ruling.verdict.failed, ruling.needed_launches, ruling.is_suspected) == (
+    assert (ruling.verdict.failed, ruling.needed_launch_count, ruling.is_suspected) == (
         False,
         None,
         False,
@@ -69,7 +69,7 @@ def test_a_case_above_its_limit_in_first_and_additional_launches_has_regressed()
 def test_a_case_that_seems_slower_is_noisy_and_needs_more_launches() -> None:
     ruling = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.NOISY, False)
-    assert (ruling.needed_launches, ruling.is_suspected) == (6, True)
+    assert (ruling.needed_launch_count, ruling.is_suspected) == (6, True)
     assert "; seems slower, not yet confirmed (limit 1.200 x" in ruling.verdict.text
 
 
@@ -250,7 +250,7 @@ THREE = dict.fromkeys(SPECS, 3)
 def _judged(spec: Spec, needed: int | None = None, **changes: Any) -> Ruling:
     suspected = changes.pop("suspected", False)
     verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
-    return Ruling(verdict=verdict, needed_launches=needed, is_suspected=suspected)
+    return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=suspected)
 
 
 def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:

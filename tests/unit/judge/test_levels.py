@@ -158,8 +158,8 @@ def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times
     )
     assert ours.slower_frameworks == theirs.slower_frameworks == {"jax"}
     ours_shared, theirs_shared = (judged.shared_parts["jax"] for judged in (ours, theirs))
-    assert ours_shared.shift == pytest.approx(math.log(1.5), abs=0.01)
-    assert ours_shared.limit == pytest.approx(theirs_shared.limit, rel=0.1)
+    assert ours_shared.shift_log_ratio == pytest.approx(math.log(1.5), abs=0.01)
+    assert ours_shared.limit_log_ratio == pytest.approx(theirs_shared.limit_log_ratio, rel=0.1)
 
 
 def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() -> None:
@@ -220,8 +220,8 @@ def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framewor
     assert earlier is not None and len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
     shared = earlier.assess_session(today, TPU).shared_parts
-    assert shared["jax"].shift == pytest.approx(0.0, abs=0.01)
-    assert shared["tensorflow"].log_level + shared["tensorflow"].shift > 0.05
+    assert shared["jax"].shift_log_ratio == pytest.approx(0.0, abs=0.01)
+    assert shared["tensorflow"].log_level + shared["tensorflow"].shift_log_ratio > 0.05
 
 
 TPU = POLICIES[Class.TPU]
@@ -283,7 +283,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
     assert (
-        judged.loss_states[slow].repaired_session_count == 6 and not judged.loss_states[slow].loss
+        judged.loss_states[slow].ended_loss_session_count == 6 and not judged.loss_states[slow].loss
     )
     name = slow.name
     assert repaired_losses_text(judged) == f"repaired: back at its level after 6 sessions: {name}"

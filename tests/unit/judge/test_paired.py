@@ -62,7 +62,7 @@ def _judge_factor(factor: float, number: int, terms: JudgingSettings = TERMS) ->
 def test_a_stack_interleaved_with_itself_passes_although_the_speed_of_the_machine_varies() -> None:
     ruling = _judge_factor(1.0, 6)
     assert Outcome.PASS is ruling.verdict.outcome
-    assert (ruling.needed_launches, ruling.is_suspected, ruling.verdict.failed) == (
+    assert (ruling.needed_launch_count, ruling.is_suspected, ruling.verdict.failed) == (
         None,
         False,
         False,
@@ -84,7 +84,7 @@ def test_the_verdict_on_two_stacks_has_both_times_and_a_ratio_with_its_interval_
 
 def test_a_slower_candidate_is_noisy_after_6_launches_and_has_regressed_after_9_launches() -> None:
     suspected = _judge_factor(1.1, 6)
-    assert (suspected.needed_launches, suspected.is_suspected) == (9, True)
+    assert (suspected.needed_launch_count, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
     assert suspected.verdict.text.endswith("not yet confirmed")
     ruling = _judge_factor(1.1, 9)
@@ -104,7 +104,7 @@ def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches(
         for i, run in enumerate(_runs("candidate", 1.0, 6))
     )
     ruling = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
-    assert (ruling.verdict.outcome, ruling.needed_launches, ruling.is_suspected) == (
+    assert (ruling.verdict.outcome, ruling.needed_launch_count, ruling.is_suspected) == (
         Outcome.NOISY,
         9,
         False,
@@ -114,7 +114,7 @@ def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches(
 
 def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
     ruling = _judge_factor(1.0, 1, replace(TERMS, planned_launches=1))
-    assert (ruling.verdict.outcome, ruling.needed_launches) == (Outcome.NOISY, 2)
+    assert (ruling.verdict.outcome, ruling.needed_launch_count) == (Outcome.NOISY, 2)
     assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
     assert ruling.verdict.ratio is None
 
@@ -124,7 +124,7 @@ def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() 
         _judge_factor(1.0, 2, replace(TERMS, planned_launches=2)).verdict.outcome
         is not Outcome.NOISY
     )
-    assert _judge_factor(1.0, 6, replace(TERMS, planned_launches=7)).needed_launches == 7
+    assert _judge_factor(1.0, 6, replace(TERMS, planned_launches=7)).needed_launch_count == 7
 
 
 def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -> None:
@@ -210,7 +210,7 @@ def _decided(*shifts: float, looks: Looks = LOOKS, min_loss: float = 0.02) -> Pa
 def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() -> None:
     for launches in ([], [0.0] * 5):
         decision = _decided(*launches)
-        assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
+        assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
             None,
             6,
             False,
@@ -220,20 +220,20 @@ def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() ->
 
 def test_the_rule_for_two_stacks_passes_6_launches_without_a_difference() -> None:
     decision = _decided(*[0.001, -0.001] * 3)
-    assert (decision.outcome, decision.needed_launches) == (Outcome.PASS, None)
+    assert (decision.outcome, decision.launch_count_at_next_look) == (Outcome.PASS, None)
 
 
 def test_the_rule_for_two_stacks_needs_9_and_then_12_launches_of_an_unclear_case() -> None:
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
-    assert (first.outcome, first.needed_launches, first.is_suspected) == (None, 9, False)
+    assert (first.outcome, first.launch_count_at_next_look, first.is_suspected) == (None, 9, False)
     assert first.estimate is not None and first.max_log_ratio is not None
-    assert _decided(*unclear, 0.1, -0.1, 0.05).needed_launches == 12
+    assert _decided(*unclear, 0.1, -0.1, 0.05).launch_count_at_next_look == 12
 
 
 def test_the_rule_for_two_stacks_leaves_a_case_undecided_after_12_launches() -> None:
     decision = _decided(*[0.2, -0.2] * 6)
-    assert (decision.outcome, decision.needed_launches, decision.is_suspected) == (
+    assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
         None,
         None,
         False,
@@ -271,14 +271,18 @@ def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regress
 def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_suspected() -> None:
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
-    assert (dropped.outcome, dropped.needed_launches, dropped.is_suspected) == (None, 12, False)
+    assert (dropped.outcome, dropped.launch_count_at_next_look, dropped.is_suspected) == (
+        None,
+        12,
+        False,
+    )
     calm = replace(LOOKS, launch_counts=(6, 40))
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
 def test_a_faster_candidate_has_improved_without_additional_launches() -> None:
     decision = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
-    assert (decision.outcome, decision.needed_launches) == (Outcome.IMPROVED, None)
+    assert (decision.outcome, decision.launch_count_at_next_look) == (Outcome.IMPROVED, None)
 
 
 def test_a_constant_loss_below_the_least_loss_passes() -> None:
@@ -369,9 +373,11 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     looks, shifts = POLICIES[Device.CPU].looks, list[float]()
     while True:
         decision = decide_by_looks(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
-        if decision.needed_launches is None:
+        if decision.launch_count_at_next_look is None:
             return decision.outcome
-        shifts += [slower + noise(chance) for _ in range(decision.needed_launches - len(shifts))]
+        shifts += [
+            slower + noise(chance) for _ in range(decision.launch_count_at_next_look - len(shifts))
+        ]
 
 
 def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:

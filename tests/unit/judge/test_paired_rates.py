@@ -37,9 +37,9 @@ class Case:
             decision = decide_by_looks(
                 shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior_variance=prior
             )
-            if decision.needed_launches is None:
+            if decision.launch_count_at_next_look is None:
                 return decision.outcome
-            pairs = decision.needed_launches
+            pairs = decision.launch_count_at_next_look
 
 
 def _prior(cases: list[Case]) -> Variance | None:

@@ -188,7 +188,13 @@ def test_an_update_accepts_a_loss_of_all_cases_or_a_drift_and_names_the_accepted
 def _shared(ratio: float, limit: float) -> SharedPart:
     off = math.log(ratio)
     noise = SessionNoise(sum_of_squares=1.0, degrees_of_freedom=1.0)
-    return SharedPart(log_level=0.0, shift=off, limit=math.log(limit), stddev=0.01, noise=noise)
+    return SharedPart(
+        log_level=0.0,
+        shift_log_ratio=off,
+        limit_log_ratio=math.log(limit),
+        stddev=0.01,
+        noise=noise,
+    )
 
 
 def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:

@@ -91,7 +91,7 @@ def with_skip_option(judged: Judged, option: str) -> Judged:
     """Return `judged` as the plugin changes it if the user skips benchmarks by `option`."""
     if not option:
         return judged
-    verdict = judged.session_verdict.with_outcome(SessionOutcome.NO_VERDICT, option)
+    verdict = judged.session_verdict.with_failure(SessionOutcome.NO_VERDICT, option)
     return replace(judged, session_verdict=verdict)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw import extensions
 from busbw.extensions.compiled.results import CompiledResults
-from busbw.model.field_types import Range, check_not_empty
+from busbw.model.field_types import RangeCheck, check_not_empty
 from busbw.report.figures import TIMED_FIGURES
 from busbw.report.results import Results
 
@@ -95,7 +95,7 @@ def _schema_of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, A
 def _limits(check: object) -> dict[str, Any]:
     if check is check_not_empty:
         return {"minItems": 1}
-    if not isinstance(check, Range):
+    if not isinstance(check, RangeCheck):
         return {}
     is_whole = isinstance(check.least, int)
     return {"minimum": check.least} if is_whole else {"exclusiveMinimum": 0}

@@ -23,7 +23,7 @@ simulated: processes, pipes, deadlines and memory are real. The variable holds J
 - `then` is an event of a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
   out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
   ``"probe": "hang"`` are events of the probe.
-- `extra`, of all cases or of a line in `cases`, has values of extensions by name, such as
+- `extra`, of all cases or of a line in `cases`, maps names of extensions' values to values, such as
   ``{"signature": "00000001 ring"}``.
 - `hlo` is a file with the HLO of a user's program, and `mesh` has the axes of this program.
 """

@@ -156,8 +156,8 @@ class Instruction:
 class Module:
     """A program in HLO.
 
-    `computations` are the instructions of each computation, by the name of the computation. `entry`
-    is the name of the computation with which the program begins, empty if the text names none.
+    `computations` maps the name of each computation to its instructions. `entry` is the name of the
+    computation with which the program begins, empty if the text names none.
     """
 
     computations: Mapping[str, tuple[Instruction, ...]]
@@ -165,15 +165,16 @@ class Module:
 
     def loop_bodies(self) -> tuple[str, ...]:
         """Return the names of the bodies of the program's loops, except loops inside loops."""
-        loops = [line for line in self.reachable_instructions(self.entry) if line.op == "while"]
+        loops = [line for line in self.unconditional_instructions(self.entry) if line.op == "while"]
         return tuple(name for loop in loops for name in _BODY.findall(loop.text))
 
-    def reachable_instructions(
+    def unconditional_instructions(
         self, name: str, *, includes_fused: bool = True
     ) -> tuple[Instruction, ...]:
-        """Return the instructions that always run in the computation `name`.
+        """Return the instructions that run whenever the computation `name` runs.
 
-        These are its own instructions, and those of the computations that they call. With
+        These are its own instructions, and the instructions of the computations that they always
+        call. With
         `includes_fused` the instructions inside fusions are returned, too, although they write
         nothing to memory.
         """
@@ -181,7 +182,7 @@ class Module:
         for line in self.computations.get(name, ()):
             lines.append(line)
             for called in line.called_computations if includes_fused or line.op != "fusion" else ():
-                lines += self.reachable_instructions(called, includes_fused=includes_fused)
+                lines += self.unconditional_instructions(called, includes_fused=includes_fused)
         return tuple(lines)
 
     def collectives(self) -> tuple[Instruction, ...]:
@@ -217,8 +218,8 @@ def read_module(text: str) -> Module:
 def published_algorithm(collectives: Sequence[Instruction]) -> dict[str, str]:
     """Return the properties of the algorithm that the compiler published, such as ``colors: 2``.
 
-    The dictionary has the values by the name of the property, and is empty if the compiler
-    published nothing. If the values of several collectives differ, a plus sign joins them.
+    The dictionary maps names of properties to values, and is empty if the compiler published
+    nothing. If the values of several collectives differ, a plus sign joins them.
     """
     published: dict[str, list[str]] = {}
     for line in collectives:

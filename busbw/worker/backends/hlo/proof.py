@@ -183,7 +183,7 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
     module = read_module(text)
     is_looped = expected.case.clock is not Clock.DISPATCH
     bodies = module.loop_bodies() if is_looped else (module.entry,)
-    instructions = [line for name in bodies for line in module.reachable_instructions(name)]
+    instructions = [line for name in bodies for line in module.unconditional_instructions(name)]
     collectives = [instruction for instruction in instructions if instruction.collective]
     _check_collective_count(module, collectives, expected)
     uses_float32 = expected.may_use_float32 and all(
@@ -294,7 +294,7 @@ def _payload_writers(module: Module, name: str, expected: ExpectedLoop) -> list[
     """
     return [
         instruction
-        for instruction in module.reachable_instructions(name, includes_fused=False)
+        for instruction in module.unconditional_instructions(name, includes_fused=False)
         if not instruction.collective
         and instruction.op not in _WRITES_NOTHING
         and not (instruction.op in _WRAPPERS and instruction.called_computations)

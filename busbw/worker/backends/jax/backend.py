@@ -187,7 +187,7 @@ def _slice_index(device: Any) -> int:
 
 
 def jax_package_versions() -> dict[str, str]:
-    """Return the versions of JAX and of its compilers' packages, by the name of the package."""
+    """Map the packages of JAX and of its compilers to their versions."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 

@@ -101,7 +101,7 @@ def test_launches_decide_whether_a_release_has_less_or_more_than_half_of_the_los
 
 def test_a_bisection_with_a_rarer_failure_needs_more_launches_before_a_release_is_good() -> None:
     counts = [
-        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).needed_launches
+        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).needed_launch_count
         for rate in (1.0, 0.5, 0.2, 0.1)
     ]
     assert counts[0] == 1

@@ -14,7 +14,8 @@ from .. import versions
 def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the sum, maximum or minimum of the values of all ranks along `axes`.
 
-    The result has the type of values that differ between ranks.
+    The result is typed as varying along `axes` (`jax.lax.pcast`), as the input is, although all
+    these ranks have the same values.
     """
     reduce = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}[case.reduce_op]
     return versions.type_as_varying(reduce(values, axes), axes)

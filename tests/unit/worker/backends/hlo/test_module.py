@@ -56,8 +56,8 @@ def test_the_instructions_of_a_loop_in_hlo_are_reached_from_its_body_and_not_fro
 ) -> None:
     module = hlo.read_module(programs.cpu(FIRST, SECOND, turned_round=turned_round))
     assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
-    assert len(_ops(module.reachable_instructions(BODY), "all-reduce")) == 2
-    assert _ops(module.reachable_instructions(module.entry), "all-reduce") == []
+    assert len(_ops(module.unconditional_instructions(BODY), "all-reduce")) == 2
+    assert _ops(module.unconditional_instructions(module.entry), "all-reduce") == []
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_instructions_of_a_loop_in_hlo_are_reached_from_its_body_and_not_fro
 )
 def test_branches_and_inner_loops_in_hlo_are_not_reached_from_the_body_of_a_loop(line: str) -> None:
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
-    assert _ops(module.reachable_instructions(BODY), "all-reduce") == []
+    assert _ops(module.unconditional_instructions(BODY), "all-reduce") == []
     assert len(module.collectives()) == 1
 
 
@@ -79,7 +79,7 @@ def test_the_instructions_of_a_fusion_in_hlo_can_be_left_out() -> None:
     line = "%fusion.1 = f32[1024]{0} fusion(%p), kind=kLoop, calls=%called"
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
     assert _ops(
-        module.reachable_instructions(BODY, includes_fused=False), "all-reduce", "fusion"
+        module.unconditional_instructions(BODY, includes_fused=False), "all-reduce", "fusion"
     ) == [
         "fusion",
         "fusion",
