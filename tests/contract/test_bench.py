@@ -29,7 +29,7 @@ def test_the_fidelity_benchmark_compares_each_payload_with_a_loop_written_by_han
     assert len(lines) == 8
 
 
-def test_the_error_rates_benchmark_prints_a_row_of_simulated_sessions() -> None:
+def test_the_error_rates_benchmark_prints_a_table_row_for_simulated_sessions() -> None:
     heads, _, row = _bench("error_rates", "rates", "--only=unchanged, 3 cases", "--devices=8")
     assert heads == "| regime | shares in % (95 %) | wanted, % |"
     assert row.startswith("| unchanged, 3 cases: red | mean ")

@@ -29,7 +29,7 @@ MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history"
         *(pytest.param([name], id=name, marks=pytest.mark.exhaustive) for name in NAMES),
     ],
 )
-def test_a_copy_of_busbw_without_one_extension_or_all_extensions_measures_and_compares(
+def test_busbw_measures_and_compares_if_one_extension_or_all_extensions_are_deleted(
     tmp_path: Path, deleted: list[str]
 ) -> None:
     _copy(tmp_path)
@@ -42,7 +42,7 @@ def test_a_copy_of_busbw_without_one_extension_or_all_extensions_measures_and_co
 
 
 @pytest.mark.sessions
-def test_a_single_folder_adds_an_extension_with_an_option_a_column_and_a_note(
+def test_an_extension_in_a_single_new_folder_can_add_an_option_and_a_column_and_a_note(
     tmp_path: Path,
 ) -> None:
     _copy(tmp_path)

@@ -67,27 +67,27 @@ def _study(*arguments: str) -> list[str]:
     return lines
 
 
-def test_the_help_of_studies_lists_each_study() -> None:
+def test_the_help_of_the_package_studies_lists_each_script() -> None:
     done = _run("-m", "studies", "--help")
     assert done.returncode == 0
     assert [name for name in NAMES if f"\n    {name}" not in done.stdout] == []
 
 
-def test_an_unknown_study_is_a_usage_error_that_lists_the_known_studies() -> None:
+def test_the_usage_error_about_an_unknown_script_of_studies_lists_all_scripts() -> None:
     done = _run("-m", "studies", "none")
     assert done.returncode == 2
     assert [name for name in NAMES if name not in done.stderr] == []
 
 
 @pytest.mark.exhaustive
-def test_a_study_whose_session_fails_prints_the_error_of_the_session() -> None:
+def test_a_script_of_studies_prints_the_error_of_a_session_that_fails() -> None:
     done = _run("-m", "studies", "tpu_v2", "--payloads=5X")
     assert done.returncode == 1
     assert "ended with exit code 4" in done.stderr
     assert "--payloads: " in done.stderr
 
 
-def test_the_payloads_of_a_study_are_multiples_of_a_row_of_weights() -> None:
+def test_the_payloads_of_the_training_script_are_multiples_of_a_row_of_weights() -> None:
     assert parse_payloads("1M,64K") == [64 * 1024, 1024**2]
     for text in ("1K", "64", "0K", ""):
         with pytest.raises(Exception, match="expected"):
@@ -106,7 +106,7 @@ def test_the_payloads_of_a_study_are_multiples_of_a_row_of_weights() -> None:
     ],
 )
 @pytest.mark.usefixtures("mark")
-def test_a_group_of_processes_of_a_study_ends_when_its_members_end_or_a_member_fails(
+def test_a_group_of_processes_of_a_script_ends_if_all_processes_end_or_a_process_fails(
     members: str, code: int, output: str
 ) -> None:
     program = f"import time; from studies.processes import *; print(run_group([{members}]))"
@@ -117,7 +117,7 @@ def test_a_group_of_processes_of_a_study_ends_when_its_members_end_or_a_member_f
 
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
-def test_the_study_all_reduce_in_training_reports_the_ratio_of_its_two_measured_rates() -> None:
+def test_the_script_all_reduce_in_training_reports_the_ratio_of_its_two_measured_rates() -> None:
     lines = _study("all_reduce_in_training", "--frameworks=jax", "--payloads=64K", "--launches=1")
     size, published, inside, alone, ratio = (cell.strip() for cell in lines[-1].split("|")[1:-1])
     assert (size, published) == ("64K", "8.082")
@@ -137,14 +137,16 @@ def test_the_study_all_reduce_in_training_reports_the_ratio_of_its_two_measured_
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_each_study_runs_and_prints_its_rows(arguments: list[str], output: str) -> None:
+def test_each_script_of_studies_runs_and_prints_the_rows_of_its_table(
+    arguments: list[str], output: str
+) -> None:
     assert [line for line in _study(*arguments) if output in line] != []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
-def test_the_study_tpu_v2_is_out_of_memory_at_the_same_payload_as_its_published_source() -> None:
+def test_the_script_tpu_v2_is_out_of_memory_at_the_same_payload_as_its_published_source() -> None:
     pytest.importorskip("libtpu")
     lines = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")
     fits, refused = lines[-2:]
@@ -156,7 +158,9 @@ def test_the_study_tpu_v2_is_out_of_memory_at_the_same_payload_as_its_published_
 @pytest.mark.exhaustive
 @pytest.mark.framework("tensorflow")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_study_that_a_signal_ends_leaves_no_process(number: signal.Signals, mark: str) -> None:
+def test_a_script_of_studies_that_a_signal_ends_leaves_no_process(
+    number: signal.Signals, mark: str
+) -> None:
     command = [sys.executable, "-m", "studies", "parameter_servers", "--epochs=1000"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     deadline_s = time.monotonic() + _WAIT_S

@@ -79,7 +79,7 @@ def expected() -> dict[str, bytes]:
     }
 
 
-def test_the_wheel_has_exactly_the_package_the_tests_that_measure_and_the_shipped_baselines(
+def test_the_wheel_contains_exactly_the_files_that_busbw_needs_at_run_time(
     wheel: Path,
 ) -> None:
     assert re.fullmatch(r"busbw-[\d.]+-py3-none-any\.whl", wheel.name)

@@ -20,7 +20,7 @@ from tests.helpers.watch import sitecustomize as watch
         ("import importlib.util as util; util.find_spec('jax'), util.find_spec('busbw')", []),
     ],
 )
-def test_an_imported_framework_is_recorded_and_a_framework_that_is_only_looked_for_is_not(
+def test_a_framework_that_is_looked_for_but_not_imported_is_not_recorded_as_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, seen: list[str]
 ) -> None:
     for name in ("jax", "tensorflow"):

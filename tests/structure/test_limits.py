@@ -45,14 +45,16 @@ def test_the_statements_of_busbw_are_not_packed_into_large_expressions(
         ('print("accepted are a and b")', "accepted_is"),
     ],
 )
-def test_each_added_statement_or_name_or_docstring_exceeds_a_limit(line: str, name: str) -> None:
+def test_every_additional_statement_or_banned_name_or_bad_docstring_exceeds_a_limit(
+    line: str, name: str
+) -> None:
     package = {"busbw/judge": limits.measure([("busbw/judge/rule.py", line)])["busbw/judge"]}
     assert name in str(limits.exceeded(package, {"busbw/judge": {"statements": 0}}))
     allowed = {"busbw/judge": dict(package["busbw/judge"])}
     assert limits.exceeded(package, allowed) == []
 
 
-def test_a_new_extension_needs_no_limits_of_code_and_counts_for_no_sum_of_packages() -> None:
+def test_a_new_extension_needs_no_size_limits_and_is_not_in_the_sums_of_packages() -> None:
     measured = limits.measure([("busbw/extensions/load/__init__.py", "x = 1\n" * 300)])
     assert limits.exceeded(measured, {"busbw": {}}) == []
     measured["extensions/load"]["statements"] += 1
@@ -64,7 +66,7 @@ def test_docstrings_in_python_source_are_not_counted_as_statements() -> None:
     assert sizes.size(list(ast.walk(tree)))["statements"] == 2
 
 
-def test_the_docstring_of_a_property_or_with_a_verb_first_is_not_counted_as_a_fragment() -> None:
+def test_a_docstring_that_begins_with_a_verb_or_describes_a_property_is_no_fragment() -> None:
     text = 'def run():\n    """Run."""\n\n@property\ndef size(self):\n    """The size."""\n'
     nodes = list(ast.walk(ast.parse(text)))
     assert language.counts(nodes, text)["fragments"] == 0
@@ -79,7 +81,7 @@ def test_the_docstring_of_a_property_or_with_a_verb_first_is_not_counted_as_a_fr
         ("tests/unit/judge/test_rule.py", ["tests"]),
     ],
 )
-def test_the_statements_of_a_file_count_for_its_package_and_for_the_sums_of_packages(
+def test_the_statements_of_a_file_are_counted_for_its_package_and_for_the_sums_of_packages(
     path: str, package: list[str]
 ) -> None:
     assert sources.packages(path) == package

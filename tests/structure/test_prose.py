@@ -14,7 +14,7 @@ from tests.contract.docs.pages import PAGES, prose
     [(r"\bones?\b", 0, 3), (r"\bwhat\b", 0, 2), (";", 0, 3), (r"\byour?\b", 5, 50)],
     ids=["one", "what", "semicolon", "you"],
 )
-def test_the_documentation_rarely_says_one_or_what_and_addresses_the_reader(
+def test_the_documentation_rarely_uses_the_words_one_and_what_and_addresses_the_reader(
     pattern: str, least: float, most: float
 ) -> None:
     pages = "\n".join(prose(page.read_text(encoding="utf-8")) for page in PAGES)

@@ -31,7 +31,7 @@ def _test_command() -> str:
     return str(command)
 
 
-def test_the_workflows_are_exactly_ci_compiled_nightly_and_refresh_baselines() -> None:
+def test_the_repository_has_exactly_the_four_expected_workflows() -> None:
     names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
     assert [path.name for path in WORKFLOWS] == names
 
@@ -162,7 +162,7 @@ def _run_ci_script(folder: Path, *running: str) -> subprocess.CompletedProcess[s
         (("python",), "python"),
     ],
 )
-def test_the_script_ci_run_takes_the_first_python_that_runs_and_leaves_no_file(
+def test_the_script_ci_run_uses_the_first_python_that_can_run_and_leaves_no_file(
     tmp_path: Path, running: tuple[str, ...], taken: str
 ) -> None:
     done = _run_ci_script(tmp_path, *running)
@@ -259,7 +259,7 @@ def _run_step(
 
 @pytest.mark.parametrize("workflow", [NIGHT, INIT], ids=["nightly", "init"])
 @pytest.mark.parametrize("fail", PROBLEMS)
-def test_a_summary_or_page_that_fails_is_a_warning_and_does_not_fail_the_job(
+def test_an_error_of_the_summary_or_page_command_is_a_warning_and_does_not_fail_the_job(
     fail: str, workflow: tuple[Path, str, str, str], tmp_path: Path
 ) -> None:
     output, files = _run_step(tmp_path, workflow, fail)
@@ -320,7 +320,7 @@ def test_a_failed_nightly_session_opens_an_issue_or_edits_the_open_issue(
 
 
 @pytest.mark.parametrize("path", [NIGHTLY, OF_INIT], ids=["nightly", "init"])
-def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_repository_code(
+def test_only_a_job_that_runs_no_code_of_the_repository_may_write_issues(
     path: Path,
 ) -> None:
     text = path.read_text(encoding="utf-8")
@@ -337,7 +337,7 @@ def test_only_the_job_that_reports_a_failure_may_write_issues_and_it_runs_no_rep
 
 
 @pytest.mark.parametrize(("path", "step"), [NIGHT[:2], INIT[:2]], ids=["nightly", "init"])
-def test_a_failed_nightly_session_has_a_page_in_the_artifact(path: Path, step: str) -> None:
+def test_the_artifact_of_a_failed_nightly_session_contains_its_page(path: Path, step: str) -> None:
     text = path.read_text(encoding="utf-8")
     begun = text[text.index(f"- name: {step}\n") :]
     assert "        if: always()\n" in begun[: begun.index("run: |")]
@@ -345,7 +345,7 @@ def test_a_failed_nightly_session_has_a_page_in_the_artifact(path: Path, step: s
     assert "uses: actions/upload-artifact@" in begun
 
 
-def test_only_the_job_that_publishes_may_write_to_pages_and_it_runs_no_repository_code() -> None:
+def test_only_a_job_that_runs_no_code_of_the_repository_may_publish_pages() -> None:
     text = NIGHTLY.read_text(encoding="utf-8")
     measure, publish = text.split("\n  publish:\n")
     for permission in ("pages: write", "id-token: write"):

@@ -207,7 +207,7 @@ UNREACHED = build.probe(framework="tensorflow", tpu="not built for it", cpu="imp
         ),
     ],
 )
-def test_a_named_device_or_framework_that_is_missing_is_an_error_without_a_replacement(
+def test_a_requested_device_or_framework_that_is_missing_is_an_error_and_is_not_replaced(
     probes: list[Probe], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(GridError, match=message):
@@ -223,7 +223,7 @@ def test_a_named_device_or_framework_that_is_missing_is_an_error_without_a_repla
         ({"ranks": 4, "mesh": "2x2"}, "2x2", ""),
     ],
 )
-def test_the_key_of_a_slice_keeps_the_shape_of_the_slice_for_any_mesh_of_ranks(
+def test_the_environment_key_of_a_slice_has_the_same_shape_for_any_mesh_of_ranks(
     changes: dict[str, Any], mesh: str, lying: str
 ) -> None:
     target = _target(build.probe(build.device_set(Device.TPU, ranks=8, mesh="2x4")))
@@ -270,7 +270,7 @@ def test_a_spec_that_the_device_cannot_measure_is_an_error_that_names_the_possib
         ("fake", "all_to_all", "fake"),
     ],
 )
-def test_the_default_strategy_of_each_collective_is_resolved_to_its_name(
+def test_the_default_strategy_of_each_collective_is_replaced_by_the_name_of_the_strategy(
     framework: str, collective: str, strategy: str
 ) -> None:
     target = _target(build.probe(build.device_set(), framework=framework))

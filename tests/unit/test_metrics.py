@@ -39,7 +39,9 @@ def test_an_invalid_size_is_refused_with_the_accepted_form(text: str) -> None:
 
 
 @given(st.integers(min_value=1, max_value=2**40))
-def test_the_text_of_a_payload_is_parsed_to_the_same_number_of_bytes(payload_bytes: int) -> None:
+def test_the_text_of_any_payload_is_parsed_to_the_number_of_bytes_of_the_payload(
+    payload_bytes: int,
+) -> None:
     assert payload_bytes == metrics.parse_payload(payload_text(payload_bytes))
 
 

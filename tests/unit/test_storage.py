@@ -67,14 +67,14 @@ def test_a_link_in_the_place_of_a_lock_file_is_refused_and_its_target_is_not_cha
     assert (tmp_path / "other").read_text() == "other"
 
 
-def test_a_removed_lock_file_does_not_keep_another_process_from_the_lock(lock_file: Path) -> None:
+def test_another_process_can_get_a_lock_after_its_lock_file_was_removed(lock_file: Path) -> None:
     first = storage.lock_machine(0)
     lock_file.unlink()
     with first, storage.lock_machine(0), pytest.raises(storage.LockedError):
         storage.lock_machine(0)
 
 
-def test_the_lock_of_a_folder_is_held_once_at_a_time_and_leaves_no_file_in_the_folder(
+def test_only_one_process_at_a_time_holds_the_lock_of_a_folder(
     tmp_path: Path,
 ) -> None:
     with storage.lock_folder(tmp_path, 0), pytest.raises(storage.LockedError):

@@ -53,7 +53,7 @@ class _Pair:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
-def test_a_value_is_written_to_json_and_read_back_unchanged(value: Any) -> None:
+def test_a_value_is_unchanged_after_it_is_written_to_json_and_read_back(value: Any) -> None:
     line = json.dumps(wire.to_json(value))
     assert value == wire.from_json(type(value), json.loads(line))
 
@@ -215,5 +215,5 @@ def test_conflict_markers_and_lfs_pointers_of_git_in_json_are_named_with_their_l
     assert str(refused.value).isprintable()
 
 
-def test_a_conflict_marker_within_a_value_of_json_is_read_as_a_part_of_the_value() -> None:
+def test_a_conflict_marker_inside_a_text_value_of_json_is_read_as_part_of_the_value() -> None:
     assert wire.parse_json('{"a": "<<<<<<< HEAD"}') == {"a": "<<<<<<< HEAD"}

@@ -41,7 +41,7 @@ def stored(folder: Folder) -> bytes:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_an_attack_on_a_session_with_a_regression_does_not_make_it_pass_and_loses_no_stored_line(
+def test_no_attack_lets_a_session_with_a_regression_pass_or_loses_a_stored_line(
     folder: Folder, name: str
 ) -> None:
     attack = ATTACKS[name]
@@ -75,7 +75,7 @@ def test_an_attack_on_a_session_with_a_regression_does_not_make_it_pass_and_lose
         ("", b""),
     ],
 )
-def test_trace_of_an_unreadable_recording_is_an_error_without_control_characters(
+def test_the_error_of_trace_about_an_unreadable_recording_has_no_control_characters(
     tmp_path: Path, name: str, content: bytes | Path
 ) -> None:
     path = tmp_path / "evil\x1b[31m"
@@ -97,7 +97,7 @@ def test_trace_of_an_unreadable_recording_is_an_error_without_control_characters
 
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.8, 1.1])
-def test_a_killed_session_loses_no_stored_line_of_baselines_and_history(
+def test_a_killed_session_loses_no_stored_line_of_baselines_or_history(
     folder: Folder, after_s: float
 ) -> None:
     folder.script(**SLOW)

@@ -73,7 +73,7 @@ def test_any_damaged_hlo_text_is_read_or_refused_with_a_message(
     words=st.lists(st.sampled_from(_WORDS), min_size=1, max_size=4),
     text=st.sampled_from((_LOOPED, FUSED)),
 )
-def test_hlo_with_lines_in_any_order_is_read_or_refused_with_a_message(
+def test_hlo_with_moved_or_copied_or_missing_lines_is_read_or_refused_with_a_message(
     changes: list[tuple[float, float, str]], words: list[str], text: str
 ) -> None:
     lines = text.splitlines()
@@ -120,6 +120,8 @@ _HOSTILE = {
 
 
 @pytest.mark.parametrize("name", _HOSTILE)
-def test_a_hostile_hlo_text_is_read_or_refused_within_five_seconds(name: str) -> None:
+def test_an_hlo_text_that_is_made_to_take_long_is_read_or_refused_within_five_seconds(
+    name: str,
+) -> None:
     for mesh in _MESHES:
         _read(_HOSTILE[name], mesh)

@@ -92,7 +92,7 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
 
 
 @pytest.mark.exhaustive
-def test_bisect_does_not_measure_a_release_again_that_its_state_file_has(
+def test_bisect_does_not_measure_a_release_again_whose_result_is_in_the_state_file(
     bisected: Bisected,
 ) -> None:
     bisected.script("1.5", SLOW)
@@ -125,7 +125,7 @@ def test_bisect_names_the_first_release_with_a_wrong_result(bisected: Bisected) 
 
 
 @pytest.mark.exhaustive
-def test_bisect_with_fixed_names_the_first_release_that_is_no_longer_slow(
+def test_the_option_fixed_of_bisect_names_the_first_release_that_is_no_longer_slow(
     bisected: Bisected,
 ) -> None:
     bisected.script("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
@@ -136,7 +136,7 @@ def test_bisect_with_fixed_names_the_first_release_that_is_no_longer_slow(
 
 
 @pytest.mark.exhaustive
-def test_bisect_of_a_good_and_a_bad_release_with_the_same_times_exits_with_1(
+def test_bisect_exits_with_code_1_if_the_good_and_the_bad_release_are_equally_fast(
     bisected: Bisected,
 ) -> None:
     bisected.script("1.0", {})
@@ -196,7 +196,7 @@ def test_invalid_options_of_bisect_are_usage_errors(
 
 
 @pytest.mark.exhaustive
-def test_bisect_with_flags_lists_flags_without_an_effect_and_refuses_invalid_flags(
+def test_the_option_flags_of_bisect_lists_flags_that_have_no_effect(
     tmp_path: Path,
 ) -> None:
     (recipe := tmp_path / "recipe").write_text("--xla_a=1\n--xla_b=2\n")
@@ -214,7 +214,7 @@ def test_bisect_with_flags_lists_flags_without_an_effect_and_refuses_invalid_fla
 
 
 @pytest.mark.exhaustive
-def test_bisect_refuses_the_state_file_of_another_bisection_and_keeps_it(
+def test_bisect_refuses_the_state_file_of_another_bisection_and_keeps_the_file(
     bisected: Bisected,
 ) -> None:
     bisected.state.write_text(
@@ -227,7 +227,7 @@ def test_bisect_refuses_the_state_file_of_another_bisection_and_keeps_it(
     bisected.run().refuses("state.json: Too many levels of symbolic links")
 
 
-def test_bisect_of_a_package_that_the_index_lacks_is_an_error(bisected: Bisected) -> None:
+def test_bisect_gives_an_error_if_the_package_index_lacks_the_package(bisected: Bisected) -> None:
     answer = command("bisect", "no-such-package", "--good=1", "--bad=2")
     assert answer.code == 1
     assert "busbw bisect: uv: error: No solution found" in answer.err

@@ -83,14 +83,14 @@ def _write_page(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("how", [{}, {"width": 400}, {"theme": "dark"}], ids=str)
-def test_the_checks_of_pages_report_no_problem_of_a_page_without_faults(
+def test_the_page_checks_report_no_problem_for_a_page_without_faults(
     tmp_path: Path, look: Open, how: dict[str, object]
 ) -> None:
     with look(_write_page(tmp_path, PASS), **how) as view:
         assert list(checks.problems(view)) == []
 
 
-def test_each_check_of_pages_reports_a_page_with_the_faults_that_the_check_looks_for(
+def test_each_page_check_reports_a_page_that_has_a_fault_for_this_check(
     tmp_path: Path, look: Open
 ) -> None:
     assert {name for name, *_ in FAULTS} == set(checks.CHECKS)
@@ -120,7 +120,7 @@ def colours() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("how", [{"scripts": False}, {"offline": True}], ids=str)
-def test_the_screenshot_of_a_page_that_needs_scripts_or_the_network_changes_if_either_is_missing(
+def test_a_page_that_needs_scripts_or_the_network_looks_different_without_them(
     tmp_path: Path, look: Open, how: dict[str, bool], colours: str
 ) -> None:
     needs = "<noscript>needs scripts</noscript>"

@@ -16,7 +16,7 @@ each_page = pytest.mark.parametrize("kind", written.KINDS)
 @each_page
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_checks_of_pages_report_no_problem_of_any_kind_of_page(
+def test_the_page_checks_report_no_problem_for_any_kind_of_page(
     kind: str, pages: Mapping[str, Path], look: Open, theme: str, width: int
 ) -> None:
     with look(pages[kind], theme=theme, width=width) as view:
@@ -33,7 +33,9 @@ def test_a_page_looks_the_same_without_network_and_without_scripts(
         assert other.screenshot() == usual.screenshot()
 
 
-def test_the_page_of_a_history_of_a_year_takes_less_than_1_5_mb(pages: Mapping[str, Path]) -> None:
+def test_a_page_with_the_history_of_a_year_is_smaller_than_1_5_mb(
+    pages: Mapping[str, Path],
+) -> None:
     assert pages["year"].stat().st_size < 1_500_000
 
 

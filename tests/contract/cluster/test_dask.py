@@ -133,7 +133,7 @@ versions.get_system_info = lambda: info
 
 
 @pytest.mark.exhaustive
-def test_a_dask_worker_with_another_python_is_incomparable_and_starts_no_process(
+def test_a_dask_worker_with_another_python_version_makes_the_case_incomparable(
     folder: Folder,
 ) -> None:
     preload = folder.path / "other_python.py"

@@ -28,7 +28,7 @@ def start_hanging_session(folder: Folder, hosts: Hosts, *options: str) -> subpro
     return session
 
 
-def test_a_session_on_two_hosts_has_a_process_on_each_host_and_leaves_no_process(
+def test_a_session_on_two_hosts_runs_a_process_on_each_host_and_leaves_no_process_behind(
     folder: Folder, hosts: Hosts
 ) -> None:
     ran = folder.run("--payloads=1K", *hosts.options, exit_code=0)
@@ -37,7 +37,7 @@ def test_a_session_on_two_hosts_has_a_process_on_each_host_and_leaves_no_process
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
 
-def test_a_worker_on_another_host_that_is_killed_or_hangs_fails_only_its_case(
+def test_a_killed_or_hanging_worker_on_another_host_fails_only_the_case_that_it_measures(
     folder: Folder, hosts: Hosts
 ) -> None:
     options = ("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options)
@@ -60,7 +60,7 @@ def test_a_session_names_the_host_whose_process_was_killed(folder: Folder, hosts
 
 
 @pytest.mark.exhaustive
-def test_a_session_names_the_host_whose_process_was_stopped_after_the_case_timeout(
+def test_a_session_names_the_host_of_a_stopped_process_after_the_timeout_of_a_case(
     folder: Folder, hosts: Hosts
 ) -> None:
     session = start_hanging_session(folder, hosts, "--case-timeout=5", "--device-wait=3")

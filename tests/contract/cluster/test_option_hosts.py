@@ -22,7 +22,7 @@ def folder(folder: Folder) -> Folder:
 PYTHON = f"--host-python={ssh.python()}"
 
 
-def test_each_host_has_as_many_processes_as_are_requested(folder: Folder) -> None:
+def test_each_host_runs_as_many_processes_as_the_options_request(folder: Folder) -> None:
     ran = folder.run("--hosts=one,two", PYTHON, "--processes=4", exit_code=0)
     key = ran.document["environment"]["key"]
     assert (key["hosts"], key["processes"], key["ranks"]) == (2, 4, 4)
@@ -56,7 +56,7 @@ def test_the_option_hosts_without_an_ssh_program_is_a_usage_error(folder: Folder
     assert not folder.left_over()
 
 
-def test_two_names_of_one_host_are_a_usage_error_that_names_both_names(folder: Folder) -> None:
+def test_two_names_of_the_same_host_are_a_usage_error_that_shows_both_names(folder: Folder) -> None:
     names = ",".join(ssh.HERE)
     ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
     assert ran.sentence == (
@@ -106,7 +106,7 @@ def test_a_session_with_a_regression_over_several_hosts_prints_the_find_slow_com
         (("--hosts=one", "--topology=v5e:2x2"), ": not with --topology, which measures nothing"),
     ],
 )
-def test_an_invalid_value_of_hosts_host_python_or_host_env_is_a_usage_error(
+def test_an_invalid_value_of_any_option_about_hosts_is_a_usage_error(
     folder: Folder, options: tuple[str, ...], message: str
 ) -> None:
     (folder.path / "empty").write_text("# nobody\n")

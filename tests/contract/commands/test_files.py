@@ -90,7 +90,7 @@ def other_name_of(path: Path, how: str) -> Path | str:
     ("read", "how"), [*((source, "path") for source in READ), *((READ[1], how) for how in NAMES)]
 )
 @pytest.mark.extension("page")
-def test_a_command_does_not_overwrite_its_input_file_under_any_name(
+def test_a_command_does_not_overwrite_its_input_file_even_under_another_name(
     tmp_path: Path, read: tuple[Callable[[Path], Path], str, str], how: str
 ) -> None:
     made, template, option = read

@@ -50,7 +50,9 @@ def test_the_history_command_names_the_protocols_of_cases_that_differ_only_in_pr
     assert "float32.1K (host/chain2/malloc)" in asked_here("history", tmp_path).out
 
 
-def test_the_history_command_prints_all_machines_or_the_machine_of_the_option(root: Path) -> None:
+def test_the_history_command_prints_all_machines_or_only_the_machine_that_an_option_names(
+    root: Path,
+) -> None:
     write(root, GPU, documents("e" * 16))
     assert "nvidia-h200/8r: 1 session (" in asked_here("history", root).out
     assert "nvidia" not in asked_here("history", root, f"--machine={TPU}").out
@@ -69,7 +71,7 @@ def test_the_history_command_refuses_a_folder_without_a_history(
 
 
 @pytest.mark.parametrize("end", ["}\n", ""])
-def test_the_history_command_refuses_a_damaged_line_with_its_file_and_number(
+def test_the_history_command_names_the_file_and_the_number_of_a_damaged_line(
     root: Path, end: str
 ) -> None:
     (path,) = root.rglob("*.jsonl")
@@ -96,7 +98,7 @@ def history_with_change(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_history_command_prints_below_a_case_the_change_of_its_level_and_of_versions(
+def test_the_history_command_prints_changed_levels_and_changed_versions_below_their_case(
     history_with_change: Path,
 ) -> None:
     lines = asked_here("history", history_with_change).out.splitlines()
@@ -119,7 +121,7 @@ def test_the_history_command_prints_the_reason_of_an_acknowledged_change_of_a_le
     answer.refuses(f"{file}: file.change[0].since: missing")
 
 
-def test_the_history_command_prints_separate_tables_of_interleaved_sessions_and_the_reference(
+def test_the_history_command_prints_separate_tables_for_each_of_two_interleaved_stacks(
     tmp_path: Path,
 ) -> None:
     stack = "0123456789abcdef"

@@ -48,7 +48,7 @@ def test_the_option_version_prints_the_version_of_the_installed_package() -> Non
     assert (answer.code, answer.out) == (0, f"busbw {importlib.metadata.version('busbw')}\n")
 
 
-def test_the_help_of_busbw_names_the_script_busbw() -> None:
+def test_the_help_of_busbw_calls_the_program_busbw() -> None:
     assert asked_here("--help").out.startswith("usage: busbw [-h] [--version] COMMAND ...\n")
     assert asked_here("history", "--help").out.startswith("usage: busbw history ")
 

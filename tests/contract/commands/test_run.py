@@ -72,7 +72,7 @@ def files(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_busbw_run_measures_stores_and_compares_in_an_empty_folder(
+def test_busbw_run_in_an_empty_folder_stores_times_and_then_compares_with_these_times(
     empty_folder: Folder, installed_package: Path
 ) -> None:
     before = files(installed_package)
@@ -133,7 +133,7 @@ def test_busbw_run_uses_the_root_directory_and_the_settings_of_the_current_folde
 
 
 @pytest.mark.exhaustive
-def test_busbw_run_runs_the_tests_that_are_named_in_place_of_the_shipped_tests(
+def test_busbw_run_with_named_tests_does_not_run_the_shipped_tests(
     folder: Folder,
 ) -> None:
     folder.environment.chdir(folder.path)

@@ -42,7 +42,7 @@ def _hostile(folder: Path, *places: tuple[Any, ...]) -> Path:
     return file
 
 
-def test_an_error_of_the_summary_command_about_any_text_is_a_single_printable_line(
+def test_the_summary_command_prints_an_error_about_any_text_as_a_single_printable_line(
     tmp_path: Path,
 ) -> None:
     refused = 0

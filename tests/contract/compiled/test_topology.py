@@ -22,7 +22,7 @@ def test_a_compiling_session_without_baselines_judges_no_program_and_measures_no
     assert "= 2 without baseline in " in ran.text
 
 
-def test_a_compiled_program_that_equals_its_baseline_passes_and_the_file_is_not_rewritten(
+def test_a_compiled_program_that_equals_its_baseline_passes_and_the_file_stays_unchanged(
     folder: Folder,
 ) -> None:
     stored(folder)
@@ -120,7 +120,7 @@ def test_a_compiled_program_that_is_out_of_memory_fails_until_an_update_accepts_
         ]
     ),
 )
-def test_a_compiler_that_fails_or_dies_fails_only_its_case_and_the_case_is_not_stored(
+def test_a_compiler_that_fails_or_dies_fails_only_its_case_and_stores_no_baseline(
     folder: Folder, then: str, outcome: str, message: str
 ) -> None:
     script(folder, {"payload_bytes": 1024, "then": then})
@@ -143,7 +143,7 @@ def test_a_compiling_session_replaces_only_a_damaged_file_in_its_cache(folder: F
 
 
 @pytest.mark.exhaustive
-def test_a_compile_cache_that_cannot_be_written_is_an_error_that_names_compile_cache_none(
+def test_a_compile_cache_that_cannot_be_written_is_an_error_that_names_a_remedy(
     folder: Folder,
 ) -> None:
     cache = folder.path / "cache"
@@ -224,7 +224,7 @@ def test_a_session_for_gpu_topologies_passes_without_a_compiler_for_tpu_topologi
 
 
 @pytest.mark.exhaustive
-def test_a_session_that_compiles_no_program_has_no_verdict_unless_its_baselines_expect_it(
+def test_a_session_in_which_no_program_fits_passes_only_if_the_baselines_say_the_same(
     folder: Folder,
 ) -> None:
     script(folder, {"then": "out_of_memory"})
@@ -255,7 +255,7 @@ def test_a_session_with_two_releases_of_libtpu_compares_their_programs(
 
 
 @pytest.mark.exhaustive
-def test_required_baselines_fail_a_session_with_libtpu_for_its_first_release(
+def test_a_session_with_two_releases_of_libtpu_fails_if_required_baselines_are_missing(
     folder: Folder,
 ) -> None:
     """Compare the second release with the first, which needs stored baselines."""
@@ -274,7 +274,7 @@ def test_cases_of_a_libtpu_release_without_a_compiler_for_the_chip_are_skipped(
 
 
 @pytest.mark.exhaustive
-def test_compiled_baselines_are_compared_with_the_libtpu_release_that_has_the_chip(
+def test_the_first_libtpu_release_that_knows_the_chip_is_compared_with_compiled_baselines(
     folder: Folder,
 ) -> None:
     stored(folder)

@@ -57,7 +57,7 @@ def _paths(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
-def test_a_command_line_in_the_documentation_names_only_existing_commands_options_and_files(
+def test_every_command_or_option_or_file_in_a_documented_command_line_exists(
     command: Command,
 ) -> None:
     calls = [words for words in command.calls if not programs.session(words)]
@@ -67,7 +67,7 @@ def test_a_command_line_in_the_documentation_names_only_existing_commands_option
 
 @pytest.mark.exhaustive
 @needs_frameworks
-def test_every_pytest_command_in_the_documentation_can_be_collected(
+def test_pytest_can_collect_the_tests_of_every_pytest_command_in_the_documentation(
     objections_by_session: Mapping[tuple[str, ...], str],
 ) -> None:
     refused = {

@@ -13,7 +13,7 @@ from tests.helpers.command_line import asked_here
 @pytest.mark.parametrize(
     ("name", "begin"), [("slurm.sh", "#!/bin/bash"), ("kubernetes.yaml", "scheduler=tcp:")]
 )
-def test_the_documentation_of_hosts_shows_the_commands_of_the_files_in_examples(
+def test_the_documentation_of_hosts_shows_the_same_commands_as_the_files_in_examples(
     name: str, begin: str
 ) -> None:
     page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")

@@ -49,7 +49,7 @@ def test_estimate_reproduces_the_published_efficiency_of_four_machines_at_1_gbit
 
 
 @pytest.mark.parametrize("method", ["ring all-reduce", "naive ring all-reduce"])
-def test_estimate_with_the_needed_bandwidth_that_it_printed_gives_the_requested_efficiency(
+def test_the_needed_bandwidth_that_estimate_prints_gives_the_requested_efficiency(
     method: str,
 ) -> None:
     options = ("--model=vgg-16", "--ranks=8", "--hosts=2", "--intra=nvlink-2,5us", "--compute=2s")
@@ -59,7 +59,7 @@ def test_estimate_with_the_needed_bandwidth_that_it_printed_gives_the_requested_
     assert after["efficiency"] == pytest.approx(0.8, rel=1e-6)
 
 
-def test_estimate_prints_no_needed_bandwidth_if_latency_alone_exceeds_the_time() -> None:
+def test_estimate_prints_no_needed_bandwidth_if_latency_alone_exceeds_the_available_time() -> None:
     slow = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s,1s", "--compute=1s")
     ring = row("ring all-reduce", 1, *slow, "--want-efficiency=0.5")
     assert ring["needed_bytes_per_s"] is None
@@ -79,14 +79,14 @@ def test_estimate_lists_each_method_for_each_number_of_hosts_and_names_the_slowe
     assert times_s == sorted(times_s)
 
 
-def test_estimate_skips_a_number_of_hosts_without_a_given_link_and_prints_a_note() -> None:
+def test_estimate_skips_a_number_of_hosts_if_no_option_describes_their_link() -> None:
     answer = document("--parameters=1M", "--ranks=4", "--hosts=2", "--intra=pcie-3")
     assert {row["hosts"] for row in answer["estimates"]} == {1}
     (note,) = answer["notes"]
     assert "2 hosts: expected --inter" in note
 
 
-def test_the_option_servers_of_estimate_sets_the_numbers_of_parameter_servers() -> None:
+def test_the_option_servers_of_estimate_sets_the_number_of_parameter_servers() -> None:
     rows = document("--gradient-bytes=1MB", *LINKED, "--servers=2,5")["estimates"]
     servers = {row["method"]: row["server_bytes"] for row in rows if row["server_bytes"]}
     assert servers == {
@@ -108,7 +108,7 @@ def test_the_option_servers_of_estimate_sets_the_numbers_of_parameter_servers() 
         (["--gradient-bytes=4096B"], 4096),
     ],
 )
-def test_estimate_prints_the_gradient_bytes_of_a_known_model_or_of_a_number_of_parameters(
+def test_estimate_prints_the_gradient_bytes_of_a_listed_model_or_of_a_number_of_parameters(
     arguments: list[str], payload_bytes: float
 ) -> None:
     answer = document(*arguments, "--ranks=2", "--bandwidth=1gbe")

@@ -14,14 +14,14 @@ GRID = [2**power for power in range(10, 27, 2)]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
-def test_the_formula_of_a_link_gives_two_round_trips_of_latency_for_each_other_rank(
+def test_the_latency_in_the_formula_of_a_link_is_two_round_trips_for_each_other_rank(
     ranks: int,
 ) -> None:
     assert all_reduce_s(CABLE, ranks, 1024) == pytest.approx(4 * (ranks - 1) * 0.005)
 
 
 @pytest.mark.parametrize("payload", [MIB, 2 * MIB, 4 * MIB])
-def test_the_formula_of_a_link_lets_two_ranks_send_every_byte_once_after_two_round_trips(
+def test_the_formula_of_a_link_between_two_ranks_adds_two_round_trips_to_the_transfer_time(
     payload: int,
 ) -> None:
     assert all_reduce_s(PLAIN, 2, payload) == pytest.approx(0.02 + payload / RATE)
@@ -36,7 +36,7 @@ def test_the_formula_of_a_link_divides_the_rate_between_groups_that_share_the_li
 @pytest.mark.parametrize(
     ("ranks", "groups", "latency_s", "per_byte"), [(2, 1, 0.02, 1.0), (2, 2, 0.02, 2.0)]
 )
-def test_the_fitted_curve_of_two_ranks_over_a_link_is_near_the_closed_form(
+def test_the_fitted_curve_of_two_ranks_over_a_link_is_close_to_the_formula_of_the_link(
     ranks: int, groups: int, latency_s: float, per_byte: float
 ) -> None:
     fit = curve(CABLE, ranks, GRID, groups)

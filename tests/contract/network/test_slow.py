@@ -46,7 +46,7 @@ def _slow(four_hosts: Network, folder: Path) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("host", [1, 2, 3])
-def test_find_slow_names_only_the_host_with_half_the_rate(
+def test_find_slow_names_only_the_host_whose_link_has_half_the_rate(
     four_hosts: Network, tmp_path: Path, host: int
 ) -> None:
     four_hosts.slow(four_hosts.hosts[host], 2.0)

@@ -80,7 +80,7 @@ def test_an_invalid_option_of_a_session_on_two_hosts_is_a_usage_error_and_starts
     assert two.runs_only("sshd")
 
 
-def test_a_client_key_that_sshd_does_not_know_is_a_usage_error(
+def test_a_client_key_that_the_ssh_server_does_not_accept_is_a_usage_error(
     two: Network, place: Place, reached: Ssh
 ) -> None:
     other = reached.folder / "other"

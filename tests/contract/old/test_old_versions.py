@@ -95,7 +95,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return Session(framework=framework, python=python, results=json.loads(results.read_text()))
 
 
-def test_every_case_of_an_old_framework_is_measured_and_its_program_is_proved(
+def test_every_case_of_an_old_framework_is_measured_and_the_proof_accepts_its_program(
     session: Session,
 ) -> None:
     assert {case["outcome"] for case in session.results["cases"]} == {"NO_BASELINE"}
@@ -104,7 +104,7 @@ def test_every_case_of_an_old_framework_is_measured_and_its_program_is_proved(
     assert all(run["values_checked"] > 0 for run in session.runs)
 
 
-def test_programs_of_an_old_framework_copy_no_payload_unless_the_collective_is_all_to_all(
+def test_only_all_to_all_programs_of_an_old_framework_may_copy_their_payload(
     session: Session,
 ) -> None:
     for case in session.results["cases"]:
@@ -113,7 +113,7 @@ def test_programs_of_an_old_framework_copy_no_payload_unless_the_collective_is_a
                 assert run["proof"]["payload_copies"] == run["proof"]["copies_per_call"] == 0
 
 
-def test_an_old_framework_needs_the_predicted_memory_of_a_case_to_within_25_percent(
+def test_the_predicted_memory_of_an_old_framework_is_within_25_percent_of_its_peak_memory(
     session: Session,
 ) -> None:
     for run in session.runs:

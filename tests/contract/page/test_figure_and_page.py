@@ -48,7 +48,7 @@ def test_the_figure_command_draws_the_curve_of_results_as_svg(
 
 
 @pytest.mark.parametrize("name", ["a.png", "b.PNG"])
-def test_the_figure_command_writes_a_png_of_twice_the_width_in_pixels(
+def test_the_figure_command_writes_a_png_with_two_pixels_for_each_unit_of_width(
     results: Path, tmp_path: Path, name: str
 ) -> None:
     _drawn(results, "-o", tmp_path / name)
@@ -125,7 +125,7 @@ def history_of_two_machines(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_figure_command_draws_a_heat_map_of_a_history_or_the_sessions_of_a_case(
+def test_the_figure_command_draws_a_history_as_a_heat_map_or_as_the_sessions_of_a_case(
     history_of_two_machines: Path, tmp_path: Path
 ) -> None:
     machine = (f"--history={history_of_two_machines}", "--machine=tpu-v5-lite/4r")

@@ -63,7 +63,7 @@ def test_a_missing_library_of_the_option_page_is_a_usage_error(folder: Folder, n
     )
 
 
-def test_an_exception_while_a_page_is_written_is_an_error_and_the_session_has_no_verdict(
+def test_a_session_has_no_verdict_if_an_exception_is_raised_while_its_page_is_written(
     folder: Folder,
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:

@@ -24,7 +24,7 @@ def stored_times(folder: Folder) -> dict[str, list[float] | str]:
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_update_baselines_writes_and_changes_no_baseline(folder: Folder) -> None:
+def test_a_session_without_the_option_update_baselines_writes_no_baseline(folder: Folder) -> None:
     folder.run(exit_code=0)
     assert not (folder.path / "baselines").exists()
     folder.with_baselines()
@@ -68,13 +68,17 @@ def test_twenty_updates_with_small_losses_raise_a_baseline_by_at_most_the_budget
     assert "the budget is 10 %" in text
 
 
-def test_a_session_without_a_verdict_writes_no_baseline_and_says_why(folder: Folder) -> None:
+def test_a_session_without_a_verdict_writes_no_baseline_and_gives_the_reason(
+    folder: Folder,
+) -> None:
     ran = folder.run("--update-baselines", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT: --benchmark-skip asks" in ran.text
     assert not (folder.path / "baselines").exists()
 
 
-def test_update_baselines_improved_writes_only_improved_cases(folder: Folder) -> None:
+def test_update_baselines_with_the_value_improved_writes_only_improved_cases(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1M,2M")
     before = stored_times(folder)
@@ -100,7 +104,7 @@ def test_a_session_with_a_history_passes_after_times_were_accepted_twice_on_one_
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_new_keeps_stored_times_and_judges_cases_by_these_times(
+def test_update_baselines_with_the_value_new_keeps_stored_times(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -114,7 +118,7 @@ def test_update_baselines_new_keeps_stored_times_and_judges_cases_by_these_times
     assert sorted(after) == ["1M", "2M"]
 
 
-def test_update_baselines_writes_all_cases_but_the_failed_case(folder: Folder) -> None:
+def test_update_baselines_writes_all_cases_except_failed_cases(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
     assert sorted(stored_times(folder)) == ["1K", "4K"]
@@ -156,7 +160,7 @@ def test_baselines_that_cannot_be_written_are_an_error_and_the_verdicts_are_stil
     assert not folder.baseline_files
 
 
-def test_accept_regression_stores_a_loss_beyond_the_budget_with_its_reason_and_exits_with_0(
+def test_the_option_accept_regression_stores_a_loss_beyond_the_budget_with_its_reason(
     folder: Folder,
 ) -> None:
     folder.slower(3)
@@ -182,7 +186,9 @@ def _sessions(folder: Folder) -> dict[str, int]:
 
 
 @pytest.mark.exhaustive
-def test_accept_regression_accepts_a_session_in_which_all_cases_are_slower(folder: Folder) -> None:
+def test_the_option_accept_regression_accepts_a_session_in_which_all_cases_are_slower(
+    folder: Folder,
+) -> None:
     folder.slower(1.05, *SEVEN[:1], script=ALL_SLOWER)
     assert "SLOWER: " in folder.run(*SEVEN, exit_code=1).text
     ran = folder.updated(*SEVEN[:1], "--accept-regression=a new route")
@@ -193,7 +199,9 @@ def test_accept_regression_accepts_a_session_in_which_all_cases_are_slower(folde
 
 
 @pytest.mark.exhaustive
-def test_accept_regression_accepts_a_regressed_case_and_no_noisy_case(folder: Folder) -> None:
+def test_the_option_accept_regression_accepts_regressed_cases_and_no_noisy_cases(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW)
     folder.with_baselines(*SEVEN[:1])
     slower = [{"payload_bytes": 4096, "slower": 3}, {"payload_bytes": 65536, "slower": 1.4}]
@@ -220,7 +228,9 @@ def test_a_regressed_case_fails_in_every_session_until_its_time_is_repaired(fold
 
 
 @pytest.mark.exhaustive
-def test_a_session_names_a_repaired_loss_and_does_not_fail(folder: Folder) -> None:
+def test_a_session_in_which_a_loss_is_repaired_names_the_loss_and_does_not_fail(
+    folder: Folder,
+) -> None:
     folder.script(**ALL_SLOWER)
     folder.with_baselines(*SEVEN[:1])
     nightly.stored_before(folder, {40: 1.0})
@@ -239,7 +249,7 @@ def payloads(folder: Folder) -> list[str]:
 
 
 @pytest.mark.exhaustive
-def test_prune_baselines_removes_and_lists_the_cases_that_were_not_requested(
+def test_the_option_prune_baselines_removes_baselines_of_cases_that_were_not_requested(
     folder: Folder,
 ) -> None:
     folder.with_baselines("--payloads=1K:4K")
@@ -250,14 +260,16 @@ def test_prune_baselines_removes_and_lists_the_cases_that_were_not_requested(
 
 
 @pytest.mark.exhaustive
-def test_prune_baselines_keeps_deselected_cases(folder: Folder) -> None:
+def test_the_option_prune_baselines_keeps_baselines_of_deselected_cases(folder: Folder) -> None:
     folder.with_baselines("--payloads=1K:8K")
     folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)
     assert payloads(folder) == ["1K", "2K", "4K"]
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_a_verdict_removes_no_baseline_and_says_why(folder: Folder) -> None:
+def test_a_session_without_a_verdict_removes_no_baseline_and_gives_the_reason(
+    folder: Folder,
+) -> None:
     folder.with_baselines("--payloads=1K,2K")
     ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT" in ran.text

@@ -131,7 +131,7 @@ def test_published_rates_are_shown_next_to_measured_rates_and_fail_no_case(folde
 
 
 @pytest.mark.exhaustive
-def test_published_rates_of_the_package_are_shown_if_the_folder_has_none_for_a_payload(
+def test_published_rates_of_the_package_are_shown_for_payloads_without_rates_in_the_folder(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})
@@ -141,7 +141,7 @@ def test_published_rates_of_the_package_are_shown_if_the_folder_has_none_for_a_p
     assert "marsggbo/TPU_All_reduce" in ran.case("2M")["published"]["source"]
 
 
-def test_published_rates_are_not_changed_by_update_baselines_and_do_not_count_as_a_baseline(
+def test_published_rates_do_not_count_as_baselines_and_are_not_changed_by_an_update(
     folder: Folder,
 ) -> None:
     publish(folder, {"payload": "1M", "algbw_gb_per_s": None})
@@ -170,7 +170,7 @@ os.replace = _killed
 
 
 @pytest.mark.exhaustive
-def test_an_update_removes_the_unfinished_files_of_a_killed_session_and_no_other_file(
+def test_an_update_removes_only_unfinished_files_of_killed_sessions(
     folder: Folder,
 ) -> None:
     conftest = folder.path / "conftest.py"

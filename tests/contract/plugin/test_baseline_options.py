@@ -30,7 +30,7 @@ def test_the_default_folder_of_baselines_is_in_the_root_directory_of_pytest(fold
     assert ran.outcomes == {"1M": "PASS"}
 
 
-def test_a_session_without_the_default_folder_of_baselines_does_not_make_the_folder(
+def test_a_session_does_not_create_the_default_folder_of_baselines(
     folder: Folder,
 ) -> None:
     ran = folder.run(exit_code=0)
@@ -48,7 +48,7 @@ def usage_error_of(folder: Folder, *options: str) -> str:
 
 
 @pytest.mark.parametrize("also", sweep(["", "--prune-baselines", "--against=python"]))
-def test_a_named_folder_of_baselines_that_is_missing_is_a_usage_error(
+def test_a_missing_folder_of_baselines_is_a_usage_error_if_an_option_names_the_folder(
     folder: Folder, also: str
 ) -> None:
     message = usage_error_of(folder, "--baselines=nowhere", *([also] if also else []))
@@ -69,7 +69,7 @@ WRONG = {
 
 @pytest.mark.parametrize("also", sweep([[], ["--update-baselines"]]))
 @pytest.mark.parametrize("name", sweep(WRONG))
-def test_a_value_of_baselines_that_is_no_folder_is_a_usage_error_before_measuring(
+def test_a_value_of_the_option_baselines_that_is_no_folder_is_an_error_before_measuring(
     folder: Folder, name: str, also: list[str]
 ) -> None:
     (folder.path / "file").write_text("kept")
@@ -129,7 +129,7 @@ def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_does_not_count_as_m
     path.parent.chmod(0o700)
 
 
-def test_require_baselines_fails_only_cases_without_a_baseline(
+def test_the_option_require_baselines_fails_only_cases_without_a_baseline(
     folder: Folder,
 ) -> None:
     ran = folder.run("--require-baselines", exit_code=1)

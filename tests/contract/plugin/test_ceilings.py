@@ -21,7 +21,7 @@ POSSIBLE, IMPOSSIBLE = 100, 400
 TPU: dict[str, Any] = {"device": "tpu", "device_kind": "TPU v5 lite", "ranks": 8, "gb_per_s": 100}
 
 
-def test_the_percentage_of_the_ceiling_bandwidth_is_in_the_table_in_junit_and_in_the_results(
+def test_every_output_has_the_percentage_of_the_ceiling_that_a_case_reaches(
     folder: Folder,
 ) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
@@ -43,7 +43,7 @@ def test_the_percentage_of_the_ceiling_bandwidth_is_in_the_table_in_junit_and_in
     "kind",
     sweep(["TPU v2", "TPU v5 lite", "v5litepod-8", "TPU7x", "NVIDIA V100-SXM2-32GB"]),
 )
-def test_a_case_faster_than_all_links_of_a_chip_allow_fails_for_any_shape_of_a_slice(
+def test_a_case_that_is_faster_than_all_links_of_a_chip_fails_for_any_shape_of_a_slice(
     folder: Folder, kind: str
 ) -> None:
     folder.script(

@@ -29,7 +29,7 @@ def test_a_session_without_baselines_prints_the_command_that_records_the_baselin
 
 
 @pytest.mark.exhaustive
-def test_a_session_explains_the_letters_of_its_progress_line_once(folder: Folder) -> None:
+def test_a_session_explains_the_letters_of_its_progress_line_exactly_once(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
     ran = folder.run("--payloads=64K,1M", exit_code=1)
     begin = "letters in the progress line: "

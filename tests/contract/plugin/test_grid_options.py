@@ -9,7 +9,7 @@ from tests.helpers.session_folder import WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
 
 
-def test_payloads_of_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
+def test_payloads_from_ranges_and_lists_are_measured_in_the_order_of_size(folder: Folder) -> None:
     ran = folder.run("--payloads=1M,1K:4K,1536", exit_code=0)
     assert list(ran.outcomes) == ["1K", "1536", "2K", "4K", "1M"]
 
@@ -28,7 +28,9 @@ def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
     assert folder.baseline_file.read_text().count('"payload": "1M"') == 3
 
 
-def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_requested(folder: Folder) -> None:
+def test_a_cpu_has_four_virtual_ranks_unless_an_option_requests_another_number(
+    folder: Folder,
+) -> None:
     ran = folder.run(exit_code=0)
     assert ran.case()["case"]["ranks"] == 4
     (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
@@ -41,7 +43,7 @@ def test_a_cpu_has_four_virtual_ranks_or_as_many_as_are_requested(folder: Folder
     assert abs(ratio - 2 * 5 / 6) < 1e-9
 
 
-def test_a_case_has_samples_of_as_many_launches_as_are_requested(folder: Folder) -> None:
+def test_a_case_is_measured_in_as_many_launches_as_the_option_requests(folder: Folder) -> None:
     ran = folder.run("--launches=4", exit_code=0)
     launches = ran.case()["launches"]
     assert [launch["launch"] for launch in launches] == ["1.fake", "2.fake", "3.fake", "4.fake"]
@@ -56,7 +58,7 @@ def test_a_session_has_three_launches_by_default(folder: Folder) -> None:
 
 
 @pytest.mark.exhaustive
-def test_each_placement_is_a_separate_case_and_an_id_names_only_out_of_place(
+def test_each_placement_is_a_separate_case_and_only_out_of_place_is_part_of_the_id(
     folder: Folder,
 ) -> None:
     ran = folder.updated("--placement=out_of_place,in_place")
@@ -67,7 +69,7 @@ def test_each_placement_is_a_separate_case_and_an_id_names_only_out_of_place(
     assert folder.baseline_file.read_text().count('"payload": "1M"') == 2
 
 
-def test_every_reduce_op_is_a_separate_case_and_the_id_of_a_sum_names_no_reduce_op(
+def test_every_reduce_op_is_a_separate_case_and_every_reduce_op_except_sum_is_in_the_id(
     folder: Folder,
 ) -> None:
     ran = folder.updated("--reduce-ops=sum,max,min")
@@ -82,7 +84,7 @@ def test_every_reduce_op_is_a_separate_case_and_the_id_of_a_sum_names_no_reduce_
     assert again.outcomes == {"1M": "PASS"}
 
 
-def test_a_case_of_the_default_strategy_records_the_true_name_of_the_strategy(
+def test_a_case_of_the_default_strategy_records_the_name_of_the_strategy_that_ran(
     folder: Folder,
 ) -> None:
     ran = folder.run("--strategies=default", exit_code=0)
@@ -93,7 +95,7 @@ def test_a_case_of_the_default_strategy_records_the_true_name_of_the_strategy(
 
 
 @pytest.mark.exhaustive
-def test_a_strategy_that_is_requested_by_two_names_has_two_tests_of_a_single_measurement(
+def test_a_strategy_that_is_requested_by_two_names_has_two_tests_and_is_measured_once(
     folder: Folder,
 ) -> None:
     ran = folder.run("--strategies=default,fake", exit_code=0)
@@ -105,7 +107,7 @@ def test_a_strategy_that_is_requested_by_two_names_has_two_tests_of_a_single_mea
 
 @pytest.mark.exhaustive
 @needs("tensorflow")
-def test_the_gpu_strategies_of_tensorflow_are_collected_without_a_gpu_and_refused_on_a_cpu(
+def test_the_gpu_strategies_of_tensorflow_are_collected_without_a_gpu_but_refused_on_a_cpu(
     folder: Folder,
 ) -> None:
     options = ("perf", "--frameworks=tensorflow", "--payloads=1M", *WITHOUT_CACHE)
@@ -117,7 +119,7 @@ def test_the_gpu_strategies_of_tensorflow_are_collected_without_a_gpu_and_refuse
     assert "tensorflow has no strategy collective_nccl for all_reduce on the CPU" in ran.sentence
 
 
-def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder: Folder) -> None:
+def test_every_collective_is_measured_with_its_bus_factor(folder: Folder) -> None:
     ran = folder.run(
         "--collectives=all_reduce,all_gather,reduce_scatter,all_to_all,permute", exit_code=0
     )
@@ -144,7 +146,7 @@ def test_every_collective_is_measured_under_its_name_with_its_bus_factor(folder:
     )
 
 
-def test_a_framework_that_no_option_names_is_left_out_if_it_lacks_the_collective(
+def test_a_framework_that_lacks_the_collective_is_left_out_unless_an_option_names_it(
     folder: Folder,
 ) -> None:
     for name in ("jax", "tensorflow"):
@@ -156,7 +158,7 @@ def test_a_framework_that_no_option_names_is_left_out_if_it_lacks_the_collective
 
 
 @pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
-def test_a_collective_along_an_axis_has_the_bus_factor_of_the_ranks_along_the_axis(
+def test_the_bus_factor_of_a_collective_along_an_axis_counts_only_the_ranks_along_the_axis(
     folder: Folder, axes: str, ratio: float
 ) -> None:
     case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
@@ -206,7 +208,7 @@ def test_jax_measures_a_case_along_hosts_and_a_case_along_devices(
 
 
 @pytest.mark.exhaustive
-def test_a_verbose_session_on_a_cpu_says_why_it_measures_on_no_tpu_and_no_gpu(
+def test_a_verbose_session_on_a_cpu_gives_the_reason_why_no_tpu_and_no_gpu_is_used(
     folder: Folder,
 ) -> None:
     ran = folder.run("-v", exit_code=0)
@@ -225,7 +227,7 @@ def options_without(folder: Folder, *names: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("name", "extra"), sweep([("jax", "jax"), ("tensorflow", "tf")]))
-def test_a_named_framework_that_is_missing_is_a_usage_error_that_says_how_to_install_it(
+def test_the_usage_error_about_a_missing_framework_names_the_command_that_installs_it(
     folder: Folder, name: str, extra: str
 ) -> None:
     ran = folder.run(*options_without(folder, name), f"--frameworks=fake,{name}", exit_code=4)

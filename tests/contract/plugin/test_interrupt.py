@@ -45,7 +45,7 @@ def forget_bundles(folder: Folder) -> None:
         shutil.rmtree(path)
 
 
-def test_ctrl_c_ends_a_session_with_exit_code_2_the_measured_times_and_no_baseline(
+def test_a_session_that_ctrl_c_ends_shows_its_measured_times_and_stores_no_baseline(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -88,7 +88,7 @@ ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
 @pytest.mark.parametrize("number", sweep(ENDING))
 @pytest.mark.parametrize("event", sweep(["hang", "hang_with_lock"]))
-def test_a_killed_session_leaves_no_worker_and_a_folder_only_after_sigkill(
+def test_a_killed_session_leaves_no_worker_and_leaves_its_folder_only_after_sigkill(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": event}])
@@ -175,7 +175,7 @@ def test_a_program_that_a_worker_started_ends_with_the_worker(folder: Folder) ->
     assert not processes(folder.temporary)
 
 
-def test_a_session_after_a_killed_session_measures_and_removes_the_folder_of_the_killed_session(
+def test_a_session_removes_the_folder_that_an_earlier_killed_session_left(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -190,7 +190,7 @@ def test_a_session_after_a_killed_session_measures_and_removes_the_folder_of_the
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not can_unshare("--pid", "--fork"), reason="needs a PID namespace of its own")
-def test_a_session_in_another_pid_namespace_leaves_the_folder_of_a_running_session_unchanged(
+def test_a_session_does_not_remove_the_folder_of_a_session_in_another_pid_namespace(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
@@ -207,7 +207,9 @@ def test_a_session_in_another_pid_namespace_leaves_the_folder_of_a_running_sessi
     assert not folder.left_over()
 
 
-def test_a_worker_that_sigkill_ends_fails_only_the_case_that_it_measured(folder: Folder) -> None:
+def test_a_worker_that_is_ended_by_sigkill_fails_only_the_case_that_it_measured(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"passes": [2], "payload_bytes": 2048, "then": "hang"}])
     session = folder.start("--launches=3", "--payloads=1K:4K")
     assert wait_until(lambda: launches_hanging(folder)), folder.output

@@ -13,7 +13,7 @@ from tests.helpers.sweep import sweep
 PAIRS = (AGAINST, "--launches=2")
 
 
-def test_an_injected_delay_of_one_payload_fails_only_its_case_and_is_in_the_results(
+def test_an_injected_delay_of_one_payload_fails_only_the_case_of_this_payload(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -42,7 +42,7 @@ def test_a_session_with_an_injected_delay_reports_the_requested_and_the_measured
     assert not any("injected" in text for text in ran.case("1K")["notes"])
 
 
-def test_a_case_with_an_injected_delay_fails_if_the_delay_did_not_slow_it_down(
+def test_an_injected_delay_that_does_not_slow_its_case_down_fails_the_case(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW, injected_more=0.0)
@@ -63,7 +63,9 @@ def test_a_case_that_fits_in_memory_only_with_the_reference_stack_fails(folder: 
 
 
 @pytest.mark.parametrize("limit", sweep(["25%", "1.25x"]))
-def test_a_case_whose_ratio_is_above_fail_above_has_regressed(folder: Folder, limit: str) -> None:
+def test_a_case_has_regressed_if_its_ratio_exceeds_the_value_of_the_option_fail_above(
+    folder: Folder, limit: str
+) -> None:
     folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     ran = folder.run(f"--fail-above={limit}", exit_code=1)
@@ -71,7 +73,7 @@ def test_a_case_whose_ratio_is_above_fail_above_has_regressed(folder: Folder, li
     assert "(limit 1.250 x)" in ran.case()["text"]
 
 
-def test_a_case_whose_ratio_is_below_fail_above_passes_although_it_is_above_the_default_limit(
+def test_a_case_passes_if_its_ratio_exceeds_only_the_default_limit_and_not_fail_above(
     folder: Folder,
 ) -> None:
     folder.slower(1.9)
@@ -80,7 +82,7 @@ def test_a_case_whose_ratio_is_below_fail_above_passes_although_it_is_above_the_
 
 
 @pytest.mark.exhaustive
-def test_the_ini_setting_of_fail_above_sets_the_limit_like_the_option(folder: Folder) -> None:
+def test_the_ini_setting_of_the_option_fail_above_also_sets_the_limit(folder: Folder) -> None:
     folder.slower(1.3)
     ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
@@ -93,7 +95,7 @@ SIZES = "--payloads=1K,16M"
 LIMIT = "--memory-limit=96M"
 
 
-def test_a_case_beyond_the_memory_limit_is_out_of_memory_with_needed_and_available_bytes(
+def test_a_case_that_exceeds_the_memory_limit_reports_the_needed_and_the_available_bytes(
     folder: Folder,
 ) -> None:
     ran = folder.run(SIZES, LIMIT, exit_code=0)
@@ -107,7 +109,7 @@ def test_a_case_beyond_the_memory_limit_is_out_of_memory_with_needed_and_availab
 
 
 @pytest.mark.exhaustive
-def test_a_stored_out_of_memory_is_expected_only_under_the_same_memory_limit(
+def test_a_stored_out_of_memory_failure_is_expected_only_under_the_same_memory_limit(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -125,7 +127,7 @@ def test_a_stored_out_of_memory_is_expected_only_under_the_same_memory_limit(
 
 
 @pytest.mark.exhaustive
-def test_a_case_with_a_stored_out_of_memory_and_a_stored_time_still_regresses(
+def test_a_slow_case_regresses_although_its_baseline_also_has_an_out_of_memory_failure(
     folder: Folder,
 ) -> None:
     """Fail a slower case, and a case that does not fit in the whole memory of the machine."""
@@ -152,7 +154,7 @@ def test_no_case_fits_under_a_memory_limit_below_the_memory_of_an_idle_worker(
 
 
 @pytest.mark.exhaustive
-def test_a_session_passes_if_all_its_cases_are_out_of_memory_and_were_stored_as_out_of_memory(
+def test_a_session_passes_if_all_cases_are_out_of_memory_like_their_baselines(
     folder: Folder,
 ) -> None:
     folder.with_baselines(SIZES, LIMIT)
@@ -161,7 +163,9 @@ def test_a_session_passes_if_all_its_cases_are_out_of_memory_and_were_stored_as_
 
 
 @pytest.mark.exhaustive
-def test_a_case_that_fits_under_the_memory_limit_again_has_improved(folder: Folder) -> None:
+def test_a_case_that_was_out_of_memory_has_improved_if_it_fits_under_the_memory_limit_again(
+    folder: Folder,
+) -> None:
     sizes = "--payloads=1K,1M"
     folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
     folder.with_baselines(sizes, LIMIT)

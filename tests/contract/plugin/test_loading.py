@@ -22,7 +22,7 @@ def _loaded_modules(pytester: pytest.Pytester, test: str, *options: str) -> set[
     return set(line.partition("LOADED ")[2].split())
 
 
-def test_a_session_whose_tests_read_no_verdict_loads_neither_the_judge_nor_the_driver(
+def test_a_session_whose_tests_read_no_verdict_imports_neither_the_judge_nor_the_driver(
     pytester: pytest.Pytester,
 ) -> None:
     modules = _loaded_modules(pytester, "def test_mine(tmp_path): pass")
@@ -42,7 +42,7 @@ def test_a_session_whose_tests_read_no_verdict_loads_neither_the_judge_nor_the_d
     ],
     ids=["itself", "by a fixture"],
 )
-def test_a_session_without_baselines_loads_neither_the_page_module_nor_the_transport_nor_scipy(
+def test_a_session_without_baselines_does_not_import_modules_that_it_does_not_need(
     pytester: pytest.Pytester, test: str
 ) -> None:
     modules = _loaded_modules(pytester, test, "--frameworks=fake", "--payloads=1M", "--launches=1")

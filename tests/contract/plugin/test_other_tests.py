@@ -57,7 +57,7 @@ def output_of(folder: Folder, *options: str) -> str:
     return re.sub(r"\d+\.\d+s|^rootdir: .*$", "", ran.text, flags=re.MULTILINE)
 
 
-def test_tests_that_measure_nothing_print_the_same_output_with_and_without_the_plugin(
+def test_a_session_that_measures_nothing_prints_the_same_with_and_without_the_plugin(
     mixed_folder: Folder,
 ) -> None:
     with_plugin = output_of(mixed_folder)
@@ -71,7 +71,7 @@ def test_tests_that_measure_nothing_print_the_same_output_with_and_without_the_p
 @pytest.mark.parametrize(
     "setting", [{"busbw_launches": "0"}, {"busbw_baselines": "nowhere"}, {"busbw_python": "none"}]
 )
-def test_a_wrong_ini_setting_is_a_usage_error_only_in_a_session_that_measures(
+def test_an_invalid_ini_setting_is_a_usage_error_only_in_a_session_that_measures(
     mixed_folder: Folder, setting: dict[str, str]
 ) -> None:
     mixed_folder.ini(setting)
@@ -80,14 +80,14 @@ def test_a_wrong_ini_setting_is_a_usage_error_only_in_a_session_that_measures(
     assert ran.sentence.startswith("ERROR: busbw: --")
 
 
-def test_a_wrong_option_is_a_usage_error_even_in_a_session_that_measures_nothing(
+def test_an_invalid_option_is_a_usage_error_even_in_a_session_that_measures_nothing(
     mixed_folder: Folder,
 ) -> None:
     ran = mixed_folder.pytest("tests", "--launches=0", exit_code=4, reports=False)
     assert "argument --launches: expected a whole number from 1, got '0'" in ran.sentence
 
 
-def test_tests_that_measure_and_tests_that_measure_nothing_run_in_one_session(
+def test_cases_are_measured_in_the_same_session_as_other_tests_run(
     mixed_folder: Folder,
 ) -> None:
     ran = mixed_folder.run("tests", exit_code=0)

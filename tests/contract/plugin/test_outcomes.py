@@ -133,7 +133,9 @@ def test_a_case_with_a_baseline_whose_dtype_is_compiled_as_another_dtype_fails(
     assert "in float32; its baseline of " in ran.case("1K")["text"]
 
 
-def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder: Folder) -> None:
+def test_a_case_whose_worker_dies_or_hangs_fails_with_the_end_of_the_worker_log(
+    folder: Folder,
+) -> None:
     endings = ((2**10, "kill"), (2**11, "segfault"), (2**12, "exit"), (2**13, "hang"))
     folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in endings])
     ran = folder.run("--payloads=1K:16K", "--case-timeout=1", exit_code=1)
@@ -152,7 +154,9 @@ def test_dead_and_hung_workers_fail_their_cases_with_the_end_of_their_log(folder
 
 
 @pytest.mark.exhaustive
-def test_a_worker_that_hangs_after_its_replies_loses_no_result_and_is_noted(folder: Folder) -> None:
+def test_a_worker_that_hangs_after_its_replies_loses_no_result_and_is_named_in_a_note(
+    folder: Folder,
+) -> None:
     folder.script(cases=[{"then": "reply_then_hang"}])
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "NO_BASELINE"}
@@ -180,7 +184,7 @@ def test_the_progress_line_has_a_letter_for_the_outcome_of_each_case(folder: Fol
         ]
     ),
 )
-def test_a_worker_that_finds_other_devices_than_the_probe_fails_its_case_and_gives_no_time(
+def test_a_case_fails_without_a_time_if_its_worker_finds_other_devices_than_the_probe(
     folder: Folder, world: dict[str, object], message: str
 ) -> None:
     folder.script(world=world)

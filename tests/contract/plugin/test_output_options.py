@@ -46,7 +46,7 @@ def test_a_session_appends_a_line_for_each_case_to_the_history(folder: Folder) -
 
 
 @pytest.mark.exhaustive
-def test_the_history_has_the_verdicts_of_all_sessions_in_the_order_of_the_sessions(
+def test_the_history_lists_the_verdicts_of_all_sessions_in_the_order_of_the_sessions(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -63,7 +63,9 @@ def test_the_history_has_the_verdicts_of_all_sessions_in_the_order_of_the_sessio
 
 
 @pytest.mark.exhaustive
-def test_sessions_in_the_history_since_the_acceptance_set_the_expected_time(folder: Folder) -> None:
+def test_sessions_that_the_history_recorded_after_the_accepted_time_set_the_expected_time(
+    folder: Folder,
+) -> None:
     """Fail a case that takes its baseline time again after two weeks of faster sessions."""
     folder.script(**TPU)
     folder.with_baselines(SEVEN)
@@ -91,7 +93,7 @@ def test_sessions_in_the_history_since_the_acceptance_set_the_expected_time(fold
 
 
 @pytest.mark.exhaustive
-def test_times_of_regressed_cases_and_of_injected_delays_do_not_set_the_expected_time(
+def test_times_of_regressed_cases_or_of_injected_delays_do_not_set_the_expected_time(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
@@ -135,7 +137,7 @@ def test_a_drift_fails_the_session_and_names_its_first_day_and_the_version_that_
 
 
 @pytest.mark.exhaustive
-def test_an_acknowledged_drift_becomes_the_expected_time_and_an_acknowledgement_needs_a_reason(
+def test_the_times_after_an_acknowledged_drift_become_the_expected_times(
     folder: Folder,
 ) -> None:
     _record_drift(folder)

@@ -62,7 +62,7 @@ def test_the_metrics_file_has_the_outcome_the_time_and_the_rates_of_each_case(
 
 
 @pytest.mark.exhaustive
-def test_the_option_metrics_refuses_a_file_of_another_kind_and_a_missing_library(
+def test_the_option_metrics_refuses_to_overwrite_a_file_that_holds_no_metrics(
     folder: Folder,
 ) -> None:
     (folder.path / "a.prom").write_text("my own")

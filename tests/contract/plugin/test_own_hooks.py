@@ -38,7 +38,7 @@ def test_a_session_with_a_fixture_in_place_of_busbw_verdict_fails(folder: Folder
 
 
 @pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
-def test_a_regression_fails_a_session_in_which_a_hook_keeps_the_tests_from_running(
+def test_a_regression_fails_a_session_even_if_a_hook_keeps_the_tests_from_running(
     folder: Folder, conftest: str
 ) -> None:
     folder.slower(5)
@@ -156,7 +156,7 @@ def test_a_session_in_which_a_hook_removes_a_case_has_no_verdict(folder: Folder)
 @pytest.mark.parametrize(
     "conftest", sweep([GREEN, EXIT, UNCONFIGURE]), ids=["set", "exit", "unconfigure"]
 )
-def test_a_regression_fails_a_session_in_which_a_hook_sets_the_exit_code_to_0(
+def test_a_regression_fails_a_session_even_if_a_hook_sets_the_exit_code_to_0(
     folder: Folder, conftest: str
 ) -> None:
     folder.slower(5)
@@ -212,7 +212,7 @@ FORK = "(setup): DeprecationWarning: fork in a process with threads"
         ],
     ),
 )
-def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
+def test_an_error_in_a_test_that_measures_is_part_of_the_verdict_of_the_session(
     folder: Folder, conftest: str, message: str
 ) -> None:
     _conftest(folder, conftest)
@@ -226,7 +226,7 @@ def test_an_error_in_a_test_that_measures_is_in_the_verdict_of_the_session(
 
 
 @pytest.mark.exhaustive
-def test_a_session_whose_hook_raises_an_exception_has_exit_code_3_and_says_no_pass(
+def test_a_session_whose_hook_raises_an_exception_has_exit_code_3_and_does_not_say_pass(
     folder: Folder,
 ) -> None:
     _conftest(folder, "def pytest_runtest_logfinish():\n    raise RuntimeError('theirs')\n")

@@ -15,7 +15,7 @@ from tests.helpers.workers import can_unshare, wait_until
 TWO = ("--processes=2", "--ranks-per-process=2")
 
 
-def test_two_processes_measure_a_case_together_and_the_layout_in_the_results_has_two_processes(
+def test_the_results_of_a_case_that_two_processes_measure_together_say_two_processes(
     folder: Folder,
 ) -> None:
     ran = folder.run(*TWO, exit_code=0)

@@ -76,7 +76,7 @@ def test_a_compiling_session_records_flags_without_secrets_and_home_directories(
 
 
 @pytest.mark.exhaustive
-def test_the_header_and_the_last_lines_of_a_session_name_a_newly_set_flag(
+def test_a_session_names_a_newly_set_flag_in_its_header_and_in_its_last_lines(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

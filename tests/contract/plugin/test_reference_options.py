@@ -18,7 +18,7 @@ TWO = ("--payloads=1K,1M", "--launches=2")
 
 
 @pytest.mark.exhaustive
-def test_five_sessions_that_compare_a_stack_with_itself_pass(folder: Folder) -> None:
+def test_each_of_five_sessions_that_compare_a_stack_with_itself_passes(folder: Folder) -> None:
     for _ in range(5):
         ran = folder.run(AGAINST, *TWO, exit_code=0)
         assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
@@ -31,7 +31,7 @@ def test_five_sessions_that_compare_a_stack_with_itself_pass(folder: Folder) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_session_with_against_reports_both_stacks_and_neither_reads_nor_writes_a_baseline(
+def test_the_option_against_reports_both_stacks_and_neither_reads_nor_writes_a_baseline(
     folder: Folder,
 ) -> None:
     folder.regressed()
@@ -48,7 +48,7 @@ def test_a_session_with_against_reports_both_stacks_and_neither_reads_nor_writes
     assert folder.baseline_file.read_bytes() == before
 
 
-def test_a_session_with_against_has_six_launches_of_each_stack_by_default(folder: Folder) -> None:
+def test_the_option_against_makes_six_launches_of_each_stack_by_default(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", *WITHOUT_CACHE, AGAINST)
     ran = folder.pytest(*options, "--collect-only", exit_code=0)
     assert "float32, 6 launches of each side" in ran.text
@@ -95,7 +95,9 @@ def test_a_case_faster_than_its_interleaved_reference_has_improved(folder: Folde
     assert ran.outcomes == {"1M": "IMPROVED"}
 
 
-def test_a_killed_worker_of_the_reference_stack_fails_the_case_and_is_named(folder: Folder) -> None:
+def test_a_case_fails_and_names_the_reference_stack_if_a_worker_of_this_stack_is_killed(
+    folder: Folder,
+) -> None:
     ran = folder.run(reference(cases=[{"then": "kill"}]), PAIRS, exit_code=1)
     assert ran.outcomes == {"1M": "FAILED"}
     (words,) = ran.failures
@@ -132,7 +134,7 @@ def candidate(**fields: object) -> str:
 
 
 @pytest.mark.exhaustive
-def test_a_variable_of_try_env_that_makes_a_case_slower_is_a_regression(
+def test_a_variable_of_the_option_try_env_that_makes_a_case_slower_is_a_regression(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -151,7 +153,7 @@ def test_a_variable_of_try_env_that_makes_a_case_slower_is_a_regression(
     ),
 )
 @pytest.mark.extension("page")
-def test_a_variable_of_only_one_stack_is_in_the_title_the_results_the_page_and_the_history(
+def test_every_output_names_an_environment_variable_that_only_one_stack_has(
     option: str, changed: str, folder: Folder
 ) -> None:
     folder.script(**SLOW)
@@ -165,7 +167,7 @@ def test_a_variable_of_only_one_stack_is_in_the_title_the_results_the_page_and_t
     assert json.loads(path.read_text())["changed"] == changed
 
 
-def test_the_value_of_a_secret_variable_of_a_stack_is_not_shown(folder: Folder) -> None:
+def test_the_value_of_a_secret_environment_variable_of_a_stack_is_not_shown(folder: Folder) -> None:
     ran = folder.run(
         *("--try-env", "MY_TOKEN=hunter2"), "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
@@ -199,7 +201,7 @@ def test_every_worker_runs_under_the_interpreter_that_the_option_python_names(
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_a_framework_that_only_the_interpreter_of_the_option_python_has_is_collected(
+def test_a_framework_is_collected_if_only_the_interpreter_of_the_option_python_has_it(
     folder: Folder,
 ) -> None:
     (folder.path / "blocked.py").write_text("import sys\nsys.modules['jax'] = None\n")

@@ -37,7 +37,7 @@ TENSORFLOW = (
         ("tensorflow", f"{TENSORFLOW}right(self, op, values + 1)", "wrong result"),
     ],
 )
-def test_a_framework_whose_all_reduce_sums_wrongly_or_does_not_sum_fails_its_case(
+def test_a_case_fails_if_the_all_reduce_of_its_framework_returns_a_wrong_sum_or_no_sum(
     folder: Folder, framework: str, code: str, reason: str
 ) -> None:
     if not real.is_there(framework):

@@ -12,7 +12,7 @@ def items(ran: Ran) -> list[str]:
     return [line.split("::", 1)[1] for line in ran.text.splitlines() if "::" in line]
 
 
-def test_collect_only_shows_the_item_of_the_session_last_and_starts_no_process(
+def test_the_option_collect_only_lists_the_session_item_last_and_starts_no_process(
     folder: Folder,
 ) -> None:
     folder.script(probe="exit")
@@ -26,7 +26,7 @@ def test_collect_only_shows_the_item_of_the_session_last_and_starts_no_process(
     assert not list(folder.temporary.iterdir())
 
 
-def test_the_option_k_selects_the_measured_cases_and_keeps_the_item_of_the_session(
+def test_the_option_k_selects_the_cases_to_measure_and_keeps_the_session_item(
     folder: Folder,
 ) -> None:
     ran = folder.run("-k", "2K", "-v", "--payloads=1K:4K", exit_code=0)
@@ -35,7 +35,7 @@ def test_the_option_k_selects_the_measured_cases_and_keeps_the_item_of_the_sessi
     assert "2 deselected, 1 without baseline" in ran.last_line
 
 
-def test_a_session_in_which_the_option_k_selects_no_case_has_exit_code_5(folder: Folder) -> None:
+def test_a_session_has_exit_code_5_if_the_option_k_selects_no_case(folder: Folder) -> None:
     ran = folder.run("-k", "nothing", exit_code=5)
     assert ran.results is None
 
@@ -52,7 +52,9 @@ def test_a_session_with_a_broken_test_file_measures_nothing(folder: Folder) -> N
     assert "busbw device" not in ran.text
 
 
-def test_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(folder: Folder) -> None:
+def test_the_option_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(
+    folder: Folder,
+) -> None:
     folder.with_baselines()
     ran = folder.run("--benchmark-skip", exit_code=1)
     assert ran.outcomes == {"1M": "PASS"}
@@ -61,7 +63,7 @@ def test_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(folde
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_pytest_benchmark_or_with_benchmark_disable_has_the_same_verdicts(
+def test_verdicts_do_not_depend_on_whether_pytest_benchmark_is_installed_or_disabled(
     folder: Folder,
 ) -> None:
     folder.regressed()
@@ -92,7 +94,7 @@ def test_the_option_x_stops_the_tests_at_the_first_failure_after_all_cases_were_
 
 
 @pytest.mark.exhaustive
-def test_the_option_lf_measures_only_failed_cases_again_and_keeps_the_item_of_the_session(
+def test_the_option_lf_measures_only_failed_cases_again_and_keeps_the_session_item(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])

@@ -73,7 +73,7 @@ def _drift_and_no_verdict(folder: Folder) -> Ran:
         ]
     ),
 )
-def test_terminal_junit_results_history_and_summary_list_the_same_outcomes_in_the_same_order(
+def test_every_output_of_a_session_lists_the_same_outcomes_in_the_same_order(
     folder: Folder, night: Callable[[Folder], Ran], words: list[str]
 ) -> None:
     folder.script(**TPU)

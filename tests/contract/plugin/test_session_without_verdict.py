@@ -27,7 +27,7 @@ def assert_no_verdict(folder: Folder, *options: str, message: str) -> Ran:
 
 
 @pytest.mark.exhaustive
-def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
+def test_a_session_has_no_verdict_if_more_than_a_tenth_of_its_cases_are_too_noisy(
     folder: Folder,
 ) -> None:
     odd = [{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)]
@@ -41,7 +41,7 @@ def test_a_session_with_more_than_a_tenth_of_its_cases_too_noisy_has_no_verdict(
     assert "the expected time cannot be ruled out" in ran.text
 
 
-def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_requested(
+def test_a_fallback_to_another_clock_leaves_no_verdict_unless_an_option_names_this_clock(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW, clocks=["device", "host"])
@@ -54,7 +54,7 @@ def test_a_session_whose_clock_fell_back_has_no_verdict_unless_that_clock_is_req
 
 
 @pytest.mark.exhaustive
-def test_a_session_whose_default_strategy_changed_has_no_verdict_unless_an_option_names_it(
+def test_a_changed_default_strategy_leaves_no_verdict_unless_an_option_names_the_strategy(
     folder: Folder,
 ) -> None:
     folder.with_baselines()
@@ -68,7 +68,7 @@ def test_a_session_whose_default_strategy_changed_has_no_verdict_unless_an_optio
     assert folder.run("--strategies=fake", exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_a_session_without_the_device_of_a_framework_that_has_baselines_has_no_verdict(
+def test_a_session_has_no_verdict_if_the_device_of_a_framework_with_baselines_is_missing(
     folder: Folder,
 ) -> None:
     python = standing_in.interpreter(folder)
@@ -85,7 +85,9 @@ def test_a_session_without_the_device_of_a_framework_that_has_baselines_has_no_v
 
 
 @pytest.mark.exhaustive
-def test_a_framework_without_baselines_that_is_skipped_fails_no_session(folder: Folder) -> None:
+def test_a_session_does_not_fail_if_a_framework_without_baselines_is_skipped(
+    folder: Folder,
+) -> None:
     python = standing_in.interpreter(folder)
     standing_in.script(folder, "jax", **TPU)
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
@@ -94,7 +96,7 @@ def test_a_framework_without_baselines_that_is_skipped_fails_no_session(folder: 
     assert "1 skipped, 1 without baseline" in ran.last_line
 
 
-def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) -> None:
+def test_a_session_fails_if_all_its_cases_together_are_slower(folder: Folder) -> None:
     """Slow all cases down beyond the limit of a shared change, below the limit of a single case."""
     folder.slower(2.6, SEVEN)
     ran = folder.run(SEVEN, exit_code=1)
@@ -106,7 +108,7 @@ def test_a_session_in_which_all_cases_together_are_slower_fails(folder: Folder) 
 
 
 @pytest.mark.parametrize("factor", sweep([1.9, 0.4]))
-def test_a_session_passes_if_all_cases_are_slower_by_less_than_the_limit_for_a_shared_change(
+def test_a_session_passes_if_all_cases_are_slower_but_within_the_limit_of_the_shared_part(
     folder: Folder, factor: float
 ) -> None:
     folder.slower(factor, SEVEN)
@@ -136,7 +138,7 @@ def without_tensorflow(folder: Folder) -> tuple[str, ...]:
 
 
 @pytest.mark.exhaustive
-def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
+def test_a_session_has_no_verdict_if_a_framework_with_baselines_is_missing(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
     message = (
@@ -152,7 +154,7 @@ def test_a_session_without_a_framework_that_has_baselines_has_no_verdict(
 
 
 @pytest.mark.exhaustive
-def test_a_framework_that_the_options_leave_out_may_be_missing_although_it_has_baselines(
+def test_a_framework_with_baselines_may_be_missing_if_the_options_do_not_request_it(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
     command = (*BOTH, *without_tensorflow)
@@ -191,7 +193,7 @@ def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) 
 
 
 @pytest.mark.exhaustive
-def test_a_session_with_fewer_ranks_than_its_baselines_says_so_and_fails_if_they_are_required(
+def test_a_session_with_fewer_ranks_than_its_baselines_fails_if_baselines_are_required(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)

@@ -95,7 +95,7 @@ def _faster(size: int) -> float:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_bandwidth_loss_regresses_exactly_the_large_payloads_and_faster_sessions_pass(
+def test_only_the_large_payloads_regress_after_a_loss_of_bandwidth(
     folder: Folder, seed: int
 ) -> None:
     nights = DailySessions(folder, seed)
@@ -113,7 +113,7 @@ def test_a_bandwidth_loss_regresses_exactly_the_large_payloads_and_faster_sessio
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", sweep(range(8)))
-def test_a_loss_of_a_tenth_in_one_payload_is_the_only_regression_of_the_second_session(
+def test_the_second_session_finds_a_loss_of_a_tenth_in_one_payload_and_no_other_regression(
     folder: Folder, seed: int
 ) -> None:
     nights = DailySessions(folder, seed)
@@ -142,7 +142,9 @@ def _launches(night: dict[str, Any]) -> dict[int, int]:
     return {case["case"]["payload_bytes"]: len(case["launches"]) for case in night["cases"]}
 
 
-def test_with_five_sessions_of_history_one_launch_decides_most_cases(folder: Folder) -> None:
+def test_a_single_launch_decides_most_cases_if_the_history_has_five_sessions(
+    folder: Folder,
+) -> None:
     nights = DailySessions(folder, 5)
     nights.night(lambda _: 1.0, "--update-baselines")
     assert [min(_launches(nights.night(lambda _: 1.0)).values()) for _ in range(4)] == [3] * 4

@@ -27,7 +27,7 @@ def failures(ran: Ran, payload: str = "1K") -> list[str]:
 
 
 @pytest.mark.parametrize("act", sweep(["kill -KILL $$", "kill -TERM $$", "kill -SEGV $$"]))
-def test_a_launch_whose_worker_is_killed_at_its_start_is_started_once_more_with_a_note(
+def test_a_launch_is_repeated_once_with_a_note_if_its_worker_is_killed_at_its_start(
     folder: Folder, act: str
 ) -> None:
     ran = folder.run(
@@ -40,7 +40,7 @@ def test_a_launch_whose_worker_is_killed_at_its_start_is_started_once_more_with_
     assert note.endswith(" while starting; it was started once more")
 
 
-def test_a_launch_whose_worker_is_killed_twice_at_its_start_fails_and_other_launches_measure(
+def test_only_the_launch_fails_whose_worker_is_killed_twice_at_its_start(
     folder: Folder,
 ) -> None:
     ran = folder.run(
@@ -54,7 +54,7 @@ def test_a_launch_whose_worker_is_killed_twice_at_its_start_fails_and_other_laun
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("side", sweep(["reference", "candidate"]))
-def test_a_launch_of_either_stack_whose_worker_is_killed_at_its_start_is_started_once_more(
+def test_a_launch_of_either_stack_is_repeated_once_if_its_worker_is_killed_at_its_start(
     folder: Folder, side: str
 ) -> None:
     python = interpreter(folder.path, f"1.fake.{side}", times=1)
@@ -67,7 +67,7 @@ def test_a_launch_of_either_stack_whose_worker_is_killed_at_its_start_is_started
 
 @pytest.mark.exhaustive
 @pytest.mark.extension("compiled")
-def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
+def test_a_worker_that_compiles_is_started_a_second_time_if_it_is_killed_at_its_start(
     folder: Folder,
 ) -> None:
     # The extension, and its folders of tests, can be deleted.
@@ -78,7 +78,7 @@ def test_a_compiling_worker_that_is_killed_at_its_start_is_started_once_more(
     assert "= 2 without baseline in " in ran.text
 
 
-def test_a_probe_whose_worker_is_killed_twice_fails_every_case_and_is_no_usage_error(
+def test_every_case_fails_without_a_usage_error_if_the_worker_of_a_probe_is_killed_twice(
     folder: Folder,
 ) -> None:
     ran = folder.run(option_that_kills(folder, "probe", 2), exit_code=1)
@@ -121,7 +121,7 @@ def test_a_failed_case_is_reported_with_the_fatal_line_of_the_log_of_its_worker(
 
 @pytest.mark.exhaustive
 @pytest.mark.framework("jax")
-def test_a_session_passes_although_a_conftest_started_jax_and_warnings_are_errors(
+def test_a_session_passes_even_if_a_conftest_starts_jax_while_warnings_are_errors(
     folder: Folder,
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:

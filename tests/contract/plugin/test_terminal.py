@@ -26,7 +26,7 @@ def _run_regression(folder: Folder, *options: str) -> Ran:
 
 
 @pytest.mark.exhaustive
-def test_the_output_ends_with_the_regression_the_outcome_of_the_session_and_a_line_of_pytest(
+def test_the_output_ends_with_the_regression_and_the_session_outcome_and_a_pytest_line(
     folder: Folder,
 ) -> None:
     text = _run_regression(folder).text
@@ -62,14 +62,16 @@ def test_a_test_that_fails_by_its_own_assertion_is_shown_although_its_case_did_n
 
 
 @pytest.mark.exhaustive
-def test_the_output_to_a_file_has_a_line_of_progress_at_most_once_a_minute(folder: Folder) -> None:
+def test_a_progress_line_is_written_to_an_output_file_at_most_once_a_minute(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
     rounds = re.findall(r"^busbw: round (\d)/3: 1/", text, flags=re.MULTILINE)
     assert rounds == ["1"]
 
 
 @pytest.mark.exhaustive
-def test_the_progress_of_rounds_is_a_single_line_of_the_terminal(folder: Folder) -> None:
+def test_the_progress_of_all_rounds_is_shown_on_a_single_line_of_the_terminal(
+    folder: Folder,
+) -> None:
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
     text = _on_a_terminal(folder, "--payloads=1K,1M", "--launches=2")
     rows = [re.sub(r"\x1b\[[0-9;]*[mK]", "", line) for line in text.split("\r\n")]

@@ -66,7 +66,7 @@ def test_options_that_request_a_case_that_cannot_be_measured_are_a_usage_error(
 
 
 @pytest.mark.parametrize(("script", "options", "message"), sweep(ATTACHED, in_gate=2))
-def test_options_that_request_more_than_the_devices_can_do_are_a_usage_error(
+def test_options_that_request_something_the_devices_cannot_do_are_a_usage_error(
     folder: Folder, script: dict[str, object], options: list[str], message: str
 ) -> None:
     folder.script(**script)
@@ -76,7 +76,7 @@ def test_options_that_request_more_than_the_devices_can_do_are_a_usage_error(
 
 
 @pytest.mark.parametrize(("option", "message"), sweep(OF_TENSORFLOW))
-def test_an_option_value_that_a_named_framework_lacks_is_a_usage_error_before_its_import(
+def test_an_option_value_that_a_framework_lacks_is_refused_before_the_framework_is_imported(
     folder: Folder, option: str, message: str
 ) -> None:
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
@@ -110,7 +110,7 @@ def test_an_injected_delay_that_a_framework_or_clock_does_not_support_is_refused
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", ["--hosts", "--against"])
-def test_two_dashes_as_the_value_of_an_option_are_a_usage_error(
+def test_two_dashes_in_the_place_of_the_value_of_an_option_are_a_usage_error(
     folder: Folder, option: str
 ) -> None:
     """Refuse two dashes, of which the argparse of Python 3.11 makes an empty list."""
@@ -128,7 +128,7 @@ def test_two_dashes_as_the_value_of_an_option_are_a_usage_error(
         ]
     ),
 )
-def test_an_invalid_value_of_a_choice_is_refused_with_the_valid_values(
+def test_the_usage_error_about_an_invalid_option_value_lists_the_valid_values(
     folder: Folder, option: str, choices: tuple[str, ...]
 ) -> None:
     ran = folder.run(option, exit_code=4)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
         ]
     ),
 )
-def test_a_user_without_a_home_directory_is_refused_only_options_that_need_the_directory(
+def test_a_missing_home_directory_is_an_error_only_for_options_that_need_the_directory(
     folder: Folder, option: str, exit_code: int, message: str
 ) -> None:
     folder.environment.delenv("HOME")

@@ -27,7 +27,7 @@ def run_optimized(folder: Folder, *options: str, exit_code: int) -> Ran:
     return ran
 
 
-def test_a_regression_and_a_wrong_result_fail_under_python_with_assertions_disabled(
+def test_a_regression_or_a_wrong_result_fails_even_if_python_disables_assertions(
     folder: Folder,
 ) -> None:
     folder.regressed()
@@ -39,7 +39,7 @@ def test_a_regression_and_a_wrong_result_fail_under_python_with_assertions_disab
 
 
 @pytest.mark.exhaustive
-def test_a_program_that_lost_its_collective_fails_under_python_with_assertions_disabled(
+def test_a_program_that_lost_its_collective_fails_even_if_python_disables_assertions(
     folder: Folder,
 ) -> None:
     folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
@@ -70,7 +70,7 @@ def test_a_test_that_skips_itself_does_not_hide_a_regression(folder: Folder) -> 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
-def test_a_session_whose_tests_are_skipped_before_they_read_a_verdict_has_no_verdict(
+def test_a_session_has_no_verdict_if_its_tests_are_skipped_before_they_read_a_verdict(
     folder: Folder, mark: str
 ) -> None:
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))

@@ -68,7 +68,7 @@ def _published(name: str) -> dict[str, float]:
     return {payload: rate for payload, rate in rates.items() if rate is not None}
 
 
-def test_trace_reproduces_published_rates_within_a_percent_from_folders_with_published_names(
+def test_trace_reproduces_published_rates_within_one_percent(
     tmp_path: Path,
 ) -> None:
     published = {name: _published(name) for name in FOLDERS}
@@ -130,7 +130,7 @@ def test_trace_reads_payload_and_slice_from_the_folder_names_of_recordings_of_20
     assert (head[1], size) == (f"{column} (GB/s)", payload)
 
 
-def test_trace_counts_a_recording_that_is_given_twice_only_once(tmp_path: Path) -> None:
+def test_trace_counts_a_recording_once_even_if_its_path_is_given_twice(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     once = trace(tmp_path, "--payload=16M")
     other = os.path.relpath(tmp_path / "plugins", ROOT)
@@ -145,13 +145,13 @@ def test_trace_joins_recordings_of_the_same_payload_and_column(tmp_path: Path) -
     assert cell["slowest_rank"]["median_s"] == pytest.approx(500e-6, rel=0.01)
 
 
-def test_trace_prefers_a_payload_in_the_recording_to_the_option_payload(tmp_path: Path) -> None:
+def test_the_payload_in_a_recording_overrides_the_option_payload_of_trace(tmp_path: Path) -> None:
     text = "%all-reduce.1 = f32[1024]{0} all-reduce(f32[1024]{0} %x), channel_id=1"
     put(tmp_path, a_chrome=of_today(TWO, long_name=text))
     assert [row[0] for row in trace(tmp_path, "--payload=16M").table] == ["payload", "4K"]
 
 
-def test_trace_reads_payload_and_slice_from_the_folder_name_by_patterns_of_the_user(
+def test_trace_reads_payload_and_slice_from_folder_names_with_patterns_of_the_user(
     tmp_path: Path,
 ) -> None:
     for size in ("4K", "2M"):
@@ -172,7 +172,7 @@ def test_trace_gives_an_error_for_a_recording_without_a_payload(
     assert "the recording does not say the payload; give --payload or" in answer.errors[0]
 
 
-def test_the_json_of_trace_has_busbw_as_algbw_times_the_bus_factor_of_the_ranks(
+def test_the_busbw_in_the_json_of_trace_is_algbw_times_the_bus_factor(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=of_today(TWO * 4))
@@ -263,14 +263,14 @@ def test_trace_refuses_an_incomplete_recording_without_the_option_partial(
     assert partly.errors == [f"warning: all_reduce: {lacks}"]
 
 
-def test_trace_accepts_idle_devices_if_all_devices_of_the_groups_are_recorded(
+def test_trace_accepts_idle_devices_if_the_recording_has_all_devices_of_the_groups(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=_with_idle(_named(TWO, "{{0,1}}"), 2, 3))
     assert trace(tmp_path).code == 0
 
 
-def test_trace_counts_the_devices_of_all_hosts_together(tmp_path: Path) -> None:
+def test_trace_adds_up_the_numbers_of_devices_of_all_hosts(tmp_path: Path) -> None:
     put(tmp_path, a_chrome=_named(TWO, "[1,4]<=[4]"), b_chrome=_named(TWO, "[1,4]<=[4]"))
     assert trace(tmp_path).code == 0
     put(tmp_path / "damaged", a_chrome=of_today(TWO), b_chrome=b"")
@@ -323,7 +323,9 @@ def test_trace_gives_an_error_for_a_recording_without_positive_times_after_the_w
     assert (answer.code, answer.table) == (1, [])
 
 
-def test_trace_names_a_collective_that_the_recording_lacks(tmp_path: Path) -> None:
+def test_trace_names_the_requested_collective_if_the_recording_does_not_contain_it(
+    tmp_path: Path,
+) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
     answer = trace(tmp_path, "--payload=1M", "--collective=permute")
     assert answer.errors[0].endswith(": no permute with its time in it")
@@ -365,7 +367,7 @@ def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_re
         ((".", "--colective=all_reduce"), "unrecognized"),
     ],
 )
-def test_an_invalid_option_of_trace_ends_with_exit_code_2_and_a_sentence(
+def test_trace_with_an_invalid_option_ends_with_exit_code_2_and_an_error_message(
     options: tuple[str, ...], sentence: str
 ) -> None:
     trace(*options).refuses(sentence)
@@ -394,7 +396,7 @@ def test_trace_refuses_a_small_file_that_unpacks_to_too_many_bytes_or_values(
     assert answer.errors[0].endswith(f"a.trace.json.gz: {message}")
 
 
-def test_trace_refuses_a_file_of_a_terabyte_by_its_size(tmp_path: Path) -> None:
+def test_trace_refuses_a_file_of_a_terabyte_because_of_its_size(tmp_path: Path) -> None:
     path = tmp_path / "a.xplane.pb"
     path.touch()
     os.truncate(path, 2**40)

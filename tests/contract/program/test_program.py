@@ -92,7 +92,7 @@ def test_a_changed_collective_of_a_user_program_is_named_with_its_source_line(
         ]
     ),
 )
-def test_a_compiler_that_ends_early_gives_the_user_program_an_outcome(
+def test_a_user_program_has_an_outcome_even_if_its_compiler_ends_early(
     folder: Folder, then: str, outcome: str, words: str
 ) -> None:
     ran = _program(folder, "experts.v5e_2x4", exit_code=1, then=then)
@@ -101,7 +101,7 @@ def test_a_compiler_that_ends_early_gives_the_user_program_an_outcome(
 
 
 @pytest.mark.exhaustive
-def test_a_user_program_that_lost_its_collectives_has_changed(folder: Folder) -> None:
+def test_a_user_program_that_lost_its_collectives_is_reported_as_changed(folder: Folder) -> None:
     text = "HloModule x\n\nENTRY %m (p: f32[]) -> f32[] {\n  %p = f32[] copy(%p)\n}\n"
     _program(folder, "experts.v5e_2x4", "--update-baselines")
     (folder.path / "none.txt").write_text(text)
@@ -111,7 +111,7 @@ def test_a_user_program_that_lost_its_collectives_has_changed(folder: Folder) ->
 
 
 @pytest.mark.exhaustive
-def test_a_compiled_text_that_is_no_hlo_fails_the_user_program(folder: Folder) -> None:
+def test_a_user_program_fails_if_the_compiler_returns_a_text_that_is_no_hlo(folder: Folder) -> None:
     (folder.path / "train.py").write_text(TRAIN)
     (folder.path / "odd.txt").write_text("no HLO")
     script(folder, {"program": STEP, "hlo": str(folder.path / "odd.txt")})
@@ -153,7 +153,7 @@ def test_two_user_programs_of_the_same_name_are_a_usage_error(folder: Folder) ->
 @pytest.mark.parametrize(
     "option", sweep(["--payloads=1K", "--collectives=all_gather", "--mesh=2x2"])
 )
-def test_an_option_that_chooses_collectives_is_a_usage_error_together_with_program(
+def test_an_option_that_chooses_collectives_is_a_usage_error_next_to_the_option_program(
     folder: Folder, option: str
 ) -> None:
     (folder.path / "train.py").write_text(TRAIN)
@@ -174,7 +174,7 @@ def _script_program(folder: Folder, name: str, **other: object) -> None:
     folder.script(**{"ranks": 8, "latency_s": 1e-3, "program": program, **other})
 
 
-def test_each_collective_of_a_user_program_is_measured_and_their_times_are_added_up(
+def test_the_measured_times_of_all_collectives_of_a_user_program_are_added_up(
     folder: Folder,
 ) -> None:
     _script_program(folder, "tensor_parallel.cpu")
@@ -204,7 +204,9 @@ def test_two_hosts_compile_and_measure_a_user_program(folder: Folder) -> None:
     assert not folder.left_over()
 
 
-def test_an_unreachable_host_is_a_usage_error_for_a_user_program(folder: Folder) -> None:
+def test_an_unreachable_host_is_a_usage_error_in_a_session_with_a_user_program(
+    folder: Folder,
+) -> None:
     _with_ssh(folder)
     (folder.path / "train.py").write_text(TRAIN)
     ran = _measured(folder, STEP, f"--hosts={ssh.UNREACHED}", exit_code=4)
@@ -231,7 +233,7 @@ ADD = "%add (a: f32[]) -> f32[] {\n}\n\n"
 OF_ONE_HEAD = f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
 
 
-def test_the_option_program_measures_the_collectives_of_a_file_of_hlo(folder: Folder) -> None:
+def test_the_option_program_measures_the_collectives_in_an_hlo_file(folder: Folder) -> None:
     (folder.path / "module_0001.jit_step.txt").write_text(dump("fsdp.cpu"))
     folder.script(ranks=8, latency_s=1e-3)
     ran = _measured(folder, "module_0001.jit_step.txt")
@@ -254,7 +256,7 @@ def test_the_option_program_measures_the_collectives_of_a_file_of_hlo(folder: Fo
     ),
     ids=["nothing", "groups of one"],
 )
-def test_a_file_of_hlo_without_a_measurable_collective_is_a_usage_error(
+def test_an_hlo_file_without_a_collective_that_can_be_measured_is_a_usage_error(
     folder: Folder, text: str, sentence: str
 ) -> None:
     (folder.path / "dump.txt").write_text(text + "\n}\n")
@@ -269,7 +271,7 @@ MOVED = (
 
 
 @pytest.mark.exhaustive
-def test_collectives_of_a_dump_that_only_move_bytes_are_measured_with_a_dtype_of_busbw(
+def test_a_collective_of_complex64_that_only_moves_bytes_is_measured_as_float32(
     folder: Folder,
 ) -> None:
     (folder.path / "dump.txt").write_text(OF_ONE_HEAD + MOVED + "\n}\n")

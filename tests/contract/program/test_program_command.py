@@ -42,7 +42,7 @@ def test_the_program_command_lists_every_collective_of_a_program(tmp_path: Path)
         ("fsdp.v5e_2x4", 0, "the collectives are the same"),
     ],
 )
-def test_the_program_command_exits_with_1_if_two_programs_differ_and_prints_the_difference(
+def test_the_program_command_exits_with_code_1_if_two_programs_differ(
     tmp_path: Path, second: str, code: int, last: str
 ) -> None:
     answer = _program(tmp_path, "fsdp.v5e_2x4", second)
@@ -57,7 +57,7 @@ def test_the_program_command_exits_with_1_if_two_programs_differ_and_prints_the_
         (["README.md"] * 3, "expected one program or two, got 3"),
     ],
 )
-def test_the_program_command_refuses_files_that_are_not_one_or_two_programs(
+def test_the_program_command_expects_one_or_two_files_of_programs(
     sources: list[str], words: str
 ) -> None:
     asked_here("program", *sources).refuses(words)

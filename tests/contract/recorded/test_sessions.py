@@ -17,7 +17,7 @@ SESSIONS = sessions()
 NOT_COMPARED = {"launches", "failures", "reference_launches", "text"}
 
 
-def test_the_recorded_sessions_have_every_outcome_of_a_case() -> None:
+def test_every_outcome_of_a_case_is_in_a_recorded_session() -> None:
     measured = [recorded for recorded in SESSIONS if not recorded.is_compiled]
     outcomes = {case["outcome"] for recorded in SESSIONS for case in recorded.results["cases"]}
     assert len(SESSIONS) >= 110 and len(measured) > 70

@@ -51,7 +51,7 @@ def durations_us(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow"])
-def test_every_collective_of_a_cpu_recording_is_an_event_of_the_xprof_viewer_of_that_duration(
+def test_the_xprof_viewer_has_each_collective_of_a_cpu_recording_with_the_same_duration(
     framework: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"{framework}.xplane.pb"

@@ -72,7 +72,9 @@ def test_busbw_init_writes_all_other_files_if_a_single_file_cannot_be_written(
     assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
-def test_busbw_init_gives_an_error_if_a_folder_is_in_the_place_of_a_file(tmp_path: Path) -> None:
+def test_busbw_init_gives_an_error_if_a_folder_has_the_name_of_a_file_to_be_written(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "conftest.py"
     path.mkdir()
     answer = asked_here("init", tmp_path)
@@ -112,7 +114,7 @@ def test_the_workflow_of_busbw_init_installs_and_measures_the_requested_framewor
     assert text.count(f'busbw" run --device={device} --frameworks={framework} \\\n') == 2
 
 
-def test_the_workflow_of_busbw_init_installs_the_requirement_of_a_variable_or_of_the_option(
+def test_the_workflow_of_busbw_init_installs_the_package_that_a_variable_or_option_names(
     tmp_path: Path,
 ) -> None:
     asked_here("init", tmp_path / "variable")
@@ -133,7 +135,7 @@ def test_the_workflow_of_busbw_init_installs_the_requirement_of_a_variable_or_of
         "busbw @ git+https://example.com/${{ github.event.hunter2 }}",
     ],
 )
-def test_busbw_init_refuses_a_requirement_with_a_secret_or_an_expression(
+def test_busbw_init_refuses_a_package_requirement_with_a_secret_or_an_expression(
     named: str, tmp_path: Path
 ) -> None:
     answer = asked_here("init", tmp_path / "new", "--requirement", named)
@@ -144,7 +146,7 @@ def test_busbw_init_refuses_a_requirement_with_a_secret_or_an_expression(
     assert not (tmp_path / "new").exists()
 
 
-def test_busbw_init_accepts_a_requirement_with_a_user_name_for_ssh(tmp_path: Path) -> None:
+def test_busbw_init_accepts_a_package_requirement_with_a_user_name_for_ssh(tmp_path: Path) -> None:
     named = "busbw @ git+ssh://git@example.com:22/o/busbw@abc"
     assert asked_here("init", tmp_path, "--requirement", named).code == 0
 
@@ -166,7 +168,7 @@ def test_busbw_init_accepts_a_requirement_with_a_user_name_for_ssh(tmp_path: Pat
         ({"url": "file:///here/busbw.whl", "archive_info": {}}, "${{ vars.BUSBW_REQUIREMENT }}"),
     ],
 )
-def test_the_workflow_of_busbw_init_installs_busbw_from_the_url_of_the_installed_busbw(
+def test_the_workflow_of_busbw_init_installs_busbw_from_the_same_url_as_the_current_busbw(
     origin: dict[str, object],
     requirement: str,
     tmp_path: Path,
@@ -198,7 +200,7 @@ def test_the_workflow_of_busbw_init_pins_its_actions_and_has_the_least_permissio
     assert "persist-credentials: false" in text and "|| true" not in text
 
 
-def test_tests_of_the_user_and_tests_of_busbw_run_with_the_files_that_busbw_init_writes(
+def test_user_tests_and_busbw_tests_run_with_the_files_that_busbw_init_writes(
     folder: Folder,
 ) -> None:
     (folder.path / "conftest.py").unlink()

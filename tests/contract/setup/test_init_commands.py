@@ -34,7 +34,7 @@ def by_shell(folder: Folder, command: str) -> dict[str, Any]:
 
 
 @pytest.mark.exhaustive
-def test_the_commands_that_busbw_init_writes_measure_the_framework_of_its_option(
+def test_the_commands_that_busbw_init_writes_measure_the_framework_that_an_option_names(
     folder: Folder,
 ) -> None:
     (folder.path / "conftest.py").unlink()

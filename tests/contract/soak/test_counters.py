@@ -26,7 +26,7 @@ def _with_nvml(folder: Folder, does: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("option", sweep(["--launches=2", "--soak=0.3s"]))
-def test_an_error_counter_of_a_gpu_link_that_rises_is_a_note_of_its_case(
+def test_a_rising_error_counter_of_a_gpu_link_adds_a_note_to_the_case(
     folder: Folder, option: str
 ) -> None:
     _with_nvml(folder, "link")
@@ -63,7 +63,7 @@ def test_a_slow_case_is_noisy_if_a_gpu_was_throttled(folder: Folder) -> None:
         ]
     ),
 )
-def test_a_library_of_health_counters_that_fails_is_named_once_and_fails_no_case(
+def test_a_failing_library_of_health_counters_is_named_once_and_fails_no_case(
     folder: Folder, does: str, reason: str
 ) -> None:
     _with_nvml(folder, does)

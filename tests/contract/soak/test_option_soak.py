@@ -20,7 +20,7 @@ def _flips(**word: int) -> list[dict[str, Any]]:
     return [{"payload_bytes": 1024, "flips": {"every": 50, "word": word}}]
 
 
-def test_a_soak_without_a_wrong_result_passes_and_gives_a_bound_of_the_error_rate(
+def test_a_soak_without_a_wrong_result_passes_and_prints_an_upper_bound_of_the_error_rate(
     folder: Folder,
 ) -> None:
     folder.script(latency_s=1e-3)
@@ -85,7 +85,9 @@ def test_a_case_with_a_wrong_result_in_the_history_gets_twice_as_many_launches(
 
 
 @pytest.mark.exhaustive
-def test_ctrl_c_ends_a_soak_with_a_line_of_each_case_and_leaves_no_file(folder: Folder) -> None:
+def test_a_soak_that_ctrl_c_ends_prints_a_line_for_each_case_and_leaves_no_file(
+    folder: Folder,
+) -> None:
     folder.script(latency_s=1e-3)
     session = folder.begin(*SOAKED, "--soak=1h")
     assert wait_until(lambda: "soaking: 0 iterations" in folder.output), folder.output
@@ -115,7 +117,7 @@ def test_ctrl_c_ends_a_soak_with_a_line_of_each_case_and_leaves_no_file(folder: 
         ]
     ),
 )
-def test_a_soak_refuses_an_invalid_duration_and_options_of_timed_sessions(
+def test_a_soak_refuses_an_invalid_duration_or_an_option_of_timed_sessions(
     folder: Folder, options: list[str], sentence: str
 ) -> None:
     assert sentence in folder.pytest(*SOAKED, *options, exit_code=4).sentence

@@ -19,7 +19,7 @@ def folder_with_signature(folder: Folder) -> Folder:
     return folder
 
 
-def test_a_changed_order_of_additions_is_a_note_with_the_versions_before_and_after(
+def test_a_changed_order_of_additions_is_noted_with_the_earlier_and_the_current_versions(
     folder_with_signature: Folder,
 ) -> None:
     folder_with_signature.script(extra=RING)
@@ -38,7 +38,7 @@ def test_a_signature_that_cannot_be_read_fails_its_case(folder: Folder) -> None:
     assert "1 FAILED: fake 1M: " in text and "expected a signature, 8 hexadecimal digits" in text
 
 
-def test_require_signature_fails_a_case_with_another_order_of_additions(
+def test_the_option_require_signature_fails_a_case_with_another_order_of_additions(
     folder_with_signature: Folder,
 ) -> None:
     folder_with_signature.script(extra=DOUBLED)
@@ -46,7 +46,7 @@ def test_require_signature_fails_a_case_with_another_order_of_additions(
     assert "\n1 CHANGED: fake 1M: another order of additions (the same stack: " in text
 
 
-def test_a_session_shows_the_payloads_at_which_the_order_of_additions_changes(
+def test_a_session_shows_from_which_payloads_on_the_order_of_additions_is_different(
     folder: Folder,
 ) -> None:
     cases = [{"payload_bytes": size << 10, "extra": DOUBLED} for size in (1, 2)]

@@ -74,7 +74,7 @@ def test_update_baselines_locks_the_stack_of_the_session_once_next_to_the_baseli
     assert stack_folder.lock.read_bytes() == before
 
 
-def test_against_baseline_builds_the_locked_stack_and_measures_it_interleaved(
+def test_the_option_against_baseline_builds_the_locked_stack_and_measures_both_stacks(
     stack_folder: StackFolder,
 ) -> None:
     stack_folder.accept()
@@ -101,7 +101,7 @@ def test_update_baselines_locks_a_newer_stack_only_if_the_times_of_the_stack_are
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_without_a_locked_stack_of_this_machine_is_a_usage_error(
+def test_the_option_against_baseline_without_a_locked_stack_is_a_usage_error(
     stack_folder: StackFolder, tmp_path: Path
 ) -> None:
     locked = stack_folder.accept().rename(tmp_path / "lock")
@@ -120,7 +120,7 @@ def test_against_baseline_without_a_locked_stack_of_this_machine_is_a_usage_erro
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_stores_times_but_no_lock_of_a_package_that_no_index_has(
+def test_update_baselines_locks_no_stack_with_a_package_that_no_index_has(
     stack_folder: StackFolder, tmp_path: Path
 ) -> None:
     path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")
@@ -134,7 +134,9 @@ def test_update_baselines_stores_times_but_no_lock_of_a_package_that_no_index_ha
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_with_a_changed_lock_is_a_usage_error(stack_folder: StackFolder) -> None:
+def test_the_option_against_baseline_with_a_changed_lock_is_a_usage_error(
+    stack_folder: StackFolder,
+) -> None:
     path = stack_folder.accept()
     text = path.read_text()
     path.write_text(text.replace(text.rpartition('"\n')[0][-64:], "0" * 64))
@@ -145,7 +147,7 @@ def test_against_baseline_with_a_changed_lock_is_a_usage_error(stack_folder: Sta
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("other", sweep(["--against=python", "--against-env=A=1"]))
-def test_against_baseline_together_with_another_reference_stack_is_a_usage_error(
+def test_the_option_against_baseline_with_another_reference_stack_is_a_usage_error(
     stack_folder: StackFolder, other: str
 ) -> None:
     ran = stack_folder.run("--against=baseline", other, exit_code=4)
@@ -153,7 +155,7 @@ def test_against_baseline_together_with_another_reference_stack_is_a_usage_error
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
+def test_the_option_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
     stack_folder: StackFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_locked=1")
@@ -168,7 +170,7 @@ def test_against_baseline_names_flags_that_differ_from_the_flags_in_the_lock(
 
 
 @pytest.mark.exhaustive
-def test_a_value_of_stack_cache_that_is_no_folder_is_a_usage_error(
+def test_a_value_of_the_option_stack_cache_that_is_no_folder_is_a_usage_error(
     stack_folder: StackFolder,
 ) -> None:
     ran = stack_folder.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
@@ -196,7 +198,7 @@ def test_a_session_compares_the_reference_times_with_the_reference_times_of_earl
 
 
 @pytest.mark.exhaustive
-def test_a_machine_that_slows_both_stacks_gives_the_outcome_machine_shift(
+def test_a_session_has_the_outcome_machine_shift_if_the_machine_slows_both_stacks(
     stack_folder: StackFolder,
 ) -> None:
     stack_folder.run("--update-baselines", *SIX, exit_code=0)
@@ -212,7 +214,7 @@ def test_a_machine_that_slows_both_stacks_gives_the_outcome_machine_shift(
 
 
 @pytest.mark.exhaustive
-def test_against_baseline_without_a_history_does_not_judge_the_machine(
+def test_the_option_against_baseline_without_a_history_does_not_judge_the_machine(
     stack_folder: StackFolder,
 ) -> None:
     stack_folder.run("--update-baselines", *SIX, exit_code=0)

@@ -82,7 +82,7 @@ def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts
 
 
 @pytest.mark.parametrize("then", sweep(["kill", "hang"]))
-def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts(
+def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts_were_measured(
     cluster: Cluster, then: str
 ) -> None:
     dying = {"two": {"chips": {"then": then}}}
@@ -103,7 +103,7 @@ def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
 
 
 @pytest.mark.exhaustive
-def test_find_slow_measures_the_chips_of_a_tpu_slice_and_no_pairs_of_hosts(
+def test_find_slow_measures_the_chips_of_a_tpu_slice_in_place_of_pairs_of_hosts(
     cluster: Cluster,
 ) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
@@ -116,7 +116,7 @@ def test_find_slow_measures_the_chips_of_a_tpu_slice_and_no_pairs_of_hosts(
 
 
 @pytest.mark.exhaustive
-def test_find_slow_says_for_a_healthy_tpu_slice_which_losses_it_would_have_found(
+def test_find_slow_says_how_large_a_loss_of_a_healthy_tpu_slice_would_have_been_found(
     cluster: Cluster,
 ) -> None:
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4)

@@ -56,7 +56,9 @@ def _edited(folder: Path, **entry: Any) -> Path:
     return _written(folder, json.dumps(document))
 
 
-def test_a_baseline_file_is_read_back_with_the_entries_that_were_written(tmp_path: Path) -> None:
+def test_a_baseline_file_has_the_same_entries_after_it_is_written_and_read_back(
+    tmp_path: Path,
+) -> None:
     assert read_baselines(_written(tmp_path, TEXT)) == FILE
 
 
@@ -76,7 +78,7 @@ def test_a_baseline_file_has_one_line_for_each_payload_in_order_of_size() -> Non
     )
 
 
-def test_a_baseline_file_has_commit_and_versions_once_for_each_session() -> None:
+def test_a_baseline_file_stores_the_commit_and_the_versions_of_each_session_only_once() -> None:
     document = json.loads(TEXT)
     assert list(document["sessions"]) == [f"{build.DATE}T03:00:00Z", f"{build.DATE}T23:00:00Z"]
     assert document["sessions"][f"{build.DATE}T03:00:00Z"] == {
@@ -205,7 +207,7 @@ def test_an_invalid_session_of_a_baseline_file_is_refused_with_its_file_and_key(
         read_baselines(path)
 
 
-def test_a_baseline_file_has_one_line_for_each_update_with_its_reason() -> None:
+def test_a_baseline_file_has_a_line_with_the_reason_of_each_update() -> None:
     rows = [row.strip() for row in TEXT.splitlines() if '"entries": 2' in row]
     assert [json.loads(row.rstrip(",")) for row in rows] == [
         {

@@ -62,7 +62,7 @@ def _find_stored(root: Path, payload_bytes: int = 4096) -> Baseline | None:
     return find_baseline(root, build.key(), build.case(payload_bytes=payload_bytes)).baseline
 
 
-def test_a_saved_baseline_is_read_back_unchanged(root: Path) -> None:
+def test_a_baseline_is_unchanged_after_it_is_saved_and_read_back(root: Path) -> None:
     (change,) = _save(root, 1e-3, 1.25e-3)
     baseline = _find_stored(root)
     assert baseline == change.baseline_after
@@ -107,7 +107,7 @@ def test_a_saved_baseline_replaces_only_the_baseline_of_the_same_payload(root: P
     assert kept.times_s == (2e-3,)
 
 
-def test_a_save_of_only_new_baselines_leaves_the_baselines_of_stored_payloads_unchanged(
+def test_saving_only_new_baselines_does_not_replace_the_baseline_of_a_stored_payload(
     root: Path,
 ) -> None:
     _save(root, 1e-3)
@@ -118,7 +118,7 @@ def test_a_save_of_only_new_baselines_leaves_the_baselines_of_stored_payloads_un
 
 
 @pytest.mark.parametrize("case", [{"dtype": "float16"}, {"reduce_op": "max"}, {"placement": "out"}])
-def test_a_case_with_another_dtype_reduce_op_or_placement_has_no_baseline_in_the_same_file(
+def test_a_baseline_is_found_only_for_the_same_dtype_and_reduce_op_and_placement(
     root: Path, case: dict[str, str]
 ) -> None:
     _save(root, 1e-3)
@@ -126,7 +126,7 @@ def test_a_case_with_another_dtype_reduce_op_or_placement_has_no_baseline_in_the
 
 
 @pytest.mark.parametrize("nonsense", ["", "{}", "[1, 2", '{"version": 99}'])
-def test_an_invalid_baseline_file_is_an_error_and_a_save_overwrites_no_file(
+def test_an_invalid_baseline_file_is_an_error_and_is_not_overwritten(
     root: Path, nonsense: str
 ) -> None:
     other = build.key(ranks=8)
@@ -141,13 +141,13 @@ def test_an_invalid_baseline_file_is_an_error_and_a_save_overwrites_no_file(
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_save_leaves_only_the_baseline_file_which_all_users_may_read(root: Path) -> None:
+def test_saving_a_baseline_leaves_only_a_file_that_all_users_may_read(root: Path) -> None:
     _save(root, 1e-3)
     assert [root / FILE] == [path for path in root.rglob("*") if path.is_file()]
     assert (root / FILE).stat().st_mode & 0o777 == 0o644
 
 
-def test_a_folder_of_baselines_that_another_session_keeps_locked_is_an_error_with_its_name(
+def test_the_error_about_a_folder_of_baselines_that_another_session_locked_names_the_folder(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = storage.lock_folder
@@ -204,7 +204,7 @@ def _published(root: Path, document: Any, name: str = "paper") -> Path:
     return path
 
 
-def test_a_published_out_of_memory_entry_keeps_its_remark_that_the_source_is_doubtful(
+def test_a_published_out_of_memory_entry_keeps_the_remark_that_its_source_is_doubtful(
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table())
@@ -217,7 +217,7 @@ def test_a_published_out_of_memory_entry_keeps_its_remark_that_the_source_is_dou
     )
 
 
-def test_no_published_rate_is_found_for_another_payload_collective_or_number_of_ranks(
+def test_a_published_rate_is_found_only_for_its_payload_and_collective_and_number_of_ranks(
     tmp_path: Path,
 ) -> None:
     assert find_published_bandwidth(tmp_path, KEY, build.case()) is None
@@ -228,7 +228,7 @@ def test_no_published_rate_is_found_for_another_payload_collective_or_number_of_
     assert find_published_bandwidth(tmp_path, other, build.case()) is None
 
 
-def test_a_published_rate_comes_from_the_first_table_by_name_that_has_the_case(
+def test_a_published_rate_is_read_from_the_alphabetically_first_table_that_has_the_case(
     tmp_path: Path,
 ) -> None:
     _published(tmp_path, _table(ENTRIES[1], source="first"), name="a")

@@ -71,7 +71,7 @@ def test_a_session_that_is_appended_to_a_baseline_is_pooled_with_the_stored_sess
     assert baseline.level_s == pytest.approx(1.025e-3)
 
 
-def test_an_update_that_refuses_one_case_still_saves_the_other_cases(root: Path) -> None:
+def test_an_update_that_refuses_one_case_saves_all_other_cases(root: Path) -> None:
     save(root, 1e-3)
     session = Record(moment="2026-03-05T03:00:00Z")
     measured = [build.measurement(2e-3, payload_bytes=size) for size in (4096, 8192)]
@@ -158,7 +158,7 @@ def out_of_memory() -> Baseline:
     return build.accepted(measured).baseline
 
 
-def test_a_stored_session_keeps_the_moment_at_which_it_began() -> None:
+def test_a_stored_session_keeps_the_time_at_which_the_session_began() -> None:
     accepted = build.accepted(build.measurement(1e-3), Record(moment="2026-01-02T03:04:05Z"))
     (stored_session,) = accepted.baseline.sessions
     assert stored_session.began == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -171,14 +171,14 @@ def test_a_session_that_is_not_appended_replaces_all_sessions_of_a_baseline() ->
     assert merged.pinned_us == 1000
 
 
-def test_an_appended_session_counts_once_for_the_level_whatever_its_number_of_launches() -> None:
+def test_an_appended_session_has_the_same_weight_with_any_number_of_launches() -> None:
     old = merge_session(
         stored(1000), session(1100, 1100, 1100, 1100), is_appended=True, budget=BUDGET
     )[0]
     assert old.level_us == 1050
 
 
-def test_a_baseline_drops_its_oldest_session_beyond_the_largest_number_of_sessions() -> None:
+def test_a_baseline_with_the_maximum_number_of_sessions_drops_its_oldest_session() -> None:
     entry = stored(1000)
     for turn in range(MOST_SESSIONS):
         entry = merge_session(entry, session(1001 + turn), is_appended=True, budget=BUDGET)[0]
@@ -186,7 +186,7 @@ def test_a_baseline_drops_its_oldest_session_beyond_the_largest_number_of_sessio
     assert entry.sessions[0].times_us == (1001,)
 
 
-def test_a_session_is_a_loss_if_it_exceeds_the_pinned_time_by_more_than_the_budget() -> None:
+def test_a_session_is_a_loss_only_if_it_exceeds_the_pinned_time_by_more_than_the_budget() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
         assert (
             merge_session(stored(1000), session(time_us), is_appended=False, budget=BUDGET)[1]
@@ -194,7 +194,7 @@ def test_a_session_is_a_loss_if_it_exceeds_the_pinned_time_by_more_than_the_budg
         )
 
 
-def test_a_faster_session_within_the_budget_does_not_change_the_pinned_time_of_a_baseline() -> None:
+def test_a_session_that_is_slightly_faster_does_not_change_the_pinned_time_of_a_baseline() -> None:
     merged, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
     assert merged.pinned_us == 1000
 

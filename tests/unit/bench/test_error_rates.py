@@ -38,7 +38,7 @@ def test_the_simulated_error_rates_equal_the_recorded_rates(
     assert capsys.readouterr().out.splitlines()[2:] == RATES
 
 
-def test_the_count_of_each_verdict_on_recorded_sessions_equals_the_recorded_count() -> None:
+def test_the_number_of_recorded_sessions_with_each_verdict_equals_the_recorded_number() -> None:
     sessions = kept.read(BUSY)
     assert len(sessions) == 15
     answers = kept._count_answers([(sessions[0], later) for later in sessions[1:]], is_few=True)

@@ -43,7 +43,7 @@ LOST = [case(), case(1, "the worker was killed (SIGKILL) while measuring 1K")]
         ("session", SIGKILL, 0, ALL),
     ],
 )
-def test_the_faults_benchmark_reports_no_surprise_for_an_expected_exit_code_and_loss_of_cases(
+def test_the_faults_benchmark_reports_no_surprise_if_exit_code_and_lost_cases_are_expected(
     target: str, number: Any, exit_code: int, cases: Any
 ) -> None:
     assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == []
@@ -64,7 +64,7 @@ def test_the_faults_benchmark_reports_no_surprise_for_an_expected_exit_code_and_
         ("session", SIGKILL, 0, None, "exit code 0, expected -9"),
     ],
 )
-def test_the_faults_benchmark_reports_a_surprise_for_an_unexpected_exit_code_or_loss_of_cases(
+def test_the_faults_benchmark_reports_an_unexpected_exit_code_or_unexpectedly_lost_cases(
     target: str, number: Any, exit_code: int | None, cases: Any, message: str
 ) -> None:
     assert list(find_surprises(Hit(target=target, signal=number), exit_code, cases)) == [message]
@@ -108,7 +108,7 @@ def _leave_a_temporary_file(folder: Path) -> None:
         (_leave_a_temporary_file, False, "x.json.part"),
     ],
 )
-def test_the_faults_benchmark_counts_lost_and_incomplete_history_and_baselines_as_damage(
+def test_the_faults_benchmark_counts_lost_or_incomplete_histories_or_baselines_as_damage(
     change: Callable[[Path], object], ended: bool, message: str, tmp_path: Path
 ) -> None:
     for name in ("before", "after"):

@@ -43,7 +43,7 @@ def test_the_gpu_benchmark_reads_the_transport_from_the_log_of_nccl(
     assert command.describe_transport(Bench(device=Device.GPU, output_folder=tmp_path)) == text
 
 
-def test_the_gpu_benchmark_writes_each_part_immediately_and_goes_on_after_a_failed_part(
+def test_the_gpu_benchmark_continues_after_a_part_that_fails_and_writes_each_part_at_once(
     tmp_path: Path,
 ) -> None:
     seen: list[list[str]] = []
@@ -100,7 +100,7 @@ def test_the_gpu_benchmark_without_a_gpu_says_that_no_gpu_exists(tmp_path: Path)
 
 @pytest.mark.exhaustive
 @needs("jax")
-def test_the_gpu_benchmark_finds_a_wrong_value_and_the_end_of_memory_and_keeps_a_recording(
+def test_the_gpu_benchmark_finds_a_wrong_value_and_keeps_a_recording(
     tmp_path: Path,
 ) -> None:
     done = _ran("--device=cpu", "--parts=wrong,recording,fidelity,memory", f"--out={tmp_path}")

@@ -52,7 +52,7 @@ def _mesh(axes: int) -> str:
         ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
     ],
 )
-def test_groups_of_hlo_are_read_from_lists_from_iota_form_and_from_a_mesh(
+def test_groups_in_hlo_are_read_from_a_list_or_from_the_iota_form_or_from_a_mesh(
     groups: str, ranks_of_groups: tuple[tuple[int, ...], ...]
 ) -> None:
     assert replica_groups_of(_line(groups), 8) == ranks_of_groups
@@ -67,11 +67,11 @@ def test_groups_of_hlo_are_read_from_lists_from_iota_form_and_from_a_mesh(
         "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
     ],
 )
-def test_groups_of_hlo_along_an_unknown_axis_of_a_mesh_are_unknown(groups: str) -> None:
+def test_groups_in_hlo_along_an_axis_that_the_mesh_lacks_are_unknown(groups: str) -> None:
     assert replica_groups_of(_line(groups), 8) is None
 
 
-def test_a_line_of_hlo_without_groups_or_pairs_gives_no_groups_and_no_pairs() -> None:
+def test_no_groups_and_no_pairs_are_read_from_a_line_of_hlo_without_groups_or_pairs() -> None:
     assert replica_groups_of("%a = f32[4]{0} all-reduce(%p), to_apply=%add", 4) is None
     assert source_target_pairs_of("%a = f32[4]{0} collective-permute(%p)") is None
 
@@ -105,7 +105,7 @@ def test_the_pairs_of_a_permute_in_hlo_are_read_in_order(
         (_mesh(64), 1, 1),
     ],
 )
-def test_the_number_and_size_of_groups_is_read_from_each_form_of_hlo(
+def test_the_number_and_the_size_of_groups_are_read_from_each_form_of_groups_in_hlo(
     groups: str, count: int, size: int
 ) -> None:
     group_size = group_size_of(_line(groups))
@@ -128,7 +128,7 @@ def test_the_number_and_size_of_groups_is_read_from_each_form_of_hlo(
         "",
     ],
 )
-def test_unlisted_unequal_or_damaged_groups_of_hlo_have_no_size(groups: str) -> None:
+def test_groups_in_hlo_that_are_unequal_or_damaged_or_not_listed_have_no_size(groups: str) -> None:
     assert group_size_of(_line(groups)) is None
 
 
@@ -136,7 +136,7 @@ RANKS = (2, 3, 4, 8, 64)
 PAYLOAD = 2**10 * 3
 
 
-def test_every_collective_has_its_name_as_its_key_and_a_file_of_known_facts() -> None:
+def test_every_collective_is_registered_by_its_name_and_has_a_file_of_expected_facts() -> None:
     assert {name: collective.name for name, collective in COLLECTIVES.items()} == {
         name: name for name in KNOWN
     }
@@ -151,7 +151,7 @@ def test_the_bus_factor_of_a_collective_equals_the_bus_factor_of_nccl_tests(
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_the_input_and_output_bytes_of_a_rank_are_the_known_fractions_of_the_payload(
+def test_the_input_and_output_bytes_of_a_rank_equal_the_expected_fractions_of_the_payload(
     name: str,
 ) -> None:
     collective, example = COLLECTIVES[name], KNOWN[name]

@@ -63,7 +63,7 @@ def test_the_expected_values_of_a_chain_equal_a_chain_of_simulated_collectives(
 @each_kind
 @each_dtype
 @each_size
-def test_every_rank_starts_and_ends_with_different_values_for_different_numbers_of_inputs(
+def test_every_rank_starts_and_ends_with_different_values_for_different_draws(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     # Draws take turns: the first of four follows the last of them again. The draws of groups that
@@ -78,7 +78,7 @@ def test_every_rank_starts_and_ends_with_different_values_for_different_numbers_
 @each_kind
 @each_dtype
 @each_size
-def test_no_rank_except_a_root_starts_with_the_values_of_its_result(
+def test_no_rank_except_the_root_starts_with_the_values_of_its_result(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     collective, root = COLLECTIVES[name], getattr(KNOWN[name], "ROOT", None)
@@ -150,14 +150,14 @@ def test_a_skipped_iteration_of_a_chain_of_sums_changes_every_element(
         assert all(value != other for value, other in zip(after, before))
 
 
-def test_the_32_blocks_of_a_reduce_scatter_over_32_ranks_differ() -> None:
+def test_the_32_blocks_of_a_reduce_scatter_over_32_ranks_are_all_different() -> None:
     blocks = COLLECTIVES["reduce_scatter"].starting_blocks(_draw("float32", "sum", 32), 0)
     assert len(set(blocks)) == 32
 
 
 @each_kind
 @each_dtype
-def test_a_result_whose_elements_are_rotated_or_reversed_differs(
+def test_a_result_whose_elements_are_rotated_or_reversed_differs_from_the_right_result(
     name: str, reduce_op: str, dtype: str
 ) -> None:
     for (ended,) in zip(afters(COLLECTIVES[name], _draw(dtype, reduce_op, 4), 1)):

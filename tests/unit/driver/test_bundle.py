@@ -27,7 +27,7 @@ ROOMS = ("collectives", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
 
 
-def test_a_bundle_holds_only_code_that_workers_and_their_extensions_may_import(
+def test_the_code_bundle_of_a_worker_holds_only_code_that_workers_may_import(
     bundle: Bundle,
 ) -> None:
     package = bundle.path / "busbw"
@@ -52,7 +52,7 @@ def test_a_bundle_holds_only_code_that_workers_and_their_extensions_may_import(
         ("driver/group.py", False),
     ],
 )
-def test_the_hash_of_workers_changes_only_if_the_code_that_measures_changes(
+def test_the_hash_of_worker_code_changes_only_if_the_code_that_measures_changes(
     package: Path, path: str, is_measuring: bool
 ) -> None:
     before = worker_hash()
@@ -61,7 +61,9 @@ def test_the_hash_of_workers_changes_only_if_the_code_that_measures_changes(
     assert (worker_hash() != before) is is_measuring
 
 
-def test_the_temporary_folder_of_a_worker_is_in_its_bundle(bundle: Bundle) -> None:
+def test_the_temporary_folder_of_a_worker_is_inside_the_folder_of_its_code_bundle(
+    bundle: Bundle,
+) -> None:
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
     worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
@@ -105,7 +107,7 @@ def foreign(tmp_path: Path) -> Path:
     return home
 
 
-def test_a_worker_of_another_interpreter_imports_the_packages_of_that_interpreter_only(
+def test_a_worker_of_another_interpreter_imports_only_packages_of_that_interpreter(
     bundle: Bundle, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{sysconfig.get_path('purelib')}:{Path(__file__).parents[3]}")
@@ -126,7 +128,7 @@ def test_a_worker_of_the_interpreter_of_pytest_keeps_the_pythonpath_of_the_user(
     assert str(tmp_path) in path_of(starter(), bundle)
 
 
-def test_a_worker_starts_with_huge_pages_in_addition_to_the_glibc_tunables_of_the_user(
+def test_a_worker_adds_huge_pages_to_the_glibc_tunables_of_the_user(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
@@ -160,7 +162,7 @@ def orphan(bundle: Bundle) -> Path:
     return folder
 
 
-def test_an_orphaned_bundle_that_another_session_has_locked_is_removed_only_when_unlocked(
+def test_an_orphaned_code_bundle_is_removed_only_after_another_session_unlocks_it(
     orphan: Path,
 ) -> None:
     with storage.lock_folder(orphan, 0):
@@ -170,7 +172,7 @@ def test_an_orphaned_bundle_that_another_session_has_locked_is_removed_only_when
     assert not orphan.exists()
 
 
-def test_a_link_with_the_name_of_an_orphaned_bundle_is_not_followed(
+def test_a_link_with_the_name_of_an_orphaned_code_bundle_is_not_followed(
     orphan: Path, tmp_path: Path
 ) -> None:
     victim = tmp_path / "victim"
@@ -182,14 +184,14 @@ def test_a_link_with_the_name_of_an_orphaned_bundle_is_not_followed(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
-def test_an_orphaned_bundle_of_another_user_is_not_removed(orphan: Path) -> None:
+def test_an_orphaned_code_bundle_of_another_user_is_not_removed(orphan: Path) -> None:
     os.chown(orphan, 65534, 65534)
     Bundle().remove()
     assert (orphan / "busbw" / "wire.py").exists()
 
 
 @pytest.mark.parametrize("when", ["before it is locked", "while it is locked"])
-def test_a_new_bundle_that_another_session_removes_as_an_orphan_is_made_again(
+def test_a_new_code_bundle_that_another_session_removes_as_an_orphan_is_made_again(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     real = storage.try_lock_folder

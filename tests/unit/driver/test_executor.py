@@ -107,7 +107,7 @@ def opened_group(starting: Executor, then: str = "") -> Group:
     return group
 
 
-def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
+def test_a_second_interrupt_during_the_end_of_groups_of_workers_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers: list[LocalWorker] = []
@@ -127,7 +127,7 @@ def test_a_second_interrupt_while_groups_of_workers_end_leaves_no_worker(
         worker.end_and_wait(Ending.KILL)
 
 
-def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_more_groups(
+def test_an_executor_that_another_thread_stops_starts_no_more_groups_of_workers(
     bundle: Bundle,
 ) -> None:
     notes: list[str] = []
@@ -150,7 +150,7 @@ def test_an_executor_that_another_thread_stops_ends_its_requests_and_starts_no_m
 
 
 @pytest.mark.exhaustive
-def test_a_probe_that_hangs_is_ended_after_the_timeout_of_a_start(
+def test_a_probe_that_hangs_is_ended_after_the_timeout_for_starting_a_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_module("busbw.driver.executor"), "START_TIMEOUT_S", 1.0)

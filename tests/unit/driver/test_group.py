@@ -77,7 +77,7 @@ def killed_soon(pid: int, number: signal.Signals) -> Iterator[None]:
     timer.join()
 
 
-def test_a_group_names_its_killed_worker_and_not_a_worker_that_failed_differently(
+def test_the_failure_of_a_group_names_a_killed_worker_rather_than_another_failed_worker(
     bundle: Bundle,
 ) -> None:
     with started(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as group:
@@ -106,7 +106,7 @@ def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descr
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_an_interrupt_while_the_workers_of_a_group_end_leaves_no_worker(
+def test_an_interrupt_during_the_end_of_a_group_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(worker: LocalWorker, ending: Ending) -> Exit:
@@ -125,7 +125,9 @@ def stop(pid: int) -> None:
     assert wait_until(lambda: state(pid) == "T")
 
 
-def test_a_group_names_its_stopped_worker_and_not_a_worker_that_ended_later(bundle: Bundle) -> None:
+def test_the_failure_of_a_group_names_a_stopped_worker_and_not_a_worker_that_ended_later(
+    bundle: Bundle,
+) -> None:
     with started(bundle) as group, killed_soon(pid_of(group, 2), signal.SIGTERM):
         stop(pid_of(group, 3))
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
@@ -158,7 +160,7 @@ def merged(*answers: object) -> object:
     return merge_replies(answers, JAX_LAUNCH)
 
 
-def test_equal_runs_of_a_group_merge_to_one_run_with_summed_values_and_the_largest_memory() -> None:
+def test_equal_runs_of_the_workers_of_a_group_are_merged_to_a_single_run() -> None:
     first = build.run(1e-3, launch="1.jax.worker0")
     first = replace(first, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
     other = replace(first, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
@@ -171,7 +173,7 @@ def test_equal_runs_of_a_group_merge_to_one_run_with_summed_values_and_the_large
 
 
 @pytest.mark.parametrize("name", ["samples_s", "iterations", "clock"])
-def test_runs_of_a_group_with_different_samples_iterations_or_clocks_are_a_failure(
+def test_workers_of_a_group_whose_samples_or_iterations_or_clocks_differ_are_a_failure(
     name: str,
 ) -> None:
     other = {"samples_s": (5.0,), "iterations": 77, "clock": "device"}
@@ -194,7 +196,7 @@ def test_different_answers_of_the_workers_of_a_group_are_a_failure(
     assert isinstance(merged(*answers), Failure)
 
 
-def test_a_group_measures_with_file_descriptors_of_1024_and_more(bundle: Bundle) -> None:
+def test_a_group_can_measure_with_file_descriptors_above_1023(bundle: Bundle) -> None:
     """Open as many descriptors as a group of several hundred hosts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))

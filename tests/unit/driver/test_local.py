@@ -79,7 +79,7 @@ def exit_of_worker(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exi
         return answer
 
 
-def test_the_log_of_a_worker_that_hangs_with_the_interpreter_lock_has_its_stack_trace(
+def test_the_log_of_a_worker_that_hangs_and_holds_the_interpreter_lock_has_a_stack_trace(
     bundle: Bundle,
 ) -> None:
     hung = exit_of_worker(bundle, "hang_with_lock", SHORT_S)
@@ -113,7 +113,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     assert not processes(bundle.path)
 
 
-def test_a_worker_that_was_killed_between_two_requests_answers_the_next_with_its_exit_code(
+def test_the_request_after_a_worker_was_killed_is_answered_with_its_exit_code(
     bundle: Bundle,
 ) -> None:
     with ready(bundle, starter()) as worker:
@@ -123,7 +123,9 @@ def test_a_worker_that_was_killed_between_two_requests_answers_the_next_with_its
     assert answer.exit_code == -signal.SIGKILL
 
 
-def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_sentence(bundle: Bundle) -> None:
+def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_readable_message(
+    bundle: Bundle,
+) -> None:
     # The kernel takes no variable of more than 128 KiB.
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})
     with pytest.raises(HostError, match=r"^a worker cannot be started on this host \(Argument "):
@@ -176,7 +178,7 @@ def failed(exit_code: int | None, **fields: Any) -> Failure:
         *((-signal.SIGABRT, {"log": words}, FailureKind.OUT_OF_MEMORY, DIED) for words in WORDS),
     ],
 )
-def test_each_exit_of_a_worker_has_its_kind_of_failure_and_its_message(
+def test_each_way_in_which_a_worker_can_end_has_its_own_kind_of_failure_and_message(
     exit_code: int | None, fields: dict[str, Any], kind: FailureKind, message: str
 ) -> None:
     failure = failed(exit_code, **fields)
@@ -187,7 +189,7 @@ def test_each_exit_of_a_worker_has_its_kind_of_failure_and_its_message(
     assert failure.detected is detected.get(message)
 
 
-def test_the_message_of_a_failure_has_the_reason_in_the_log_except_after_sigkill() -> None:
+def test_the_message_of_a_failure_contains_the_reason_from_the_log_except_after_sigkill() -> None:
     reason = "LLVM ERROR: pthread_create failed"
     aborted = failed(-signal.SIGABRT, reason=reason).message
     assert aborted == f"the worker died of SIGABRT while measuring a case: {reason}"
@@ -197,7 +199,7 @@ def test_the_message_of_a_failure_has_the_reason_in_the_log_except_after_sigkill
     assert killed == "the worker was killed (SIGKILL) while measuring a case"
 
 
-def test_the_count_of_out_of_memory_kills_of_the_kernel_is_0_if_vmstat_lacks_it(
+def test_the_number_of_out_of_memory_kills_is_0_if_vmstat_does_not_list_this_number(
     tmp_path: Path,
 ) -> None:
     vmstat = tmp_path / "vmstat"
@@ -208,7 +210,9 @@ def test_the_count_of_out_of_memory_kills_of_the_kernel_is_0_if_vmstat_lacks_it(
     assert oom_kill_count(vmstat) == 0
 
 
-def test_the_log_of_a_request_begins_at_the_offset_of_the_request(tmp_path: Path) -> None:
+def test_the_log_of_a_request_begins_at_the_offset_at_which_the_request_began(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"before\nafter \xff\n")
     assert public_log_text(log, 7) == "after \N{REPLACEMENT CHARACTER}"

@@ -50,7 +50,9 @@ with a line more
 
 
 @pytest.mark.parametrize("name", REASONS)
-def test_the_reason_why_a_worker_ended_is_the_known_line_of_its_recorded_log(name: str) -> None:
+def test_the_reason_why_a_worker_ended_equals_the_expected_line_of_its_recorded_log(
+    name: str,
+) -> None:
     assert reason_in_log((LOGS / f"{name}.txt").read_text()) == REASONS[name]
 
 
@@ -86,11 +88,11 @@ def test_the_reason_from_a_log_of_tensorflow_has_no_time_of_day() -> None:
     )
 
 
-def test_the_reason_why_a_worker_ended_is_the_last_of_the_chained_exceptions_in_its_log() -> None:
+def test_the_reason_why_a_worker_ended_is_the_last_chained_exception_in_its_log() -> None:
     assert reason_in_log(CHAINED) == "ValueError: second"
 
 
-def test_the_reason_why_a_worker_hung_is_the_function_of_its_current_thread() -> None:
+def test_the_reason_why_a_worker_hung_is_the_function_that_its_current_thread_runs() -> None:
     assert reason_in_log(f"compiling\n{STACK}") == "in initialize (distributed.py, line 173)"
 
 

@@ -26,7 +26,7 @@ MEMBER = ClusterMember(index=1, addresses=("10.0.0.1:1", "10.0.0.1:2", "[fd00::1
         ({"no_proxy": "a", "no_grpc_proxy": "d"}, f"d,{LISTED}"),
     ],
 )
-def test_the_hosts_of_a_group_are_added_to_the_hosts_that_grpc_reaches_without_a_proxy(
+def test_the_hosts_of_a_group_are_added_to_the_list_of_hosts_without_a_proxy_for_grpc(
     user: Mapping[str, str], listed: str
 ) -> None:
     assert proxy_exception(user, HOSTS) == {"no_grpc_proxy": listed}

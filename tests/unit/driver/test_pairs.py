@@ -91,23 +91,21 @@ def plan(**changes: Any) -> Plan:
     return replace(PLAN, **changes)
 
 
-def test_two_stacks_take_the_samples_of_a_case_in_the_alternating_order_a_b_b_a(
-    pairs: Make, log: Log
-) -> None:
+def test_samples_of_two_stacks_alternate_in_the_order_a_b_b_a(pairs: Make, log: Log) -> None:
     pairs(SMALL, plan=plan(samples=6)).run()
     assert log.sides("open") == "rc"
     assert log.sides("sample") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
 
 
-def test_the_stack_that_begins_changes_from_round_to_round_in_the_order_a_b_b_a(
+def test_the_stack_that_begins_a_round_alternates_over_rounds_in_the_order_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
     pairs(SMALL, plan=plan(launches=5, samples=1)).run()
     assert log.sides("sample") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
-def test_a_large_case_is_measured_by_one_stack_after_the_other_and_released_in_between(
+def test_two_stacks_measure_a_large_case_one_after_the_other_and_release_its_memory(
     pairs: Make, log: Log
 ) -> None:
     # A device with memory of its own: nothing is predicted and none of it is taken.
@@ -139,7 +137,7 @@ def test_launches_of_two_stacks_that_cannot_share_devices_alternate_in_the_order
     [("kill", FailureKind.KILLED), ("out_of_memory", FailureKind.OUT_OF_MEMORY)],
 )
 @pytest.mark.parametrize("lacking", sweep(Side))
-def test_a_killed_or_out_of_memory_worker_of_a_stack_fails_a_case_that_the_other_stack_measures(
+def test_a_failed_worker_of_one_stack_does_not_prevent_measurements_of_the_other_stack(
     pairs: Make, lacking: Side, log: Log, event: str, kind: FailureKind
 ) -> None:
     script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": event}])
@@ -157,7 +155,7 @@ def test_a_killed_or_out_of_memory_worker_of_a_stack_fails_a_case_that_the_other
 
 @pytest.mark.parametrize("can_overlap", sweep([True, False]))
 @pytest.mark.parametrize("broken", sweep(Side))
-def test_a_stack_whose_workers_do_not_start_fails_in_every_case(
+def test_every_case_of_a_stack_fails_if_its_workers_do_not_start(
     pairs: Make, broken: Side, can_overlap: bool
 ) -> None:
     false = starter("/bin/false")

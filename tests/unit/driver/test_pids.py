@@ -27,7 +27,7 @@ def machine(root: Path, groups: str, mount: str) -> Path:
 
 
 @pytest.mark.parametrize(("groups", "mount"), [(ONE, "pids"), (TWO, "")])
-def test_the_smallest_limit_of_processes_and_the_sum_of_refusals_are_read_from_control_groups(
+def test_limits_of_processes_and_refused_starts_are_read_from_nested_control_groups(
     tmp_path: Path, groups: str, mount: str
 ) -> None:
     root = machine(tmp_path, groups, mount)
@@ -46,5 +46,5 @@ def test_the_limit_of_processes_of_a_container_is_read_from_its_only_visible_con
     assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (5, 64)
 
 
-def test_a_host_without_control_groups_has_no_known_limit_of_processes(tmp_path: Path) -> None:
+def test_no_limit_of_processes_is_found_on_a_host_without_control_groups(tmp_path: Path) -> None:
     assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (0, None)

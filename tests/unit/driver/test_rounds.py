@@ -84,7 +84,7 @@ def order(bundle: Bundle, seed: int) -> list[int]:
 
 
 @pytest.mark.exhaustive
-def test_the_order_of_cases_is_shuffled_in_each_launch_and_reproducible_by_the_seed(
+def test_cases_are_shuffled_in_each_launch_in_an_order_that_the_seed_determines(
     bundle: Bundle,
 ) -> None:
     first = order(bundle, seed=1)
@@ -95,7 +95,7 @@ def test_the_order_of_cases_is_shuffled_in_each_launch_and_reproducible_by_the_s
 
 
 @pytest.mark.exhaustive
-def test_a_worker_gets_the_chain_length_of_the_last_launch_that_measured_the_case(
+def test_a_worker_receives_the_chain_length_of_the_last_launch_that_measured_the_case(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paces: list[object] = []

@@ -16,7 +16,7 @@ def test_installed_frameworks_come_before_the_fake_framework() -> None:
     assert DEFAULT_FRAMEWORKS == ("jax", "tensorflow")
 
 
-def test_every_file_of_the_package_frameworks_is_a_framework() -> None:
+def test_every_file_in_the_package_frameworks_describes_a_framework() -> None:
     room = Path(frameworks.__file__).parent
     stems = {path.stem for path in room.glob("*.py")} - {"__init__", "base"}
     assert stems == set(FRAMEWORKS)

@@ -26,7 +26,7 @@ def _chip(device_kind: str) -> Chip:
     return chip
 
 
-def test_every_known_chip_names_the_source_of_its_link_and_memory_rates() -> None:
+def test_every_listed_chip_names_the_source_of_its_link_rate_and_its_memory_rate() -> None:
     assert all(chip.source for chip in CHIPS)
     assert len({chip.device_kind for chip in CHIPS}) == len(CHIPS)
 
@@ -44,14 +44,12 @@ def test_the_link_and_memory_rates_of_an_h100_are_for_one_direction_in_bytes_per
         *((name, "") for name in ("AMD EPYC", "Fake CPU", "")),
     ],
 )
-def test_a_gpu_is_known_by_the_beginning_of_its_name_and_an_unknown_chip_has_no_rates(
-    device_kind: str, known_as: str
-) -> None:
+def test_a_gpu_is_recognized_by_the_beginning_of_its_name(device_kind: str, known_as: str) -> None:
     chip = chip_of(device_kind)
     assert (chip.device_kind if chip else "") == known_as
 
 
-def test_the_documentation_of_measuring_lists_exactly_the_known_chips_with_their_rates() -> None:
+def test_the_documentation_of_measuring_lists_exactly_the_chips_whose_rates_busbw_has() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("| device kind |"))
     rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[begin + 2 :]))
@@ -104,7 +102,7 @@ def _ceiling(
         ("4x4x8", 768),
     ],
 )
-def test_the_links_of_a_mesh_are_counted_in_both_directions(shape: str, links: int) -> None:
+def test_each_link_of_a_mesh_is_counted_once_in_each_direction(shape: str, links: int) -> None:
     assert count_directed_links(shape) == links
 
 
@@ -162,7 +160,7 @@ def test_a_case_whose_ranks_share_a_device_has_no_ceiling_and_no_bound_of_its_ra
     assert ceiling_of(shared, case) is ceiling_of_all_links(shared, case) is None
 
 
-def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_is_slower(
+def test_the_memory_rate_is_the_ceiling_of_a_large_payload_if_memory_is_slower_than_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Expect 7/8 of 400 GB/s of memory for 8 ranks; a small payload stays in caches."""
@@ -190,7 +188,7 @@ def test_the_ceiling_of_a_large_payload_is_the_rate_of_the_memory_if_the_memory_
         (_key("NVIDIA H200", 8), {"collective": "permute"}),
     ],
 )
-def test_a_case_whose_links_are_not_known_for_sure_has_no_ceiling(
+def test_a_case_has_no_ceiling_if_it_is_uncertain_which_links_the_case_uses(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
     assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None

@@ -26,7 +26,7 @@ def _names(root: Path) -> list[str]:
     return [line.session for line in read_machine(root, KEY)]
 
 
-def test_a_session_is_appended_to_the_file_of_its_year_in_the_folder_of_the_machine(
+def test_a_session_is_appended_to_the_history_file_of_its_year_and_its_machine(
     tmp_path: Path,
 ) -> None:
     appended = append_lines(tmp_path, KEY, session(_FIRST))
@@ -36,7 +36,7 @@ def test_a_session_is_appended_to_the_file_of_its_year_in_the_folder_of_the_mach
     assert read_all_machines(tmp_path) == {"tpu-v5-lite/4r": read_machine(tmp_path, KEY)}
 
 
-def test_an_append_keeps_earlier_lines_of_a_history_unchanged_and_years_are_read_in_order(
+def test_appending_a_session_leaves_earlier_lines_of_a_history_unchanged(
     tmp_path: Path,
 ) -> None:
     path = append_lines(tmp_path, KEY, session(_FIRST))
@@ -70,7 +70,7 @@ def test_a_history_without_sessions_is_empty_and_a_missing_folder_is_an_error(
 
 
 @pytest.mark.parametrize("cut", [2, 40, 300])
-def test_an_incomplete_line_of_a_history_is_named_with_its_number_even_after_an_append(
+def test_an_incomplete_line_of_a_history_is_named_even_after_another_session_is_appended(
     tmp_path: Path, cut: int
 ) -> None:
     path = append_lines(tmp_path, KEY, session(_FIRST))
@@ -84,7 +84,7 @@ def test_an_incomplete_line_of_a_history_is_named_with_its_number_even_after_an_
     assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
 
 
-def test_the_last_line_of_a_history_without_a_newline_is_kept(tmp_path: Path) -> None:
+def test_the_last_line_of_a_history_is_kept_even_if_it_has_no_newline(tmp_path: Path) -> None:
     path = append_lines(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
@@ -101,7 +101,7 @@ def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path
         read_machine(tmp_path, KEY)
 
 
-def test_a_session_that_does_not_fit_on_the_disk_leaves_the_history_unchanged(
+def test_a_session_whose_lines_do_not_fit_on_the_disk_leaves_the_history_unchanged(
     tmp_path: Path,
 ) -> None:
     append_lines(tmp_path, KEY, session(_FIRST, cases=2))
@@ -193,7 +193,7 @@ def _read(folder: Path, text: str) -> tuple[AcknowledgedChange, ...]:
     return read_acknowledged(folder)
 
 
-def test_an_acknowledged_change_matches_cases_and_machines_by_patterns_or_all_by_default(
+def test_an_acknowledged_change_applies_to_all_cases_and_machines_that_match_its_patterns(
     tmp_path: Path,
 ) -> None:
     first, second = _read(tmp_path, WHOLE)

@@ -46,7 +46,7 @@ def test_the_level_of_a_history_is_the_mean_log_time_of_the_median_launches_of_s
     assert case.newest_time_s == pytest.approx(10e-6)
 
 
-def test_the_spread_of_a_case_with_few_sessions_moves_toward_the_spread_of_other_cases() -> None:
+def test_the_spread_of_a_case_with_few_sessions_is_drawn_toward_the_other_spreads() -> None:
     (alone,) = _history(_nights()[:3]).cases
     assert alone.relative_stddev == pytest.approx(0.0223, rel=0.05)
     (noisy, *others) = _history(_cases(3, lambda night, case: 1 + 0.1 * (night == 1 > case))).cases
@@ -86,7 +86,7 @@ def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> l
     return lines
 
 
-def test_a_changed_level_of_a_case_has_its_first_session_its_size_and_the_changed_version() -> None:
+def test_a_changed_level_of_a_case_names_its_first_session_and_size_and_changed_version() -> None:
     machine = _history(_cases(20, lambda night, case: 1.04 if (night >= 12 and case == 2) else 1.0))
     (change,) = machine.cases[2].changes
     assert change.began.isoformat() == "2026-03-13T03:00:00+00:00"
@@ -138,7 +138,7 @@ def test_sessions_of_the_same_hour_do_not_change_a_level() -> None:
     assert _history(lines, merge_within=timedelta(0)).cases[2].changes != ()
 
 
-def test_a_session_with_an_injected_delay_is_not_in_the_level() -> None:
+def test_a_session_with_an_injected_delay_does_not_count_for_the_level() -> None:
     injected = line(session="f" * 16, injected="delay:200%")
     machine = _history([*_nights()[:3], injected])
     assert [len(case.times_s) for case in machine.cases] == [3]
@@ -161,7 +161,7 @@ def test_a_history_counts_each_session_once_by_its_outcome() -> None:
     assert machine.outcome_counts == {"PASS": 5, "NO_VERDICT": 1}
 
 
-def test_interleaved_sessions_and_their_reference_have_separate_levels_in_a_history() -> None:
+def test_a_history_has_separate_levels_for_each_of_two_interleaved_stacks() -> None:
     stack = "0123456789abcdef"
     tonight = _cases(20, lambda night, case: 1.04 if night >= 12 else 1.0, paired=True, stack=stack)
     theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)

@@ -21,7 +21,7 @@ from tests.helpers import build
 from tests.helpers.history_lines import line, session
 
 
-def test_a_record_of_a_history_is_one_line_and_is_read_back_unchanged() -> None:
+def test_a_record_of_a_history_is_unchanged_after_it_is_written_and_read_back() -> None:
     ordinary = line()
     assert "\n" not in ordinary.text
     assert parse_line(ordinary.text, "line 1") == ordinary
@@ -68,7 +68,7 @@ def _line(**changes: Any) -> Line:
     return line(session=_FIRST, case=case, **changes)
 
 
-def test_an_earlier_session_has_the_times_of_all_its_cases_in_seconds_and_its_begin() -> None:
+def test_an_earlier_session_has_the_time_at_which_it_began_and_the_times_of_all_its_cases() -> None:
     (session,) = comparable_sessions(
         [_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax")
     )
@@ -78,7 +78,7 @@ def test_an_earlier_session_has_the_times_of_all_its_cases_in_seconds_and_its_be
     assert session.times_s[OTHER] == pytest.approx((20e-6,))
 
 
-def test_an_earlier_session_has_the_versions_flags_host_and_code_of_busbw() -> None:
+def test_an_earlier_session_has_its_versions_and_flags_and_host_and_the_hash_of_busbw() -> None:
     (session,) = comparable_sessions([_line()], Series(framework="jax"))
     ((record,), *_) = session.records.values()
     assert record.lasting_setup == {
@@ -106,7 +106,7 @@ def test_an_earlier_session_of_a_framework_has_no_case_of_another_framework() ->
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_an_earlier_session_has_a_change_exactly_if_a_case_regressed_or_improved(
+def test_an_earlier_session_counts_as_changed_only_if_a_case_regressed_or_improved(
     outcome: Outcome,
 ) -> None:
     (session,) = comparable_sessions(
@@ -116,7 +116,7 @@ def test_an_earlier_session_has_a_change_exactly_if_a_case_regressed_or_improved
 
 
 @pytest.mark.parametrize("outcome", SessionOutcome)
-def test_an_earlier_session_has_a_change_exactly_if_its_outcome_is_a_change_of_all_cases(
+def test_an_earlier_session_counts_as_changed_if_its_outcome_is_a_change_of_all_cases(
     outcome: SessionOutcome,
 ) -> None:
     (session,) = comparable_sessions([_line(session_outcomes=(outcome,))], Series(framework="jax"))
@@ -143,7 +143,7 @@ def test_earlier_sessions_leave_out_records_that_are_injected_or_interleaved_or_
 REFERENCE: dict[str, Any] = {"paired": True, "stack": "0123456789abcdef", "is_reference": True}
 
 
-def test_sessions_of_a_reference_and_sessions_interleaved_with_it_are_separate_series() -> None:
+def test_each_of_two_interleaved_stacks_has_its_own_series_of_sessions() -> None:
     lines = [
         replace(_line(), **REFERENCE),
         replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),

@@ -86,7 +86,7 @@ def _night(began: datetime) -> int:
 
 
 @pytest.mark.parametrize("seed", sweep(range(10)))
-def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size_and_cause(
+def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_and_its_cause(
     seed: int,
 ) -> None:
     history = _history(Year(planted=True), seed)
@@ -112,7 +112,7 @@ def test_each_planted_change_of_a_simulated_year_is_found_once_with_its_day_size
 
 @pytest.mark.parametrize("modes", [False, True])
 @pytest.mark.parametrize("seed", sweep(range(10)))
-def test_a_simulated_year_without_a_change_gives_no_change(seed: int, modes: bool) -> None:
+def test_no_change_is_found_in_a_simulated_year_without_a_change(seed: int, modes: bool) -> None:
     history = _history(Year(modes=modes), seed)
     assert not any(history.shared_changes.values()) and not any(
         case.changes for case in history.cases

@@ -28,7 +28,7 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
     return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
 
 
-def test_the_rates_of_a_case_come_from_its_median_launch() -> None:
+def test_the_rates_of_a_case_are_computed_from_its_median_launch() -> None:
     summary = summarize_times(build.case(payload_bytes=10**6, ranks=4), [4e-3, 1e-3, 2e-3])
     assert (summary.median_s, summary.best_s, summary.worst_s) == (2e-3, 1e-3, 4e-3)
     assert pytest.approx(0.5) == summary.algbw_gb_per_s
@@ -43,7 +43,7 @@ def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it()
     assert summary.dispatch_s == 2e-4
 
 
-def test_a_case_with_the_times_of_its_baseline_passes_and_needs_no_more_launches() -> None:
+def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_launches() -> None:
     ruling = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
     assert Outcome.PASS is ruling.verdict.outcome
     assert (ruling.verdict.failed, ruling.needed_launch_count, ruling.is_suspected) == (
@@ -55,7 +55,7 @@ def test_a_case_with_the_times_of_its_baseline_passes_and_needs_no_more_launches
     assert ruling.verdict.ratio_interval == pytest.approx((1.0, 1.0))
 
 
-def test_a_case_above_its_limit_in_first_and_additional_launches_has_regressed() -> None:
+def test_a_case_above_its_limit_in_first_and_in_additional_launches_has_regressed() -> None:
     verdict = _verdict(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert Outcome.REGRESSED is verdict.outcome
     assert verdict.failed
@@ -74,7 +74,7 @@ def test_a_case_that_seems_slower_is_noisy_and_needs_more_launches() -> None:
 
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
-def test_a_loss_that_additional_launches_do_not_confirm_is_named_in_the_text(
+def test_the_text_of_a_case_names_a_loss_that_additional_launches_do_not_confirm(
     fresh_s: float,
 ) -> None:
     fresh = f"{1e3 * fresh_s:.3f} x"
@@ -117,7 +117,7 @@ def test_the_error_of_a_ratio_shrinks_with_the_number_of_stored_sessions() -> No
 
 
 @pytest.mark.parametrize(("stored", "tonight"), [(2**30, None), (None, 2**30), (2**30, 2**31)])
-def test_an_out_of_memory_under_another_memory_limit_than_stored_is_not_expected(
+def test_an_out_of_memory_failure_under_another_memory_limit_than_stored_is_not_expected(
     stored: int | None, tonight: int | None
 ) -> None:
     limited = replace(OOM, memory_limit_bytes=stored)
@@ -150,7 +150,9 @@ def test_an_accepted_regression_keeps_its_outcome_and_does_not_fail() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_verdict_from_fewer_than_three_stored_sessions_is_provisional(number: int) -> None:
+def test_a_verdict_that_is_based_on_fewer_than_three_stored_sessions_is_provisional(
+    number: int,
+) -> None:
     verdict = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
@@ -192,7 +194,7 @@ def test_a_case_without_a_required_baseline_fails_unless_its_time_is_accepted(
         ({"require_baselines": True, "accepts_slower_times": True}, False),
     ],
 )
-def test_a_case_of_another_protocol_is_incomparable_and_fails_if_baselines_are_required(
+def test_a_case_of_another_protocol_than_its_baseline_fails_if_baselines_are_required(
     terms: dict[str, bool], failed: bool
 ) -> None:
     baseline = build.pooled(*STEADY.sessions, protocol="host/chain0")
@@ -201,7 +203,7 @@ def test_a_case_of_another_protocol_is_incomparable_and_fails_if_baselines_are_r
     assert "with protocol host/chain2, the baseline of 2026-01-04 with host/chain0" in verdict.text
 
 
-def test_an_out_of_memory_that_the_baseline_has_is_expected() -> None:
+def test_an_out_of_memory_failure_that_the_baseline_also_has_is_expected() -> None:
     verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
@@ -210,7 +212,7 @@ def test_an_out_of_memory_that_the_baseline_has_is_expected() -> None:
     )
 
 
-def test_an_out_of_memory_of_a_case_with_a_stored_time_fails_and_names_the_stored_time() -> None:
+def test_a_case_with_a_stored_time_fails_if_it_is_out_of_memory() -> None:
     verdict = _verdict(_all_out_of_memory(), STEADY)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
@@ -221,18 +223,18 @@ def test_an_out_of_memory_of_a_case_with_a_stored_time_fails_and_names_the_store
     assert not _verdict(_all_out_of_memory(), STEADY, accepts_slower_times=True).failed
 
 
-def test_a_case_that_was_stored_as_out_of_memory_and_has_a_time_now_has_improved() -> None:
+def test_a_case_with_a_time_has_improved_if_it_was_stored_as_out_of_memory() -> None:
     assert _verdict(build.measurement(1e-3), OOM).headline().startswith("IMPROVED: it fits now")
 
 
-def test_a_case_that_was_stored_as_out_of_memory_has_improved_even_if_a_limit_is_known() -> None:
+def test_an_out_of_memory_baseline_makes_a_case_with_a_time_improved_even_with_a_limit() -> None:
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
     ruling = judge_case(build.spec(), measurement, OOM, limit, JudgingSettings(policy=POLICY))
     assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 
-def test_a_published_figure_is_in_the_verdict_and_does_not_change_the_outcome() -> None:
+def test_a_published_rate_is_part_of_the_verdict_and_does_not_change_the_outcome() -> None:
     reference = Reference(source="a paper", oom=True)
     terms = JudgingSettings(policy=POLICY)
     measurement = build.measurement(1e-3)
@@ -262,7 +264,7 @@ def test_no_case_is_measured_again_if_all_cases_are_decided() -> None:
     assert plan_rerun(_grid(), THREE, include_neighbours=True) == ((), 0)
 
 
-def test_an_undecided_case_is_measured_again_without_its_neighbours_for_missing_launches() -> None:
+def test_an_undecided_case_that_only_lacks_launches_is_measured_again_without_neighbours() -> None:
     rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, include_neighbours=True)
     assert rerun == ((SPECS[2],), 6)
 
@@ -285,7 +287,7 @@ def test_a_case_at_an_end_of_the_payloads_is_measured_again_with_its_nearest_pay
     assert last[0] == tuple(SPECS[2:])
 
 
-def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() -> None:
+def test_only_a_neighbour_that_has_the_same_dtype_and_a_time_is_measured_again() -> None:
     other = build.spec(payload_bytes=2048, dtype="bfloat16")
     judged = _grid(
         at2=_judged(SPECS[2], 6, suspected=True), at1=_judged(SPECS[1], now=None, failed=True)
@@ -298,7 +300,7 @@ def test_a_neighbour_that_is_measured_again_has_the_same_dtype_and_has_a_time() 
     )
 
 
-def test_undecided_cases_are_measured_again_for_the_smallest_number_of_missing_launches() -> None:
+def test_cases_are_measured_again_in_the_smallest_number_of_launches_that_a_case_lacks() -> None:
     judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
     assert plan_rerun(judged, THREE, include_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
 

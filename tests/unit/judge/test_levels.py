@@ -68,7 +68,7 @@ def _times(earlier: Levels) -> list[tuple[float, ...]]:
     return [session.times_s[CASE] for session in earlier.sessions]
 
 
-def test_sessions_of_the_baseline_and_later_sessions_of_the_history_make_the_level() -> None:
+def test_the_level_is_computed_from_sessions_of_the_baseline_and_later_of_the_history() -> None:
     stored = build.pooled(record(2, 1e-3), record(6, 1.06e-3))
     history = [_earlier(8, 1.08e-3), _earlier(2, 1.04e-3), _earlier(-1, 9e-3)]
     earlier = _levels(stored, history=history)
@@ -78,7 +78,7 @@ def test_sessions_of_the_baseline_and_later_sessions_of_the_history_make_the_lev
     assert _sessions(earlier) == 4
 
 
-def test_the_level_of_a_case_counts_sessions_since_the_acceptance_of_that_case() -> None:
+def test_the_level_of_a_case_includes_only_sessions_since_its_time_was_accepted() -> None:
     other = build.case(payload_bytes=8192)
     early = build.pooled(record(2, 1e-3))
     late = build.pooled(record(5, 2e-3), payload_bytes=8192)
@@ -123,7 +123,7 @@ def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> 
     assert limit.slower_above == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
-def test_the_baselines_that_one_session_stored_count_as_one_session() -> None:
+def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
     device = Device(seed=1)
     earlier = levels(device.sessions(1), POLICY)
     assert len(earlier.sessions) == 1
@@ -162,7 +162,7 @@ def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times
     assert ours_shared.limit_log_ratio == pytest.approx(theirs_shared.limit_log_ratio, rel=0.1)
 
 
-def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() -> None:
+def test_times_that_rise_slowly_over_sessions_raise_a_level_by_at_most_a_fixed_margin() -> None:
     stored = build.pooled(record(2, 1e-3))
     crept = [_earlier(day, 1e-3 * 1.002**day) for day in range(1, 60)]
     first = sum(1.002**day for day in range(10)) / 10
@@ -170,7 +170,7 @@ def test_a_slow_rise_over_sessions_raises_a_level_by_at_most_a_fixed_margin() ->
     assert _expected(_levels(stored, history=crept)).log_level == pytest.approx(most, abs=1e-4)
 
 
-def test_a_faster_session_changes_the_level_of_a_case_only_after_it_is_accepted() -> None:
+def test_a_faster_session_changes_the_level_of_a_case_only_after_its_time_is_accepted() -> None:
     earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(1, 0.5e-3)])
     assert _level_s(earlier) == pytest.approx(1e-3)
 
@@ -185,7 +185,7 @@ def test_sessions_before_an_acknowledged_change_do_not_count_for_the_level() -> 
     assert _level_s(_levels(stored, history=history)) < 1.05e-3
 
 
-def test_sessions_before_an_acknowledged_change_count_until_a_later_session_exists() -> None:
+def test_sessions_before_an_acknowledged_change_count_only_until_there_is_a_later_session() -> None:
     stored = build.pooled(*records(1e-3, 1.02e-3))
     earlier = _levels(stored, history=[], acknowledged_changes={CASE: FIRST + timedelta(days=3)})
     assert _times(earlier) == [(1e-3,), (1.02e-3,)]
@@ -201,7 +201,7 @@ def test_an_acknowledged_change_of_a_case_does_not_affect_the_sessions_of_other_
     assert _sessions(earlier, other) == 4
 
 
-def test_a_case_without_a_baseline_has_no_level_whatever_the_history_says() -> None:
+def test_a_case_without_a_baseline_has_no_level_even_if_it_has_a_history() -> None:
     new = build.case(payload_bytes=8192)
     history = [session(1, {CASE: (1e-3,), new: (1e-3,)})]
     earlier = _levels(build.pooled(record(2, 1e-3)), history=history)
@@ -290,7 +290,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
     assert repaired_losses_text(_judged(lost)[2]) == ""
 
 
-def test_a_loss_in_some_of_the_sessions_is_found_exactly_in_the_slow_sessions() -> None:
+def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None:
     device = Device(seed=2)
     slow, sessions = device.cases[7], device.sessions(5)
     for day in range(5, 17):
@@ -302,13 +302,13 @@ def test_a_loss_in_some_of_the_sessions_is_found_exactly_in_the_slow_sessions() 
         assert (judged.loss_states[slow].loss > 0) is lost
 
 
-def test_losses_of_half_a_percent_in_each_session_add_up_to_a_found_loss() -> None:
+def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
     assert [loss.subject for loss in _losses(ramp)] == [device.cases[7]]
 
 
-def test_a_slow_rise_of_all_cases_is_found_as_a_gradual_loss() -> None:
+def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> None:
     device = Device(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
@@ -350,7 +350,7 @@ LOSS = Loss(
 )
 
 
-def test_the_text_of_a_lasting_loss_has_its_size_its_sessions_and_the_changes() -> None:
+def test_the_text_of_a_lasting_loss_has_its_size_and_sessions_and_the_changed_versions() -> None:
     assert losses_text([LOSS]) == (
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; what changed then: a 1 -> 2"
@@ -361,7 +361,7 @@ def test_the_text_of_a_lasting_loss_has_its_size_its_sessions_and_the_changes() 
     )
 
 
-def test_the_text_of_lasting_losses_names_three_losses_and_counts_the_rest() -> None:
+def test_the_text_of_lasting_losses_names_three_losses_and_counts_the_other_losses() -> None:
     assert losses_text([]) == ""
     assert losses_text([LOSS] * 3).count("slower than expected") == 3
     assert losses_text([LOSS] * 5).endswith("a 1 -> 2; and 2 cases more")

@@ -98,7 +98,7 @@ def test_a_candidate_faster_than_its_interleaved_reference_has_improved() -> Non
     assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.IMPROVED, False)
 
 
-def test_an_undecided_comparison_of_two_stacks_is_noisy_and_needs_more_launches() -> None:
+def test_an_undecided_comparison_of_two_stacks_makes_the_case_noisy() -> None:
     wobbling = tuple(
         replace(run, samples_s=tuple(s * (1.3 if i % 2 else 0.8) for s in run.samples_s))
         for i, run in enumerate(_runs("candidate", 1.0, 6))
@@ -132,7 +132,7 @@ def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -
     assert Outcome.PASS is _judge_factor(1.1, 6, terms).verdict.outcome
 
 
-def test_the_device_clock_has_no_least_difference_so_that_a_small_loss_regresses() -> None:
+def test_a_loss_below_the_resolution_of_the_host_clock_regresses_by_the_device_clock() -> None:
     terms = replace(TERMS, policy=replace(POLICY, host_clock_resolution_s=5e-4))
     case = build.case(protocol=Protocol(clock=Clock.DEVICE, program="fake"))
     reference = Measurement(case=case, runs=_runs("reference", 1e-3, 9))
@@ -151,7 +151,7 @@ def test_the_comparison_of_two_stacks_uses_the_noise_of_all_cases_of_the_session
     assert Outcome.NOISY is judge_pair(build.spec(), *pair, TERMS, noisy).verdict.outcome
 
 
-def test_launches_of_two_stacks_are_paired_by_round_without_launches_that_have_no_partner() -> None:
+def test_only_launches_of_two_stacks_in_the_same_round_are_paired() -> None:
     reference = _runs("reference", 1.0, 3)
     candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
     pairs = pair_launches(reference, candidate)
@@ -180,7 +180,7 @@ LACKING = build.measurement(
 )
 
 
-def test_an_out_of_memory_of_the_candidate_fails_unless_the_reference_is_out_of_memory() -> None:
+def test_a_candidate_that_is_out_of_memory_fails_unless_its_reference_is_out_of_memory() -> None:
     ours = _judged(LACKING, _side("reference", 1.0, 6)).verdict
     both = _judged(LACKING, LACKING).verdict
     assert ours.outcome is both.outcome is Outcome.OUT_OF_MEMORY
@@ -207,7 +207,7 @@ def _decided(*shifts: float, looks: Looks = LOOKS, min_loss: float = 0.02) -> Pa
     return decide_by_looks(shifts, looks, case_count=1, min_loss=min_loss)
 
 
-def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() -> None:
+def test_a_comparison_of_two_stacks_needs_6_launches_before_its_first_decision() -> None:
     for launches in ([], [0.0] * 5):
         decision = _decided(*launches)
         assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
@@ -218,12 +218,12 @@ def test_the_rule_for_two_stacks_needs_6_launches_before_its_first_decision() ->
         assert decision.estimate is None
 
 
-def test_the_rule_for_two_stacks_passes_6_launches_without_a_difference() -> None:
+def test_a_comparison_of_two_stacks_passes_after_6_launches_without_a_difference() -> None:
     decision = _decided(*[0.001, -0.001] * 3)
     assert (decision.outcome, decision.launch_count_at_next_look) == (Outcome.PASS, None)
 
 
-def test_the_rule_for_two_stacks_needs_9_and_then_12_launches_of_an_unclear_case() -> None:
+def test_an_unclear_comparison_of_two_stacks_needs_9_launches_and_then_12_launches() -> None:
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
     assert (first.outcome, first.launch_count_at_next_look, first.is_suspected) == (None, 9, False)
@@ -231,7 +231,7 @@ def test_the_rule_for_two_stacks_needs_9_and_then_12_launches_of_an_unclear_case
     assert _decided(*unclear, 0.1, -0.1, 0.05).launch_count_at_next_look == 12
 
 
-def test_the_rule_for_two_stacks_leaves_a_case_undecided_after_12_launches() -> None:
+def test_a_very_noisy_comparison_of_two_stacks_is_undecided_after_12_launches() -> None:
     decision = _decided(*[0.2, -0.2] * 6)
     assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
         None,
@@ -240,7 +240,7 @@ def test_the_rule_for_two_stacks_leaves_a_case_undecided_after_12_launches() -> 
     )
 
 
-def test_a_regression_between_two_stacks_has_a_mean_above_its_limit() -> None:
+def test_the_mean_log_ratio_of_a_regression_between_two_stacks_is_above_its_limit() -> None:
     source = random.Random(5)
     called = 0
     for _ in range(300):
@@ -253,7 +253,7 @@ def test_a_regression_between_two_stacks_has_a_mean_above_its_limit() -> None:
     assert called > 50
 
 
-def test_a_slower_candidate_that_is_faster_in_additional_launches_has_not_regressed() -> None:
+def test_a_candidate_that_is_slower_only_in_its_first_launches_has_not_regressed() -> None:
     slow = [SLOWER, SLOWER + 0.001] * 3
     decision = _decided(*slow, -0.1, -0.1, -0.1)
     assert decision.outcome is not Outcome.REGRESSED
@@ -290,11 +290,11 @@ def test_a_constant_loss_below_the_least_loss_passes() -> None:
     assert _decided(*[0.021] * 6).is_suspected
 
 
-def test_a_loss_below_a_least_loss_that_the_clock_raises_passes_after_6_launches() -> None:
+def test_a_loss_of_20_percent_passes_if_the_least_loss_is_30_percent() -> None:
     assert Outcome.PASS is _decided(*[0.2] * 6, min_loss=0.3).outcome
 
 
-def test_the_limit_of_a_case_of_two_stacks_grows_with_the_number_of_cases() -> None:
+def test_the_limit_in_a_comparison_of_two_stacks_grows_with_the_number_of_cases() -> None:
     shifts = [0.03, 0.05, 0.04, 0.06, 0.02, 0.05]
     alone = decide_by_looks(shifts, LOOKS, case_count=1, min_loss=0.02)
     among = decide_by_looks(shifts, LOOKS, case_count=1000, min_loss=0.02)
@@ -307,12 +307,12 @@ def _six_shifts(deviation: float) -> list[float]:
     return [deviation * math.sqrt(5 / 6) * sign for sign in (1, -1) * 3]
 
 
-def test_one_noisy_case_is_too_few_to_estimate_the_noise_of_a_session() -> None:
+def test_the_noise_of_a_session_is_not_estimated_from_a_single_noisy_case() -> None:
     assert estimate_prior_pair_variance([_six_shifts(0.03)], LOOKS) is None
     assert estimate_prior_pair_variance([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
-def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_freedom() -> None:
+def test_the_noise_estimate_of_equally_noisy_cases_has_at_most_20_degrees_of_freedom() -> None:
     for cases, degrees_of_freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
         prior = estimate_prior_pair_variance([_six_shifts(0.03)] * cases, LOOKS)
         assert prior is not None
@@ -320,7 +320,7 @@ def test_equally_noisy_cases_give_the_noise_of_a_session_up_to_20_degrees_of_fre
         assert 0.02**2 < prior.value < 0.04**2
 
 
-def test_cases_of_very_different_noise_give_the_session_noise_few_degrees_of_freedom() -> None:
+def test_the_noise_estimate_of_very_differently_noisy_cases_has_few_degrees_of_freedom() -> None:
     prior = estimate_prior_pair_variance(
         [_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS
     )
@@ -333,7 +333,7 @@ def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_sessio
     assert estimate_prior_pair_variance(later, LOOKS) == estimate_prior_pair_variance(cases, LOOKS)
 
 
-def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> None:
+def test_the_noise_estimate_of_other_cases_lowers_the_limit_in_a_comparison_of_two_stacks() -> None:
     shifts = [0.08 + shift for shift in _six_shifts(0.03)]
     prior = Variance(value=0.03**2, degrees_of_freedom=20.0)
     alone = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02)
@@ -343,7 +343,7 @@ def test_the_noise_of_other_cases_lowers_the_limit_of_a_case_of_two_stacks() -> 
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 
-def test_the_noise_of_other_cases_raises_the_error_of_a_quiet_and_not_of_a_noisy_case() -> None:
+def test_the_noise_of_other_cases_raises_the_standard_error_of_a_quiet_case_only() -> None:
     prior = Variance(value=0.03**2, degrees_of_freedom=20.0)
     for deviation, error in ((0.001, 0.03 * math.sqrt(20 / 25)), (0.06, 0.06)):
         decision = decide_by_looks(

@@ -67,7 +67,7 @@ def test_simulated_sessions_of_an_unchanged_candidate_rarely_regress_or_stay_und
 
 
 @pytest.mark.parametrize("prior", [True, False])
-def test_a_detectable_loss_between_two_stacks_passes_in_about_one_of_ten_noisy_cases_at_most(
+def test_at_most_about_one_of_ten_noisy_cases_with_a_detectable_loss_passes(
     prior: bool,
 ) -> None:
     """Let noise be so high that hardly more than the error rate of the rule keeps a case red."""

@@ -51,7 +51,7 @@ def test_launches_are_split_into_first_launches_and_three_confirming_launches(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_bandwidth_loss_regresses_exactly_the_payloads_that_are_slower(seed: int) -> None:
+def test_exactly_the_payloads_that_a_loss_of_bandwidth_slows_regress(seed: int) -> None:
     device = Device(seed)
     slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
     today = device.session(4, slow, launches=6)
@@ -77,7 +77,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
         sessions.append(retimed(today, today.times_s, has_change=True))
 
 
-def test_a_case_regresses_only_if_first_confirming_and_fastest_launches_are_slower() -> None:
+def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_slower() -> None:
     """Judge a case above its limit without a confirmation as noisy; it never passes."""
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
@@ -123,7 +123,7 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
     )
 
 
-def test_more_noise_raises_the_noise_ratio_of_a_session_and_a_step_over_payloads_does_not() -> None:
+def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_does_not() -> None:
     calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
     earlier = levels(calm.sessions(5), TPU)
     assert earlier.assess_session(noisy.session(5).times_s, TPU).noise_ratio > 2
@@ -182,7 +182,7 @@ def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slow
     assert everything.slower_frameworks == {"jax"}
 
 
-def test_a_limit_after_sessions_without_noise_is_still_2_percent() -> None:
+def test_the_limit_of_a_case_is_2_percent_even_if_earlier_sessions_have_no_noise() -> None:
     """Judge sessions of a scripted device, which has no noise."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
     judged = levels(same, TPU).assess_session({case: [1e-3 * 1.019] for case in cases()}, TPU)
@@ -224,7 +224,7 @@ def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_ea
 
 
 @pytest.mark.parametrize("device", Class)
-def test_only_the_clocks_of_the_host_have_a_least_difference(device: Class) -> None:
+def test_only_the_clocks_of_the_host_have_a_resolution_above_0(device: Class) -> None:
     policy = POLICIES[device]
     for clock in (Clock.HOST, Clock.DISPATCH):
         assert policy.resolution_s(clock) == policy.host_clock_resolution_s > 0
@@ -232,7 +232,7 @@ def test_only_the_clocks_of_the_host_have_a_least_difference(device: Class) -> N
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_launch_counts_of_decisions_rise_and_a_confirmation_needs_additional_launches(
+def test_each_decision_needs_more_launches_than_the_previous_decision(
     device: Class,
 ) -> None:
     looks = POLICIES[device].looks
@@ -242,7 +242,7 @@ def test_the_launch_counts_of_decisions_rise_and_a_confirmation_needs_additional
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_shares_of_the_limit_at_which_a_case_seems_slower_are_between_0_and_1(
+def test_each_fraction_of_the_limit_at_which_a_case_seems_slower_is_between_0_and_1(
     device: Class,
 ) -> None:
     rule = POLICIES[device].rule
@@ -256,6 +256,8 @@ def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(device
 
 
 @pytest.mark.parametrize("device", Class)
-def test_the_noise_of_sessions_is_known_only_from_more_than_two_sessions(device: Class) -> None:
+def test_a_verdict_that_is_based_on_two_sessions_is_provisional_on_each_device(
+    device: Class,
+) -> None:
     policy = POLICIES[device]
     assert policy.provisional_below_sessions > 2

@@ -56,7 +56,7 @@ def test_a_session_with_additional_launches_states_the_range_of_the_number_of_la
     assert session.text == "2 cases measured in 3 to 9 launches each, none of them compared"
 
 
-def test_a_failed_launch_counts_for_the_requested_number_of_launches() -> None:
+def test_a_failed_launch_counts_toward_the_requested_number_of_launches() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
     session = _session([build.verdict()], [measurement])
     assert SessionOutcome.PASS is session.outcome
@@ -90,7 +90,7 @@ def test_a_session_with_a_missing_launch_has_no_verdict_and_names_the_first_case
     )
 
 
-def test_a_session_whose_clock_fell_back_has_no_verdict_although_its_cases_pass() -> None:
+def test_a_session_that_fell_back_to_another_clock_has_no_verdict_although_its_cases_pass() -> None:
     session = _judge_measured_case(no_verdict_reasons=("the clock fell back",))
     assert (session.outcome, session.failed) == (SessionOutcome.NO_VERDICT, True)
     assert session.text.startswith("the clock fell back")
@@ -143,14 +143,14 @@ DRIFTED = "jax.all_reduce.psum.float32.4K is 3 % slower than accepted"
         ),
     ],
 )
-def test_a_slowdown_of_all_cases_or_a_drift_fails_a_session_in_which_each_case_passes(
+def test_a_slowdown_of_all_cases_or_a_drift_fails_a_session_even_if_each_case_passes(
     about: dict[str, Any], outcome: SessionOutcome, text: str
 ) -> None:
     session = _judge_measured_case(**about)
     assert (session.outcome, session.failed, session.text) == (outcome, True, text)
 
 
-def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
+def test_a_session_with_several_outcomes_lists_them_in_the_order_of_severity() -> None:
     whole = {"slower_framework_texts": ("rate",), "drift_text": DRIFTED}
     session = _judge_measured_case(**whole, settings=FOUR_LAUNCHES)
     assert session.outcomes == (
@@ -164,7 +164,7 @@ def test_a_session_keeps_all_its_outcomes_in_the_order_of_severity() -> None:
     assert accepted.outcomes == (SessionOutcome.NO_VERDICT,)
 
 
-def test_a_session_with_a_failed_case_has_failed_as_its_first_outcome() -> None:
+def test_the_first_outcome_of_a_session_with_a_failed_case_is_failed() -> None:
     slow = build.verdict(Outcome.REGRESSED, failed=True)
     session = _session([slow], [build.measurement(1e-3, 1e-3)], drift_text=DRIFTED)
     assert session.outcomes == (
@@ -197,7 +197,7 @@ def _shared(ratio: float, limit: float) -> SharedPart:
     )
 
 
-def test_all_cases_together_are_slower_only_above_their_shared_limit() -> None:
+def test_all_cases_of_a_framework_are_SLOWER_only_if_the_shared_part_exceeds_its_limit() -> None:
     assert slower_framework_text("jax", 21, _shared(1.19, 1.2)) == ""
     assert slower_framework_text("jax", 21, _shared(1.21, 1.2)) == (
         "jax: all 21 cases together take 1.210 x the expected time (limit 1.200 x)"
@@ -222,7 +222,7 @@ def _noisy(*ratios: float, limit: float = 2.3) -> list[Verdict]:
     return [build.verdict(Outcome.NOISY, ratio=ratio, limit=limit) for ratio in ratios]
 
 
-def test_the_text_of_a_session_names_slower_noisy_cases_above_their_limits_first() -> None:
+def test_the_text_of_a_session_lists_noisy_cases_above_their_limit_before_other_cases() -> None:
     name = "jax.all_reduce.psum.float32.4K"
     verdicts = [*_noisy(1.9, 0.9), *_noisy(1.4, limit=1.3), build.verdict(ratio=2.2, limit=2.3)]
     assert noisy_cases_text(verdicts) == (
@@ -232,9 +232,7 @@ def test_the_text_of_a_session_names_slower_noisy_cases_above_their_limits_first
     assert noisy_cases_text(_noisy(*[1.9] * 10)).endswith("(limit 2.30 x), and 2 cases more")
 
 
-def test_a_passing_session_lists_each_noisy_case_above_its_limit_and_the_ratio_of_the_case() -> (
-    None
-):
+def test_a_passing_session_lists_each_noisy_case_above_its_limit_with_its_ratio() -> None:
     ratios = {1 << 20: 2.74, 1 << 21: 3.1, 1 << 22: 2.6, 1 << 23: 12.34, 1 << 24: 2.5, 1 << 25: 1.0}
     verdicts = [
         build.verdict(
@@ -286,7 +284,7 @@ def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_sessi
     assert select_counted_noisy(verdicts, replace(context, has_baselines=False)) == noisy
 
 
-def test_a_noisy_case_during_throttling_counts_against_a_session_on_a_cpu_too() -> None:
+def test_a_case_that_is_noisy_during_throttling_counts_against_a_session_even_on_a_cpu() -> None:
     (verdict,) = _noisy(2.8)
     measured, doubted = [build.measurement(1e-3, 1e-3, 1e-3)], frozenset({verdict.spec})
     session = _session([verdict], measured, settings=ON_CPU, doubted_cases=doubted)

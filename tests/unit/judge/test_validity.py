@@ -36,7 +36,7 @@ def _all_out_of_memory(**changes: Any) -> Measurement:
     return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
 
 
-def test_a_case_without_failed_launches_or_with_only_out_of_memory_has_no_failed_launch() -> None:
+def test_a_case_that_is_out_of_memory_in_all_launches_has_no_failed_launch() -> None:
     assert judge_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
     assert judge_failed_launches(build.spec(), _all_out_of_memory()) is None
 
@@ -51,19 +51,19 @@ def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
     assert nothing.text == "the reference: it was not measured"
 
 
-def test_an_out_of_memory_is_temporary_only_if_a_free_machine_would_have_enough_memory() -> None:
+def test_an_out_of_memory_failure_is_temporary_only_if_an_idle_machine_has_enough_memory() -> None:
     assert is_shortage_temporary(_temporary_lack())
     assert not is_shortage_temporary(_temporary_lack(capacity_bytes=9))
     assert not is_shortage_temporary(_temporary_lack(capacity_bytes=None))
     assert not is_shortage_temporary(build.out_of_memory(detected=Detection.RAISED))
 
 
-def test_the_text_of_an_out_of_memory_has_the_needed_and_the_available_bytes() -> None:
+def test_the_text_of_an_out_of_memory_failure_has_the_needed_and_the_available_bytes() -> None:
     text = out_of_memory_text(_temporary_lack(needed_bytes=2048, available_bytes=1024))
     assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
 
 
-def test_the_text_of_an_out_of_memory_without_free_bytes_names_the_memory_of_the_worker() -> None:
+def test_an_out_of_memory_failure_without_a_number_of_free_bytes_names_the_worker_memory() -> None:
     left = _temporary_lack(available_bytes=1024, process_bytes=4096)
     assert "by itself" not in out_of_memory_text(left)
     nothing = _temporary_lack(needed_bytes=2048, available_bytes=0, process_bytes=4096)
@@ -91,7 +91,7 @@ def test_a_single_failed_launch_fails_the_case_and_the_verdict_has_no_time(
     assert verdict.now is None
 
 
-def test_a_verdict_names_a_timeout_before_an_out_of_memory_of_another_launch() -> None:
+def test_a_verdict_names_a_timeout_rather_than_an_out_of_memory_failure_of_another_launch() -> None:
     both = build.measurement(failures=(build.out_of_memory(), build.failure(FailureKind.TIMEOUT)))
     assert _verdict(both, OOM).text.startswith("timeout in 1 of 2 launches")
 
@@ -108,14 +108,14 @@ def _temporary_lack(**changes: Any) -> Failure:
     return build.out_of_memory(detected=Detection.PREDICTED, **bytes_of)
 
 
-def test_a_case_that_lacks_memory_in_use_by_other_programs_is_incomparable() -> None:
+def test_a_case_that_lacks_only_memory_that_other_programs_use_is_incomparable() -> None:
     verdict = _verdict(build.measurement(failures=(_temporary_lack(),) * 3), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.INCOMPARABLE, False)
     assert "needs 10 bytes, 5 bytes available (predicted" in verdict.text
     assert "with the machine's memory free it would fit" in verdict.text
 
 
-def test_a_case_with_a_stored_time_that_exceeds_the_memory_of_the_machine_fails() -> None:
+def test_a_case_that_has_a_stored_time_fails_if_it_exceeds_the_memory_of_the_machine() -> None:
     verdict = _verdict(build.measurement(failures=(_temporary_lack(capacity_bytes=9),)), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.OUT_OF_MEMORY, True)
 
@@ -129,7 +129,7 @@ def test_a_case_with_a_stored_time_that_exceeds_the_memory_of_the_machine_fails(
         (None, "raised by the framework"),
     ],
 )
-def test_the_text_of_an_out_of_memory_says_how_it_was_detected(
+def test_the_text_of_an_out_of_memory_failure_says_how_the_failure_was_detected(
     detected_by: Detection | None, words: str
 ) -> None:
     assert f"it broke ({words})" in _verdict(_all_out_of_memory(detected=detected_by), None).text
@@ -148,7 +148,7 @@ def test_the_text_of_an_out_of_memory_says_how_it_was_detected(
         (build.measurement(failures=(build.failure(),)), None, False),
     ],
 )
-def test_only_a_time_or_a_permanent_out_of_memory_may_become_a_baseline(
+def test_only_a_time_or_a_permanent_out_of_memory_failure_may_become_a_baseline(
     measurement: Measurement, baseline: Baseline | None, may: bool
 ) -> None:
     assert may == may_become_baseline(_verdict(measurement, baseline))
@@ -218,7 +218,7 @@ def test_a_verdict_below_the_ceiling_gets_the_ceiling_and_is_otherwise_unchanged
         (POD, {"case": None}),
     ],
 )
-def test_the_check_against_the_ceiling_does_not_change_a_verdict_if_the_ceiling_is_unknown(
+def test_the_ceiling_check_does_not_change_a_verdict_if_the_ceiling_is_unknown(
     key: EnvironmentKey, changes: dict[str, Any]
 ) -> None:
     before = _measured(key, 1e6, **changes) if "case" not in changes else build.verdict(**changes)
@@ -229,7 +229,7 @@ def test_the_check_against_the_ceiling_does_not_change_a_verdict_if_the_ceiling_
 
 @pytest.mark.parametrize("outcome", MEASURED)
 @pytest.mark.parametrize("failed", [True, False])
-def test_every_verdict_with_a_rate_above_the_most_of_any_algorithm_has_failed(
+def test_a_verdict_fails_if_its_rate_exceeds_the_maximum_rate_of_all_algorithms(
     outcome: Outcome, failed: bool
 ) -> None:
     result = _apply_ceiling_of(A100, 300 * ABOVE, outcome=outcome, failed=failed, ratio=0.5)
@@ -255,7 +255,9 @@ def test_a_verdict_above_the_ceiling_loses_its_time_its_baseline_and_its_ratio()
 
 
 @pytest.mark.parametrize("times", [1.0, BELOW])
-def test_a_rate_above_the_ceiling_by_less_than_the_rounding_of_vendors_passes(times: float) -> None:
+def test_a_rate_above_the_ceiling_by_less_than_the_rounding_of_published_rates_passes(
+    times: float,
+) -> None:
     result = _apply_ceiling_of(A100, 300 * times)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())
 
@@ -275,7 +277,7 @@ def test_a_rate_above_an_uncertain_ceiling_passes_with_a_note() -> None:
     assert note.endswith("an error of measurement, or the chip's figures are wrong")
 
 
-def test_a_rate_that_is_possible_only_if_the_switch_does_the_sum_passes_with_a_note() -> None:
+def test_a_rate_that_is_possible_only_if_the_switch_adds_up_passes_with_a_note() -> None:
     result = _apply_ceiling_of(H100, 480.0, notes=("before",))
     assert (result.outcome, result.failed) == (Outcome.PASS, False)
     assert result.notes == (
@@ -285,14 +287,14 @@ def test_a_rate_that_is_possible_only_if_the_switch_does_the_sum_passes_with_a_n
     )
 
 
-def test_a_rate_above_the_ceiling_of_a_switch_that_adds_up_has_failed() -> None:
+def test_a_verdict_fails_if_its_rate_exceeds_the_ceiling_of_a_switch_that_adds_up() -> None:
     result = _apply_ceiling_of(H100, 2 * 7 / 8 * 450 * ABOVE)
     assert result.outcome is Outcome.FAILED
     assert "above 788 GB/s" in result.text
     assert "(links: 18 of 25.0 GB/s, adding up in the switch)" in result.text
 
 
-def test_a_rate_above_the_ceiling_for_the_routes_of_the_compiler_passes_with_a_note() -> None:
+def test_a_rate_above_the_ceiling_of_the_routes_of_the_compiler_passes_with_a_note() -> None:
     result = _apply_ceiling_of(POD, 150.0, {"colors": "2"})
     assert result.outcome is Outcome.PASS
     (note,) = result.notes
@@ -300,7 +302,7 @@ def test_a_rate_above_the_ceiling_for_the_routes_of_the_compiler_passes_with_a_n
     assert "the 200 GB/s that some algorithm may reach" in note
 
 
-def test_launches_whose_programs_use_different_routes_have_the_ceiling_of_all_links() -> None:
+def test_a_case_whose_launches_use_different_routes_has_the_ceiling_of_all_links() -> None:
     result = _apply_ceiling_of(POD, 150.0, {"colors": "2"}, {"colors": "4"})
     assert result.ceiling_share == pytest.approx(0.75)
     assert result.notes == ()
@@ -342,7 +344,7 @@ def test_a_reference_stack_above_the_ceiling_for_the_candidate_s_routes_fails_no
         (V100, 2 * 7 / 8 * 2 * 150),
     ],
 )
-def test_a_rate_above_all_links_of_the_chips_together_has_failed_for_any_shape(
+def test_a_rate_above_the_sum_of_all_links_of_the_chips_fails_for_any_shape_of_the_slice(
     key: EnvironmentKey, most_gb_per_s: float
 ) -> None:
     assert _apply_ceiling_of(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
@@ -358,7 +360,7 @@ def test_a_verdict_on_a_slice_of_unknown_shape_gets_no_ceiling() -> None:
 
 
 @pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "permute"])
-def test_a_collective_other_than_all_reduce_above_all_links_together_has_failed(
+def test_a_rate_of_a_collective_other_than_all_reduce_above_the_sum_of_all_links_fails(
     collective: str,
 ) -> None:
     case = build.case(payload_bytes=64 * MIB, ranks=8, collective=collective)

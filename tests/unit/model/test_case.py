@@ -28,7 +28,7 @@ from tests.helpers import build
         ({"ranks": 8}, "jax-default-float32-4K"),
     ],
 )
-def test_the_id_of_a_case_has_framework_strategy_dtype_payload_and_all_options_but_defaults(
+def test_the_id_of_a_case_leaves_out_options_that_have_their_default_values(
     changes: dict[str, object], name: str
 ) -> None:
     assert build.spec(**changes).id == name
@@ -70,7 +70,7 @@ def test_the_group_name_of_a_case_is_the_same_for_all_payloads(
         (Injection(extra=InjectionKind.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
     ],
 )
-def test_the_text_of_an_injection_is_the_value_of_the_option_inject(
+def test_the_text_of_an_injection_equals_the_value_of_the_option_inject(
     injection: Injection, text: str
 ) -> None:
     assert injection.text == text
@@ -91,7 +91,7 @@ def test_an_injected_delay_is_a_fixed_time_plus_a_percentage_of_the_measured_tim
     assert injection.delay_s(2.0) == delay_s
 
 
-def test_an_injection_applies_to_its_payloads_or_without_payloads_to_every_case() -> None:
+def test_an_injection_that_names_no_payloads_applies_to_every_case() -> None:
     everywhere = Injection(extra=InjectionKind.DELAY, share=0.1)
     somewhere = Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, MIB))
     sizes = (1024, 4096, MIB)
@@ -132,7 +132,7 @@ LAUNCHES = {
 
 
 @pytest.mark.parametrize("text", PROTOCOLS)
-def test_a_protocol_is_parsed_from_its_text_and_written_unchanged(text: str) -> None:
+def test_the_text_of_a_protocol_is_unchanged_after_it_is_parsed_and_written(text: str) -> None:
     assert Protocol.parse(text) == PROTOCOLS[text]
     assert str(PROTOCOLS[text]) == text
 
@@ -144,19 +144,19 @@ def test_a_protocol_without_a_clock_is_refused_with_the_names_of_all_clocks(text
 
 
 @pytest.mark.parametrize("text", LAUNCHES)
-def test_a_launch_id_is_parsed_from_its_text_and_written_unchanged(text: str) -> None:
+def test_the_text_of_a_launch_id_is_unchanged_after_it_is_parsed_and_written(text: str) -> None:
     assert LaunchId.parse(text) == LAUNCHES[text]
     assert LAUNCHES[text].text == str(LAUNCHES[text]) == text
 
 
-def test_a_repeated_launch_and_the_workers_of_a_group_have_ids_that_begin_with_the_launch() -> None:
+def test_the_ids_of_a_repeated_launch_and_of_its_workers_begin_with_the_id_of_the_launch() -> None:
     launch = LaunchId(round_number=1, framework="jax")
     assert launch.replacement.text == "1.jax.again"
     assert launch.with_member("ps0").text == "1.jax.ps0"
     assert LaunchId(name="probe").replacement.text == "probe.again"
 
 
-def test_launch_ids_and_protocols_are_texts_in_json_and_invalid_texts_are_refused() -> None:
+def test_launch_ids_and_protocols_are_texts_in_json() -> None:
     run = build.run(launch="2.jax.reference")
     document = wire.to_json(run)
     assert document["launch"] == "2.jax.reference"
@@ -169,7 +169,7 @@ def test_launch_ids_and_protocols_are_texts_in_json_and_invalid_texts_are_refuse
         wire.from_json(type(build.case()), {**case, "protocol": 3})
 
 
-def test_the_fields_of_a_case_give_its_name_file_name_line_key_group_name_and_family() -> None:
+def test_the_names_and_keys_of_a_case_are_derived_from_its_fields() -> None:
     case = build.case(axes="x", reduce_op="max", dtype="float16")
     assert case.name == "jax.all_reduce.psum.float16.4K"
     assert case.file_name == "jax.all_reduce.psum.json"

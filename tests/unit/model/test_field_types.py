@@ -49,7 +49,7 @@ def test_json_of_a_case_that_can_be_measured_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["ranks", "hosts", "processes", "cores"])
-def test_ranks_hosts_processes_and_cores_of_a_machine_below_1_are_refused(name: str) -> None:
+def test_a_machine_with_fewer_than_1_rank_or_host_or_process_or_core_is_refused(name: str) -> None:
     with pytest.raises(wire.WireError, match=rf"^it\.{name}: expected 1 to 1000000, got -4"):
         _read(EnvironmentKey, build.key(**{name: -4}))
     assert _read(EnvironmentKey, build.key(cores=None, mesh="4x4"))
@@ -96,7 +96,9 @@ def test_the_text_of_a_moment_in_another_time_zone_is_in_utc() -> None:
         "26-01-31",
     ],
 )
-def test_a_date_or_moment_with_foreign_or_missing_digits_is_refused(text: str) -> None:
+def test_a_date_or_moment_with_missing_digits_or_with_digits_of_other_scripts_is_refused(
+    text: str,
+) -> None:
     with pytest.raises(wire.WireError, match=r"^it: expected a date such as 2026-01-31, got "):
         _read(Date, text)
     with pytest.raises(wire.WireError, match=r"^it: expected a moment such as 2026-01-31T03"):

@@ -31,7 +31,7 @@ from tests.helpers import build
         ("a/b\\c:d", "a-b-c-d"),
     ],
 )
-def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
+def test_a_device_kind_is_converted_to_a_safe_file_name(text: str, name: str) -> None:
     assert name == slug(text)
 
 
@@ -47,7 +47,7 @@ def test_a_device_kind_becomes_a_safe_file_name(text: str, name: str) -> None:
         ({"processes": 2, "shared": True}, "tpu-v5-lite/16r-1h2p-shared"),
     ],
 )
-def test_the_folder_of_a_machine_names_its_cores_ranks_mesh_hosts_and_processes(
+def test_the_folder_name_of_a_machine_has_its_numbers_of_cores_and_ranks_and_hosts(
     changes: dict[str, Any], folder: str
 ) -> None:
     key = EnvironmentKey(**{"device_kind": "TPU v5 lite", "ranks": 16, **changes})
@@ -61,7 +61,7 @@ HOSTS = "hosts:2,devices:4"
     ("mesh", "extents"),
     [("8", (8,)), ("2x4", (2, 4)), ("4x2", (4, 2)), ("2x2x2", (2, 2, 2)), ("1x16x1", (1, 16, 1))],
 )
-def test_the_extents_of_a_mesh_are_the_whole_numbers_that_its_text_joins_by_x(
+def test_the_mesh_text_2x4_is_read_as_the_extents_2_and_4(
     mesh: str, extents: tuple[int, ...]
 ) -> None:
     assert mesh_shape(mesh) == extents
@@ -98,7 +98,9 @@ def test_an_axis_that_a_mesh_lacks_is_refused_with_the_axes_of_the_mesh(axes: st
 
 
 @pytest.mark.parametrize(("axes", "mesh"), [("x", "1x8"), ("x,z", "1x8x1")])
-def test_axes_along_which_a_mesh_has_a_single_rank_are_refused(axes: str, mesh: str) -> None:
+def test_axes_are_refused_if_the_mesh_has_only_a_single_rank_along_the_axes(
+    axes: str, mesh: str
+) -> None:
     with pytest.raises(ValueError, match=rf"one rank along these axes of {mesh} is not"):
         canonical_axes(axes, mesh)
 

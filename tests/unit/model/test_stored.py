@@ -30,7 +30,7 @@ def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...
     return session(now).changes_since(session(before), "jax")
 
 
-def test_the_changes_between_sessions_are_changed_added_and_removed_versions_and_flags() -> None:
+def test_versions_and_flags_that_changed_or_are_new_or_were_removed_are_listed_as_changes() -> None:
     before = {"jax": "0.10.1", "XLA_FLAGS": "--x", "numpy": "2.0"}
     now = {"jax": "0.10.2", "numpy": "2.0", "libtpu": "0.0.42"}
     gone, new = "XLA_FLAGS --x -> none", "libtpu none -> 0.0.42"
@@ -41,17 +41,17 @@ def test_the_changes_between_sessions_are_changed_added_and_removed_versions_and
     assert changes(before, before) == ()
 
 
-def test_a_session_with_unknown_versions_gives_no_changes_to_a_later_session() -> None:
+def test_no_changes_are_found_between_a_session_with_unknown_versions_and_a_later_session() -> None:
     assert changes({}, {"jax": "0.10.2"}) == ()
 
 
-def test_a_host_that_only_one_of_two_sessions_names_is_no_change() -> None:
+def test_a_host_name_that_only_one_of_two_sessions_has_does_not_count_as_a_change() -> None:
     assert changes({"host": "vm-1", "jax": "1"}, {"jax": "1"}) == ()
     assert changes({"jax": "1"}, {"host": "vm-1", "jax": "1"}) == ()
     assert changes({"host": "vm-1"}, {"host": "vm-2"}) == ("host vm-1 -> vm-2",)
 
 
-def test_stored_sessions_within_an_hour_of_the_first_are_merged_with_all_their_launches() -> None:
+def test_stored_sessions_within_an_hour_of_the_first_session_are_merged() -> None:
     merged = merge_sessions(
         [session({}, minute) for minute in (130, 0, 59, 61)], timedelta(hours=1)
     )
@@ -61,7 +61,7 @@ def test_stored_sessions_within_an_hour_of_the_first_are_merged_with_all_their_l
     assert merged[0].times_s == {ONE: (1e-3, 1e-3), OTHER: (2e-3, 2e-3)}
 
 
-def test_the_changes_between_two_sessions_are_changes_of_the_requested_framework_only() -> None:
+def test_the_changes_between_two_sessions_include_only_changes_of_the_requested_framework() -> None:
     """Versions of another framework do not explain a change of this framework."""
     other = build.case(framework="tensorflow")
     before, now = (

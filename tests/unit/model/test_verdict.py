@@ -11,12 +11,12 @@ from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 
 
-def test_a_verdict_without_a_failure_explains_itself_in_one_line() -> None:
+def test_the_explanation_of_a_verdict_without_a_failure_is_one_line() -> None:
     verdict = build.verdict(text="as before")
     assert verdict.headline() == verdict.explain()
 
 
-def test_a_verdict_with_a_failure_explains_itself_with_exit_code_and_end_of_the_log() -> None:
+def test_the_explanation_of_a_failed_verdict_has_the_exit_code_and_the_end_of_the_log() -> None:
     failure = build.failure(exit_code=139, log="first row\nlast row\n")
     verdict = build.verdict(Outcome.FAILED, text="crashed", failure=failure)
     assert verdict.explain().splitlines() == [
@@ -29,7 +29,7 @@ def test_a_verdict_with_a_failure_explains_itself_with_exit_code_and_end_of_the_
     ]
 
 
-def test_a_verdict_whose_failure_has_no_exit_code_and_no_log_mentions_neither() -> None:
+def test_the_explanation_of_a_failure_without_exit_code_and_log_mentions_neither_of_them() -> None:
     text = build.verdict(Outcome.FAILED, failure=build.failure()).explain()
     assert "exit code" not in text
     assert "log" not in text

@@ -123,7 +123,7 @@ def test_a_refusal_names_the_expected_words_and_the_refused_word() -> None:
     assert wrong_choice_text("rign", ("ring", "star")) == "expected one of ring, star, got 'rign'"
 
 
-def test_a_refusal_lists_the_expected_words_that_fit_and_counts_the_rest() -> None:
+def test_a_refusal_lists_the_expected_words_that_fit_on_a_line_and_counts_the_others() -> None:
     message = wrong_choice_text("x", MANY)
     assert message.startswith("expected one of strategy_0, strategy_1, ")
     assert message.endswith(" others, which --help lists, got 'x'")

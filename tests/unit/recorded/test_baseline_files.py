@@ -17,7 +17,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("path", "text"), FILES)
-def test_a_recorded_baseline_file_is_read_and_written_unchanged(
+def test_a_recorded_baseline_file_is_unchanged_after_it_is_read_and_written(
     path: str, text: str, tmp_path: Path
 ) -> None:
     file = tmp_path / path

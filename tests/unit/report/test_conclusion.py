@@ -45,12 +45,12 @@ def test_the_last_lines_of_a_session_name_its_worst_regressions_and_count_the_ot
     assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
 
 
-def test_the_last_lines_of_a_session_name_a_framework_only_if_cases_differ_in_it() -> None:
+def test_the_last_lines_of_a_session_name_the_framework_only_if_there_are_several() -> None:
     other = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
     assert _lines(other, _slow(KIB, 3.0)) == ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]
 
 
-def test_the_last_lines_of_a_session_list_the_worst_outcome_first_and_equal_reasons_once() -> None:
+def test_the_last_lines_of_a_session_list_the_worst_outcome_first_and_each_reason_once() -> None:
     broken = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
     assert _lines(_slow(4 * KIB, 3.0), *broken) == [
         "2 FAILED: jax 1K, 2K: killed by SIGKILL",
@@ -58,7 +58,7 @@ def test_the_last_lines_of_a_session_list_the_worst_outcome_first_and_equal_reas
     ]
 
 
-def test_the_last_lines_of_a_session_name_the_first_and_last_payload_with_one_reason() -> None:
+def test_the_last_lines_of_a_session_name_the_first_and_the_last_payload_with_a_reason() -> None:
     verdicts = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
     assert _lines(*verdicts) == ["6 NO_BASELINE: jax 1K to 32K: none"]
 

@@ -14,7 +14,7 @@ from tests.helpers import build
 from tests.helpers.results_files import document, session, verdict
 
 
-def test_the_results_of_a_session_are_read_back_unchanged() -> None:
+def test_the_results_of_a_session_are_unchanged_after_they_are_written_and_read_back() -> None:
     written = verdict(4096, 6.0)
     loaded = session(written, host="vm", commit="abc")
     assert (loaded.began, loaded.environment.host, loaded.version("jax")) == (
@@ -80,7 +80,7 @@ CASE = ("cases", 0, "case")
         (("environment",), None, "environment: expected a value, since the session measured"),
     ],
 )
-def test_an_error_in_results_names_the_file_the_place_and_the_accepted_value(
+def test_an_error_in_results_names_the_file_and_the_place_and_the_accepted_value(
     path: tuple[str | int, ...], value: Any, message: str
 ) -> None:
     with pytest.raises(DocumentError) as refused:

@@ -22,7 +22,7 @@ from tests.helpers import build
 from tests.helpers.report_text import RED, TABLE
 
 
-def test_a_cell_of_a_table_is_the_text_of_its_column_or_the_mark_for_a_missing_value() -> None:
+def test_a_cell_of_a_table_is_its_value_in_the_format_of_the_column_or_a_mark_if_missing() -> None:
     columns = (Column("share", "share", text=percent_text), Column("name", "name"))
     table = Table(columns=columns, rows=(), missing_text="-")
     assert table.cells(Row({"share": 0.256, "name": None})) == ["26", "-"]
@@ -37,7 +37,7 @@ def test_a_table_omits_each_value_of_a_row_for_which_the_table_has_no_column() -
     assert Table(columns=(Column("a"),), rows=()).cells(Row({"a": 1, "b": 2})) == ["1"]
 
 
-def test_the_attributes_of_a_missing_value_are_missing_values() -> None:
+def test_every_attribute_of_a_missing_value_is_also_a_missing_value() -> None:
     assert attribute_values(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
     assert attribute_values(None, "real") == {"real": None}
 
@@ -81,12 +81,12 @@ def test_a_table_as_text_has_headings_and_units_above_its_cells_and_notes_below_
     ]
 
 
-def test_the_title_rows_and_notes_of_a_table_as_text_keep_their_markup() -> None:
+def test_a_table_as_text_keeps_the_markup_in_its_title_and_rows_and_notes() -> None:
     marked = {line.text.strip(): line.markup for line in render_text(TABLE) if line.markup}
     assert marked == {"a group": {"bold": True}, "1M                 FAILED": RED, "a reason": RED}
 
 
-def test_only_a_column_declared_to_fit_its_content_is_as_wide_as_its_longest_cell() -> None:
+def test_only_a_column_that_is_declared_to_fit_its_content_is_as_wide_as_its_longest_cell() -> None:
     columns = (
         Column("name", is_fitted_to_cells=True, width=2, left_aligned=True),
         Column("count", width=2, gap=2),

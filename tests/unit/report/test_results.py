@@ -95,7 +95,7 @@ def test_the_published_schema_of_results_equals_the_generated_schema(kind: type)
 
 
 @pytest.mark.parametrize("session", [SHIFTED, None])
-def test_a_document_of_results_is_plain_json_conforms_to_the_schema_and_is_read_back_unchanged(
+def test_a_document_of_results_conforms_to_its_schema_and_can_be_read_back(
     session: SessionVerdict | None,
 ) -> None:
     document = _document(COMPARED, OUT, UNRESOLVED, session=session)
@@ -105,7 +105,7 @@ def test_a_document_of_results_is_plain_json_conforms_to_the_schema_and_is_read_
     assert wire.to_json(wire.from_json(Results, plain)) == document
 
 
-def test_the_head_of_results_has_the_environment_the_plan_and_the_outcomes_of_the_session() -> None:
+def test_the_head_of_results_has_the_environment_and_the_plan_and_the_session_outcomes() -> None:
     document = _document()
     assert (document["document"], document["version"]) == ("busbw results", 1)
     assert document["began"] == "2026-01-02T03:04:05Z"

@@ -59,7 +59,7 @@ def test_the_header_of_a_session_names_a_cpu_quota_for_any_device(
         ),
     ],
 )
-def test_the_header_of_a_session_on_a_tpu_names_ranks_mesh_and_hosts(
+def test_the_header_of_a_session_on_a_tpu_names_its_ranks_and_its_mesh_and_its_hosts(
     key: dict[str, Any], shape: str
 ) -> None:
     assert f"busbw device: TPU v5 lite (TPU), {shape}" in _header(_on_tpu(**key))[0]

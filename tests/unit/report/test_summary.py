@@ -26,7 +26,7 @@ HOSTILE = (
 )
 
 
-def test_the_summary_ends_with_the_command_of_the_results_on_one_line() -> None:
+def test_the_summary_ends_with_the_command_of_the_session_on_a_single_line() -> None:
     command = "busbw run --against=/opt/python --payloads=4K"
     text = markdown_summary(replace(session(), command=command))
     assert text.endswith(f"\n\nThe command of the session:\n\n    {command}\n")
@@ -66,7 +66,7 @@ def _outside_of_logs(text: str) -> list[str]:
     return outside
 
 
-def test_the_summary_escapes_markup_in_names_reasons_and_logs() -> None:
+def test_the_summary_escapes_markup_in_names_and_reasons_and_logs() -> None:
     failure = Failure(
         kind=FailureKind.CRASHED, message=HOSTILE, log=HOSTILE, launch=LaunchId(name="x")
     )
@@ -114,5 +114,5 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
 
 
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
-def test_the_summary_of_a_session_without_cases_has_a_heading(text: str) -> None:
+def test_the_summary_of_a_session_without_cases_has_at_least_a_heading(text: str) -> None:
     assert markdown_summary(made.answered(text=text)).startswith("## Collectives on ")

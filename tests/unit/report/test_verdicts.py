@@ -39,7 +39,7 @@ def test_a_skipped_case_is_in_the_table_of_verdicts_below_the_name_of_its_framew
     assert lines[1].text == "jax"
 
 
-def test_a_line_of_the_table_of_verdicts_has_payload_time_rates_range_and_outcome() -> None:
+def test_a_line_of_the_table_of_verdicts_has_a_cell_for_each_column() -> None:
     (row,) = _rows(build.verdict())
     assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "-10+10", "PASS"]
 
@@ -79,7 +79,7 @@ def test_a_table_of_verdicts_without_limits_has_no_column_of_limits() -> None:
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_the_table_of_verdicts_gives_the_reason_of_each_outcome_but_pass_and_no_baseline(
+def test_the_table_of_verdicts_gives_the_reason_of_each_outcome_except_pass_and_no_baseline(
     outcome: Outcome,
 ) -> None:
     row, *reasons = (line.text.strip() for line in _rows(build.verdict(outcome, text="because")))
@@ -94,7 +94,7 @@ def test_only_the_verbose_table_of_verdicts_gives_the_reason_of_a_failed_case() 
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_a_failed_case_is_red_in_the_table_of_verdicts_whatever_its_outcome(
+def test_a_failed_case_with_any_outcome_is_red_in_the_table_of_verdicts(
     outcome: Outcome,
 ) -> None:
     assert _rows(build.verdict(outcome, failed=True))[0].markup == RED

@@ -100,7 +100,7 @@ TABLE = {
         for options, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
     ],
 )
-def test_a_new_session_joins_replaces_or_leaves_the_stored_session_by_outcome_and_option(
+def test_outcome_and_option_decide_whether_a_session_joins_or_replaces_the_stored_session(
     tmp_path: Path, outcome: Outcome, ratio: float, options: dict[str, Any], becomes: str
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))

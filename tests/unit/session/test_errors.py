@@ -49,7 +49,7 @@ def pytest_sessionfinish():
         ),
     ],
 )
-def test_a_session_that_reaches_a_limit_of_the_operating_system_is_a_usage_error(
+def test_a_limit_of_the_operating_system_that_a_session_reaches_is_a_usage_error(
     folder: Folder, name: str, limit: str, sentence: str
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:

@@ -154,7 +154,7 @@ def test_a_session_of_the_history_with_a_date_in_the_future_is_refused(tmp_path:
         _levels(_options(tmp_path))
 
 
-def test_a_session_is_read_back_from_the_history_with_its_times_versions_and_flags(
+def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_flags(
     tmp_path: Path,
 ) -> None:
     """Otherwise every session would seem to have changed a version or a flag."""

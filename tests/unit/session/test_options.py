@@ -20,7 +20,7 @@ def test_values_of_a_repeatable_option_in_ini_file_and_command_line_are_joined(
     assert set(options.python) == {"jax", "fake"}
 
 
-def test_an_ini_setting_is_ignored_if_an_option_on_the_command_line_excludes_it(
+def test_an_ini_setting_is_ignored_if_an_option_on_the_command_line_excludes_the_setting(
     tmp_path: Path,
 ) -> None:
     assert _read(tmp_path, fail_above=["25%"]).fail_above == 1.25

@@ -40,7 +40,7 @@ def test_two_steps_of_a_series_are_found_in_order() -> None:
     assert abs(first - 30) <= 1 and abs(second - 60) <= 1
 
 
-def test_a_step_of_a_series_is_found_only_if_three_values_follow_it() -> None:
+def test_a_step_of_a_series_is_found_only_if_three_values_follow_the_step() -> None:
     assert steps([0.0] * 10 + [100.0] * 2) == []
     assert steps([0.0] * 10 + [100.0] * 3) == [10]
 

@@ -54,7 +54,7 @@ def test_the_confidence_bounds_of_an_estimate_are_the_bounds_of_student_s_distri
     assert estimate.upper_bound(0.05) == pytest.approx(1 + 0.201504837)
 
 
-def test_the_shift_of_a_launch_that_is_slower_in_every_sample_is_exactly_the_factor() -> None:
+def test_the_ratio_of_a_launch_whose_samples_are_all_slower_by_a_factor_is_this_factor() -> None:
     before = [1.0, 1.2, 0.9, 1.1]
     assert log_ratio_of_samples(before, [1.1 * s for s in before]) == pytest.approx(math.log(1.1))
 
@@ -104,7 +104,7 @@ def test_the_bounds_of_sequential_decisions_equal_the_bounds_of_gsdesign() -> No
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_each_sequential_decision_has_a_smaller_error_rate_than_the_total_and_the_sum_exceeds_it(
+def test_each_sequential_decision_has_a_smaller_error_rate_than_all_decisions_together(
     shape: float,
 ) -> None:
     levels = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)

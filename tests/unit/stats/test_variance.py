@@ -17,14 +17,14 @@ from busbw.stats.variance import (
 )
 
 
-def test_a_step_in_a_series_does_not_increase_its_successive_variance() -> None:
+def test_a_step_in_a_series_does_not_increase_the_variance_of_successive_differences() -> None:
     source = random.Random(1)
     values = [source.gauss(0, 1) + (100 if index >= 10 else 0) for index in range(20)]
     assert variance_from_differences(values).value == pytest.approx(1.0, rel=0.5)
     assert sample_variance(values).value > 2000
 
 
-def test_the_successive_variance_is_on_average_the_variance_of_the_values() -> None:
+def test_the_variance_of_successive_differences_is_on_average_the_variance_of_the_values() -> None:
     source = random.Random(2)
     for count in (2, 4, 5, 6, 20):
         values = ([source.gauss(0, 3) for _ in range(count)] for _ in range(6000))

@@ -89,7 +89,7 @@ def test_the_order_of_events_in_a_recording_does_not_change_the_times_of_the_dev
     assert times[0] == (1.5, 2.5)
 
 
-def test_recorded_events_with_a_wrong_name_are_a_failure_although_their_number_is_right() -> None:
+def test_recorded_events_with_a_wrong_name_are_a_failure_even_if_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
     device_clock.times_of_calls(collectives, ranks=1, call_count=1, iterations=4, names="ab")
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
@@ -129,7 +129,7 @@ def test_recorded_kernels_that_name_no_instruction_are_accepted_by_their_number(
         ([[[1.0], [1.0]]], (1, 2, 1), "a single collective has none after its warm-up"),
     ],
 )
-def test_missing_or_additional_ranks_or_events_of_a_recording_are_a_failure(
+def test_a_recording_with_missing_or_additional_ranks_or_events_is_a_failure(
     ranks: list[Calls], expected: tuple[int, int, int], message: str
 ) -> None:
     count, calls, iterations = expected

@@ -112,7 +112,7 @@ def test_a_wrong_value_in_any_chain_of_a_case_is_a_failure_and_gives_no_run(turn
     assert backend.released
 
 
-def test_an_out_of_memory_that_the_framework_raises_is_a_failure_with_its_bytes() -> None:
+def test_an_out_of_memory_error_of_the_framework_is_a_failure_with_the_bytes_of_the_error() -> None:
     lacking = MeasuringError(
         FailureKind.OUT_OF_MEMORY, "no room", needed_bytes=20, available_bytes=10
     )
@@ -165,7 +165,7 @@ def test_the_predicted_memory_counts_a_third_of_the_free_heap_as_reused(
 
 
 @pytest.mark.parametrize(("reuses_kept_memory", "kind"), [(True, Run), (False, Failure)])
-def test_memory_that_the_allocator_kept_of_earlier_cases_counts_as_free_if_it_is_reused(
+def test_memory_that_the_allocator_kept_counts_as_free_only_if_the_case_can_reuse_it(
     sizes: dict[str, int], reuses_kept_memory: bool, kind: type[Run | Failure]
 ) -> None:
     session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept_memory))
@@ -270,7 +270,7 @@ def test_opening_a_case_releases_the_case_that_was_open() -> None:
     assert len(_interleaved(session).samples_s) == 4
 
 
-def test_the_time_in_which_a_worker_waits_for_the_other_stack_is_the_phase_waiting() -> None:
+def test_the_time_in_which_a_worker_waits_for_the_other_stack_counts_as_the_phase_waiting() -> None:
     program = ScriptedProgram(lambda _: 1.0)
     session, _ = _session(program)
     session.open_case(_request())
@@ -294,7 +294,7 @@ def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
     assert backend.released
 
 
-def test_a_run_with_an_injection_names_the_injection_which_the_back_end_gets() -> None:
+def test_a_run_with_an_injection_names_the_injection_that_the_back_end_received() -> None:
     session, backend = _session(DelayedProgram(lambda _: 1.25))
     run, plain = _interleaved(session, QUARTER), _interleaved(session)
     assert (run.injected, plain.injected) == ("delay:25%", "")

@@ -21,7 +21,7 @@ from busbw.worker import process
         ("JAX_PLATFORMS", "tpu,cpu", {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}),
     ],
 )
-def test_a_worker_on_a_cpu_has_one_thread_and_no_other_device_whatever_variables_the_user_sets(
+def test_variables_of_the_user_do_not_give_a_cpu_worker_more_threads_or_other_devices(
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})

@@ -66,7 +66,7 @@ def test_the_calibration_of_chains_begins_at_the_length_of_the_previous_launch(
     assert program.runs == [1, *chains]
 
 
-def test_chains_have_whole_steps_of_the_program_at_any_pace() -> None:
+def test_the_length_of_each_chain_is_a_multiple_of_the_iterations_of_a_turn() -> None:
     program = ScriptedProgram(lambda _: 2**-10, step=4)
     make_sampler(program).warm_up_and_calibrate(pace=replace(PACE, iterations=11, dispatch_s=0.0))
     assert program.runs == [4, 8, 12]
@@ -83,7 +83,7 @@ def test_the_overhead_of_a_call_is_not_part_of_a_sample(call_s: float, shortest:
     assert samples.dispatch_s == (call_s or None)
 
 
-def test_the_short_chain_of_a_slope_has_one_iteration_if_an_empty_call_does_less_work() -> None:
+def test_the_short_chain_of_a_slope_has_one_iteration_if_an_empty_call_skips_work() -> None:
     program = ScriptedProgram(lambda _: 1.0, call_s=lambda _: 0.5, shortest=1)
     samples = _slopes(program)
     assert (samples.iterations, samples.samples_s, samples.dispatch_s) == (2, (1.0,) * 4, 0.5)
@@ -113,7 +113,7 @@ def test_an_empty_call_longer_than_the_chain_is_an_error_that_names_both_times()
     )
 
 
-def test_sampling_goes_on_after_its_time_while_stalls_hide_the_time_of_a_chain() -> None:
+def test_sampling_continues_beyond_its_time_while_stalls_hide_the_time_of_a_chain() -> None:
     # Two calls warm up, two calibrate; the machine stalls in the empty calls of two samples.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 2)
     program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
@@ -135,14 +135,14 @@ def test_a_sample_of_a_single_call_includes_the_overhead_of_the_call() -> None:
     assert set(program.calls) == {1}
 
 
-def test_samples_of_one_length_follow_after_warm_up_and_calibration() -> None:
+def test_after_warm_up_and_calibration_all_samples_have_chains_of_the_same_length() -> None:
     program = ScriptedProgram(lambda _: 2**-10)
     samples = _slopes(program)
     assert program.calls == [1, 1, 0, 1, 0, 8, 0, 12, *[0, 12] * 4]
     assert samples.iterations == 12
 
 
-def test_the_warm_up_goes_on_while_each_chain_is_much_faster_than_the_previous_chain() -> None:
+def test_the_warm_up_continues_while_each_chain_is_much_faster_than_the_previous_chain() -> None:
     times_s = [8.0, 4.0, 2.0, 1.0]
     program = ScriptedProgram(lambda turn: times_s[min(turn, 3)])
     samples = _slopes(program)
@@ -192,13 +192,13 @@ def test_a_chain_is_not_made_longer_if_one_iteration_takes_all_the_sampling_time
     assert program.calls == [1, 1, *[shortest, shortest + 1] * 2]
 
 
-def test_an_iteration_of_many_times_the_sampling_time_is_warmed_up_and_sampled_once() -> None:
+def test_an_iteration_much_longer_than_the_sampling_time_is_warmed_up_and_sampled_once() -> None:
     program = ScriptedProgram(lambda _: 9000.0)
     assert len(_slopes(program, budget_s=1000.0).samples_s) == 1
     assert program.calls == [1, 0, 1]
 
 
-def test_the_time_of_the_warm_up_replaces_the_only_short_chain_if_it_stalled() -> None:
+def test_the_time_of_the_warm_up_replaces_the_time_of_a_single_short_chain_that_stalled() -> None:
     # Turns: the warm-up, the short chain that stalls, the long one.
     program = ScriptedProgram(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
     assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
@@ -207,7 +207,9 @@ def test_the_time_of_the_warm_up_replaces_the_only_short_chain_if_it_stalled() -
 @pytest.mark.parametrize(
     ("shortest", "most"), [(0, 1), (0, 2), (0, 7), (0, 12), (0, 100), (1, 2), (1, 3), (1, 50)]
 )
-def test_no_chain_is_longer_than_its_values_stay_exact(shortest: int, most: int) -> None:
+def test_no_chain_has_more_iterations_than_its_dtype_can_represent_exactly(
+    shortest: int, most: int
+) -> None:
     program = ScriptedProgram(
         lambda _: 1e-9, call_s=lambda _: 1e-3 * shortest, shortest=shortest, most=most
     )
@@ -217,7 +219,7 @@ def test_no_chain_is_longer_than_its_values_stay_exact(shortest: int, most: int)
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_sampling_ends_after_its_time_with_two_samples_or_with_one_very_long_sample(
+def test_sampling_ends_after_its_time_with_at_least_two_samples_or_a_very_long_sample(
     single: bool,
 ) -> None:
     def count(budget_s: float) -> int:
@@ -231,7 +233,7 @@ def test_sampling_ends_after_its_time_with_two_samples_or_with_one_very_long_sam
     assert count(1e6) == 12
 
 
-def test_the_time_of_samples_is_divided_into_warm_up_sampling_laying_out_and_checking() -> None:
+def test_the_time_of_sampling_is_divided_into_four_phases() -> None:
     program = ScriptedProgram(lambda _: 0.5, call_s=lambda _: 0.25)
     sampler = make_sampler(program)
     take_samples(sampler)

@@ -39,7 +39,7 @@ def test_a_failure_that_the_good_release_also_has_does_not_make_a_release_bad() 
     assert find_criterion(failure, failure) is None
 
 
-def test_the_criterion_of_a_bisection_prefers_a_failure_to_a_slower_time() -> None:
+def test_the_criterion_of_a_bisection_is_a_failure_rather_than_a_slower_time() -> None:
     bad = _result(_failed(WRONG), _verdict(Outcome.REGRESSED, LARGE, ratio=1.5))
     criterion = find_criterion(PASSES, bad)
     assert criterion is not None
@@ -79,14 +79,14 @@ def test_a_release_that_fails_in_another_way_than_the_bad_release_is_untestable(
     assert criterion.status_of_session(_result(verdict)) is status
 
 
-def test_a_release_whose_case_is_noisy_is_neither_good_nor_bad() -> None:
+def test_a_release_is_neither_good_nor_bad_if_its_case_is_noisy() -> None:
     case = _verdict(Outcome.PASS).spec.id
     criterion = Criterion(cases=(case,), outcome=Outcome.REGRESSED)
     assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
 
 
 @pytest.mark.parametrize(("loss", "noise"), [(0.3, 0.04), (0.1, 0.04), (0.05, 0.007)])
-def test_launches_decide_whether_a_release_has_less_or_more_than_half_of_the_loss(
+def test_launches_decide_whether_a_release_shows_less_or_more_than_half_of_the_loss(
     loss: float, noise: float
 ) -> None:
     criterion = Criterion(cases=("x",), outcome=Outcome.REGRESSED, ratio=1 + loss)

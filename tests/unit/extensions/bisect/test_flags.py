@@ -69,7 +69,7 @@ def test_flags_for_tpus_are_set_in_the_variable_of_libtpu(
     assert sessions.variables[0] == variables
 
 
-def test_a_file_of_flags_may_have_one_or_several_flags_in_each_line(tmp_path: Path) -> None:
+def test_a_line_in_a_file_of_flags_may_have_one_flag_or_several_flags(tmp_path: Path) -> None:
     path = tmp_path / "flags"
     path.write_text("# ours\n--a=1 --b\n\n--a=1  # again\n--c=x,y\n")
     assert read_flags(path) == ("--a=1", "--b", "--c=x,y")

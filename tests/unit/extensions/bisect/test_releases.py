@@ -15,7 +15,7 @@ PACKAGE = "busbw-made-up"
 
 
 @pytest.mark.slow
-def test_release_candidates_are_listed_only_if_the_good_or_the_bad_release_is_a_candidate(
+def test_release_candidates_are_listed_only_if_the_good_or_bad_release_is_one_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for version in ("0.4.30", "0.7.0", "0.7.1rc1", "0.7.1", "0.9.0", "0.9.0.1", "0.10.2"):

@@ -27,7 +27,7 @@ def _search(
 
 
 @pytest.mark.parametrize("count", [2, 3, 8, 64, 65])
-def test_the_first_bad_release_is_found_with_at_most_log2_of_the_releases_tested(
+def test_a_bisection_tests_at_most_the_binary_logarithm_of_the_number_of_releases(
     count: int,
 ) -> None:
     for first in range(1, count):

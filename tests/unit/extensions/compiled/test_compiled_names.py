@@ -92,7 +92,7 @@ def test_each_topology_with_an_installed_compiler_compiles_a_program_of_each_col
         assert names == set(COLLECTIVES)
 
 
-def test_each_collective_of_a_compiled_program_has_a_begin_and_an_end_to_be_timed(
+def test_the_begin_and_the_end_of_each_compiled_collective_can_be_timed(
     programs: tuple[Program, ...],
 ) -> None:
     for program in programs:

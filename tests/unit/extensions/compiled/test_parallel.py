@@ -41,7 +41,7 @@ def _case(payload_bytes: int) -> Case:
 
 
 @pytest.mark.parametrize("workers", sweep([2, 1, 9]))
-def test_every_program_to_compile_has_a_result_with_any_number_of_workers(
+def test_every_program_gets_a_result_with_any_number_of_workers_that_compile(
     bundle: Bundle, workers: int
 ) -> None:
     lines: list[str] = []

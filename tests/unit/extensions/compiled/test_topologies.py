@@ -36,7 +36,7 @@ def test_a_topology_of_a_tpu_slice_has_the_ranks_and_the_device_kind_of_its_chip
     assert topology.layout == name
 
 
-def test_a_topology_of_gpus_has_one_or_several_hosts() -> None:
+def test_a_topology_name_of_gpus_gives_its_number_of_hosts() -> None:
     single, two = topology_of("h100:8"), topology_of("h100:2x8")
     assert (single.ranks, single.hosts, single.layout) == (8, 1, "1x1x8")
     assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
@@ -44,11 +44,11 @@ def test_a_topology_of_gpus_has_one_or_several_hosts() -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_every_known_name_of_a_topology_has_two_or_more_ranks(name: str) -> None:
+def test_every_listed_topology_has_two_or_more_ranks(name: str) -> None:
     assert topology_of(name).ranks >= 2
 
 
-def test_the_usual_topologies_have_exactly_one_known_topology_of_each_chip() -> None:
+def test_the_value_all_of_the_option_topology_means_exactly_one_topology_for_each_chip() -> None:
     chips = [name.partition(":")[0] for name in USUAL_TOPOLOGIES]
     assert len(set(chips)) == len(chips) == len({n.partition(":")[0] for n in KNOWN})
     assert set(USUAL_TOPOLOGIES) <= set(KNOWN)
@@ -68,7 +68,7 @@ def test_the_usual_topologies_have_exactly_one_known_topology_of_each_chip() -> 
         ("h100:eight", "2 to 8 GPUs"),
     ],
 )
-def test_an_unknown_name_of_a_topology_is_refused_with_the_known_names(
+def test_the_refusal_of_an_unknown_topology_lists_the_valid_topologies(
     name: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):

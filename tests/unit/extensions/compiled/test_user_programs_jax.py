@@ -176,7 +176,7 @@ def every_program() -> dict[str, CompiledProgram]:
 
 
 @pytest.mark.exhaustive
-def test_the_four_compiled_training_steps_have_the_collectives_that_were_counted_by_hand(
+def test_the_compiled_training_steps_contain_the_collectives_that_were_counted_by_hand(
     every_program: dict[str, CompiledProgram],
 ) -> None:
     for name in USUAL:
@@ -241,7 +241,7 @@ def _changes(programs: dict[str, CompiledProgram], before: str, after: str) -> l
     return [change for change in changes if "memory" not in change.name]
 
 
-def test_a_module_of_a_user_that_gives_no_program_is_refused_with_a_sentence(
+def test_a_module_of_a_user_without_a_usable_program_is_refused_with_a_message(
     answers: dict[str, CompiledProgram | Failure],
 ) -> None:
     texts = {name: text for name, (_, text) in MODULES.items()}
@@ -258,7 +258,7 @@ def test_a_user_program_may_be_a_jitted_function_with_arguments_and_may_print(
     assert [path.name for path in (folder / "pair").iterdir()] == ["train.py"]
 
 
-def test_collectives_in_loops_and_branches_of_a_tpu_program_have_their_number_of_runs(
+def test_the_number_of_runs_of_a_tpu_collective_is_counted_in_loops_and_branches(
     programs: dict[str, CompiledProgram],
 ) -> None:
     _check_loops(programs)
@@ -266,7 +266,7 @@ def test_collectives_in_loops_and_branches_of_a_tpu_program_have_their_number_of
 
 @pytest.mark.exhaustive
 @real.needs("jax_plugins.xla_cuda13")
-def test_collectives_in_loops_and_branches_of_a_gpu_program_have_their_number_of_runs(
+def test_the_number_of_runs_of_a_gpu_collective_is_counted_in_loops_and_branches(
     folder: Path,
 ) -> None:
     names = {name: f"{folder}/loops/train.py:{name}" for name in ("step", "mapped")}
@@ -285,7 +285,9 @@ def _check_loops(programs: Mapping[str, CompiledProgram]) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_program_from_the_cache_has_the_current_lines_of_its_source(tmp_path: Path) -> None:
+def test_a_program_from_the_cache_shows_the_current_line_numbers_of_its_source(
+    tmp_path: Path,
+) -> None:
     path, sources = tmp_path / "train.py", []
     for above in ("", "\n\n\n"):
         path.write_text(above + PAIR)

@@ -80,7 +80,7 @@ def test_a_compiled_program_in_the_cache_is_not_compiled_again(tmp_path: Path) -
     assert compiler.compiled == 3
 
 
-def test_a_changed_program_flag_release_or_topology_is_compiled_again_with_a_cache(
+def test_a_program_is_compiled_again_if_its_text_or_flag_or_release_or_topology_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = Counting()
@@ -118,7 +118,7 @@ def test_a_program_whose_file_in_the_cache_is_damaged_is_compiled_again(
     assert compiler.compiled == 2
 
 
-def test_an_out_of_memory_of_a_compiler_has_the_bytes_of_its_message() -> None:
+def test_an_out_of_memory_failure_of_a_compiler_has_the_bytes_in_the_message() -> None:
     words = (
         "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
         "temporaries (16.00G) exceeds available HBM (15.75G)"
@@ -129,7 +129,7 @@ def test_an_out_of_memory_of_a_compiler_has_the_bytes_of_its_message() -> None:
     assert (result.needed_bytes, result.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
-def test_a_program_larger_than_the_chip_s_memory_is_out_of_memory() -> None:
+def test_a_program_that_needs_more_memory_than_the_chip_has_is_out_of_memory() -> None:
     payload = CASE.payload_bytes
     result = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
     assert isinstance(result, Failure)

@@ -124,7 +124,7 @@ def gpus() -> Programs:
 
 
 @needs_libtpu
-def test_a_compiler_for_a_tpu_topology_describes_the_devices_that_jax_would_see(
+def test_a_compiler_for_a_tpu_topology_describes_the_same_devices_as_jax_on_such_tpus(
     tpus: Programs,
 ) -> None:
     seen = {
@@ -171,7 +171,7 @@ def test_a_mesh_with_another_number_of_hosts_than_the_topology_is_refused(tpus: 
 
 
 @needs_libtpu
-def test_the_compiler_for_tpus_publishes_an_algorithm_that_depends_on_the_payload(
+def test_the_tpu_compiler_publishes_an_algorithm_that_depends_on_the_payload(
     tpus: Programs,
 ) -> None:
     emitters = {name: tpus.compiled(name).algorithm["emitter"] for name in CHAINS}
@@ -189,7 +189,7 @@ def test_a_tpu7x_runs_all_reduce_on_sparse_cores_with_additional_memory(tpus: Pr
 
 
 @needs_libtpu
-def test_a_program_too_large_for_a_tpu_is_out_of_memory_with_the_bytes_of_the_compiler(
+def test_a_program_too_large_for_a_tpu_reports_the_bytes_that_the_compiler_reports(
     tpus: Programs,
 ) -> None:
     assert tpus.compiled("v5e fits").peak_bytes >= 12 * GIB
@@ -200,7 +200,7 @@ def test_a_program_too_large_for_a_tpu_is_out_of_memory_with_the_bytes_of_the_co
 
 @needs_cuda
 @pytest.mark.parametrize("chip", CHIPS)
-def test_a_compiler_for_a_gpu_topology_describes_the_devices_that_jax_would_see(
+def test_a_compiler_for_a_gpu_topology_describes_the_same_devices_as_jax_on_such_gpus(
     gpus: Programs, chip: str
 ) -> None:
     compiler = gpus.compilers[chip]
@@ -219,7 +219,7 @@ def test_a_gpu_topology_of_two_hosts_has_two_processes(gpus: Programs) -> None:
 
 
 @needs_cuda
-def test_a_program_too_large_for_a_gpu_is_out_of_memory_although_it_can_be_compiled(
+def test_a_program_too_large_for_a_gpu_is_out_of_memory_even_if_it_can_be_compiled(
     gpus: Programs,
 ) -> None:
     assert all(gpus.compiled(chip).temporary_bytes < 4096 for chip in CHIPS)
@@ -246,7 +246,7 @@ TWICE = "forms.versions.type_as_varying(jax.lax.psum(jax.lax.psum(values, axes),
         ],
     ),
 )
-def test_a_compiled_program_with_another_number_of_collectives_is_refused_as_no_collective(
+def test_a_compiled_program_with_another_number_of_collectives_than_expected_is_refused(
     tmp_path: Path, topology: str, collective: str, expected: int, message: str
 ) -> None:
     mesh = "2x4" if topology.startswith("v5e") else ""

@@ -39,7 +39,7 @@ def _levels(ranks: int, hosts: int) -> dict[LinkLevel, bool]:
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
-def test_the_estimated_naive_ring_moves_the_bytes_of_its_counted_messages(
+def test_the_bytes_of_an_estimated_naive_ring_equal_the_bytes_of_its_counted_messages(
     ranks: int, hosts: int
 ) -> None:
     path = [*range(ranks), *range(ranks - 1)]
@@ -53,7 +53,7 @@ def test_the_estimated_naive_ring_moves_the_bytes_of_its_counted_messages(
     assert {level: flow.moved_bytes for level, flow in flows.items()} == counts
 
 
-def test_a_colocated_server_of_eight_is_estimated_to_move_4_times_7_8_of_the_gradients() -> None:
+def test_each_of_eight_colocated_servers_is_estimated_to_move_3_5_times_the_gradients() -> None:
     cost = colocated_servers_cost(1.0, 8, 1, 8)
     # Sent and received.
     assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
@@ -79,7 +79,7 @@ def _pushed(ranks: int, hosts: int, servers: int) -> dict[LinkLevel, int]:
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 36))
-def test_estimated_colocated_servers_move_the_bytes_of_their_counted_messages(
+def test_the_bytes_of_estimated_colocated_servers_equal_the_bytes_of_counted_messages(
     hosts: int, per_host: int, servers: int
 ) -> None:
     ranks = hosts * per_host
@@ -89,5 +89,5 @@ def test_estimated_colocated_servers_move_the_bytes_of_their_counted_messages(
     assert moved == pytest.approx({k: 2 * v for k, v in _pushed(ranks, hosts, servers).items()})
 
 
-def test_the_workers_of_a_host_share_its_link_to_dedicated_servers_in_an_estimate() -> None:
+def test_an_estimate_lets_the_workers_of_a_host_share_the_link_to_dedicated_servers() -> None:
     assert dedicated_servers_cost(1.0, 8, 2, 8).flows[LinkLevel.INTER].moved_bytes == 2 * 4.0

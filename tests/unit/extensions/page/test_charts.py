@@ -49,7 +49,7 @@ def test_a_bandwidth_chart_has_the_baseline_the_range_and_the_outcomes() -> None
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
 
 
-def test_the_table_and_the_description_of_a_chart_have_the_values_of_its_rows() -> None:
+def test_the_table_and_the_description_of_a_chart_contain_the_values_of_its_rows() -> None:
     chart = _bandwidth(verdict(4096, 6.0), verdict(8192, 7.0), verdict(16384, None))
     table = chart.table
     headings = [column.heading for column in table.columns]
@@ -70,7 +70,7 @@ def test_the_table_and_the_description_of_a_chart_have_the_values_of_its_rows() 
         (({}, {}), ["jax psum (1)", "jax psum (2)"]),
     ],
 )
-def test_curves_of_several_sessions_are_named_by_the_host_or_file_that_differs(
+def test_curves_of_several_sessions_are_labelled_by_the_host_or_file_name_that_differs(
     changes: tuple[Any, Any], names: list[str]
 ) -> None:
     sessions = [session(verdict(4096, 6.0), **change) for change in changes]

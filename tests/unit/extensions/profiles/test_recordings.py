@@ -94,7 +94,7 @@ def test_the_all_reduces_of_a_recording_of_a_v6e_take_365_ms_on_each_device() ->
     assert 1e3 * total_s == pytest.approx(4 * 365.1, abs=0.2)
 
 
-def test_collectives_that_a_host_of_gpus_only_enqueues_are_not_in_a_recording() -> None:
+def test_an_event_in_which_a_host_only_enqueues_a_gpu_collective_is_no_collective() -> None:
     assert find_collectives(_extract("gpu_tensorflow"), "h") == []
 
 
@@ -126,7 +126,7 @@ def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devic
         ("prepare_start_all-reduce.2.cloned.1.call-start", ""),
     ],
 )
-def test_the_collective_of_an_instruction_is_read_from_its_operation_or_else_from_its_name(
+def test_a_recorded_instruction_is_recognized_by_its_operation_or_else_by_its_name(
     name: str, kind: str
 ) -> None:
     assert [collective.kind for collective in find_collectives([_event(name)], "h")] == [
@@ -168,7 +168,7 @@ def test_an_asynchronous_collective_in_a_recording_lasts_from_its_start_to_its_e
     assert find_collectives([begin], "h") == find_collectives([end], "h") == []
 
 
-def test_only_events_on_the_working_lines_of_a_device_count_as_collectives() -> None:
+def test_only_events_on_the_timelines_that_execute_operations_count_as_collectives() -> None:
     lines = ((TPU, "Async XLA Ops"), ("/device:TPU:0 SparseCore 1", "XLA Ops"), (GPU, "XLA Ops"))
     assert find_collectives([_event("all-reduce.1", *place) for place in lines], "h") == []
     on_host = _event("all-reduce.1", CPU, "pool", device_ordinal=1)
@@ -196,7 +196,7 @@ def test_only_events_on_the_working_lines_of_a_device_count_as_collectives() -> 
         ("gemm", {"hlo_op": "dot.3"}, ""),
     ],
 )
-def test_the_collective_of_a_kernel_is_read_from_its_annotations_or_else_from_its_name(
+def test_a_recorded_kernel_is_recognized_by_its_annotations_or_else_by_its_name(
     kernel: str, stats: Mapping[str, Any], kind: str
 ) -> None:
     event = _event(kernel, GPU, "Stream #20(Compute)", **stats)

@@ -59,7 +59,7 @@ def test_added_and_removed_collectives_of_a_program_are_named_with_their_lines()
     ]
 
 
-def test_a_collective_with_another_dtype_and_payload_is_named_once_with_both() -> None:
+def test_a_collective_with_another_dtype_and_payload_is_named_once_with_both_changes() -> None:
     wide = replace(SUM, dtype="float32", payload_bytes=24 << 20)
     assert _texts((SUM, GATHER), (wide, GATHER)) == [
         "all-reduce of bfloat16 12M along data: bfloat16 12M -> float32 24M (train.py:88)"
@@ -70,7 +70,7 @@ def test_a_collective_with_another_dtype_and_payload_is_named_once_with_both() -
     ]
 
 
-def test_collectives_with_other_payloads_are_matched_in_order_of_their_payloads() -> None:
+def test_collectives_whose_payloads_changed_are_matched_in_the_order_of_their_payloads() -> None:
     large, small = replace(SUM, dtype="float32"), replace(SUM, dtype="float32", payload_bytes=8)
     halves = tuple(replace(use, payload_bytes=use.payload_bytes // 2) for use in (large, small))
     assert _texts((large, small), halves) == [
@@ -80,7 +80,7 @@ def test_collectives_with_other_payloads_are_matched_in_order_of_their_payloads(
 
 
 @pytest.mark.parametrize("changes", [{"times": 24}, {"ranks": 8, "axes": ""}, {"reduce_op": "max"}])
-def test_a_collective_with_another_payload_and_another_kind_or_number_of_runs_is_not_matched(
+def test_collectives_are_not_matched_if_both_payload_and_kind_or_number_of_runs_differ(
     changes: dict[str, Any],
 ) -> None:
     other = replace(SUM, payload_bytes=8, **changes)
@@ -98,7 +98,7 @@ def test_a_collective_with_another_payload_and_another_kind_or_number_of_runs_is
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_collective_with_another_source_line_or_more_hiding_operations_is_unchanged(
+def test_a_collective_is_unchanged_if_only_its_source_line_or_its_overlap_differs(
     changes: dict[str, Any],
 ) -> None:
     assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []
@@ -121,7 +121,7 @@ def test_synchronous_and_asynchronous_collectives_are_counted_separately() -> No
     ]
 
 
-def test_a_changed_collective_names_two_source_lines_and_the_number_of_remaining_lines() -> None:
+def test_a_change_of_a_collective_names_two_source_lines_and_counts_the_other_lines() -> None:
     many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
     (text,) = _texts((), many)
     assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")

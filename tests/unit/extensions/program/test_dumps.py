@@ -45,7 +45,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
         (", num_partitions=0", "{}", 4, 4),
     ],
 )
-def test_the_ranks_of_a_dump_are_named_by_the_file_or_else_by_the_session(
+def test_the_number_of_ranks_of_a_dump_comes_from_the_file_or_else_from_the_session(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, ranks: int
 ) -> None:
     (use,) = dumps.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
@@ -77,7 +77,7 @@ def test_a_dump_whose_ranks_are_unknown_or_differ_from_the_session_is_refused(
     ],
     ids=["lines of Windows", "a byte order mark", "another end of a line", "gzip"],
 )
-def test_a_dump_with_other_line_ends_a_byte_order_mark_or_gzip_is_read_equally(
+def test_a_dump_is_read_with_any_line_ends_or_a_byte_order_mark_or_gzip_compression(
     tmp_path: Path, changed: Callable[[bytes], bytes]
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")

@@ -91,7 +91,7 @@ def test_a_collective_that_starts_before_a_loop_and_ends_after_the_loop_runs_onc
     assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
 
 
-def test_a_collective_that_a_loop_starts_for_its_next_turn_runs_once_more_than_the_turns() -> None:
+def test_a_collective_that_a_loop_starts_for_its_next_turn_runs_once_more_than_the_loop() -> None:
     body = (
         f"%q = {PAIR} parameter(0)",
         f"%s = {_part(1, '%q')}",
@@ -120,7 +120,7 @@ def test_a_collective_that_starts_before_branches_and_ends_in_each_branch_runs_o
     assert _runs(lines, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
 
 
-def test_a_collective_that_starts_in_a_branch_and_ends_after_the_branch_runs_at_most_once() -> None:
+def test_a_collective_that_starts_in_a_branch_and_ends_after_it_runs_at_most_once() -> None:
     starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
     sums = ("%p = f32[8] parameter(0)", f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")
     lines = (
@@ -181,7 +181,7 @@ def test_an_asynchronous_collective_that_a_fusion_continues_in_nested_loops_runs
     assert _runs(lines, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
 
 
-def test_two_asynchronous_collectives_that_change_places_in_a_loop_run_once_each() -> None:
+def test_each_of_two_asynchronous_collectives_that_a_loop_swaps_in_a_tuple_runs_once() -> None:
     body = (
         f"%q = {PAIR} parameter(0)",
         f"%x = {_part(0, '%q')}",
@@ -201,7 +201,7 @@ def test_two_asynchronous_collectives_that_change_places_in_a_loop_run_once_each
     assert _runs(lines, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
 
 
-def test_a_synchronous_collective_in_a_fusion_counts_next_to_an_asynchronous_collective() -> None:
+def test_a_fusion_with_a_synchronous_and_an_asynchronous_collective_counts_as_both() -> None:
     both = (*FUSIONS["go_on"][:2], f"%z = f32[8] all-reduce(%w), {GROUPS}", FUSIONS["go_on"][2])
     lines = (
         f"%b = {_fusion('begin', '%p')}",
@@ -233,7 +233,7 @@ def test_an_asynchronous_collective_without_a_start_or_with_two_ends_is_counted_
     assert _runs(lines) == runs
 
 
-def test_a_chain_of_60_computations_that_call_the_next_twice_is_read_in_time() -> None:
+def test_a_chain_of_60_computations_that_each_call_the_next_twice_is_read_quickly() -> None:
     levels = {
         f"c{level}": (
             "%p = f32[8] parameter(0)",

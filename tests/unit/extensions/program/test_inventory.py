@@ -122,18 +122,20 @@ def rows_of(uses: tuple[CollectiveUse, ...]) -> set[Row]:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_inventory_of_hlo_counts_every_collective_of_a_program_that_xla_compiled(
+def test_the_list_of_collectives_counts_every_collective_of_a_program_that_xla_compiled(
     name: str,
 ) -> None:
     assert rows_of(recorded(name)) == EXPECTED[name]
 
 
-def test_the_inventory_of_hlo_has_expected_rows_for_every_recorded_dump() -> None:
+def test_the_expected_list_of_collectives_is_stored_for_every_recorded_dump() -> None:
     assert {path.name.partition(".hlo")[0] for path in DUMPS.iterdir()} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_inventory_of_hlo_names_a_line_of_the_step_for_every_collective(name: str) -> None:
+def test_the_list_of_collectives_names_a_source_line_of_the_step_for_every_collective(
+    name: str,
+) -> None:
     sources = {use.source.rpartition("/")[2].partition(":")[0] for use in recorded(name)}
     assert sources == {"steps.py"}
 
@@ -146,14 +148,14 @@ def test_the_payload_of_a_combined_collective_is_the_sum_of_its_arrays() -> None
     assert gathered.payload_bytes == 4 * MIB
 
 
-def test_the_inventory_of_hlo_has_the_algorithm_that_the_compiler_published() -> None:
+def test_the_list_of_collectives_has_the_algorithm_that_the_compiler_published() -> None:
     scattered, *_ = recorded("fsdp.v5e_2x4")
     assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"
     summed, *_ = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.algorithm["offload"] == "SparseCore"
 
 
-def test_the_inventory_of_hlo_counts_the_operations_that_hide_an_asynchronous_collective() -> None:
+def test_the_operations_that_overlap_an_asynchronous_collective_are_counted() -> None:
     (summed, _) = recorded("data_parallel.tpu7x_2x2x1")
     assert summed.hidden_by == 3
     (hidden,) = (use for use in recorded("tensor_parallel.tpu7x_2x2x1") if use.is_asynchronous)
@@ -190,7 +192,7 @@ def _read(
         ("{{0,1,2},{3,4,5,6,7}}", "", 0),
     ],
 )
-def test_the_inventory_of_hlo_names_the_groups_of_a_collective_by_the_axes_of_the_mesh(
+def test_the_groups_of_a_listed_collective_are_named_by_the_axes_of_the_mesh(
     groups: str, axes: str, ranks: int
 ) -> None:
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
@@ -205,7 +207,7 @@ def test_the_inventory_of_hlo_names_the_groups_of_a_collective_by_the_axes_of_th
         ("{{0,3},{3,0}}", "", 2),
     ],
 )
-def test_the_inventory_of_hlo_names_the_pairs_of_a_permute_by_an_axis_of_the_mesh(
+def test_the_pairs_of_a_listed_permute_are_named_by_an_axis_of_the_mesh(
     pairs: str, axes: str, ranks: int
 ) -> None:
     (use,) = _read(
@@ -235,7 +237,7 @@ LOOP = """\
         "true_computation=%inner, false_computation=%a",
     ],
 )
-def test_the_inventory_of_hlo_counts_an_equal_collective_in_two_branches_at_most_once(
+def test_equal_collectives_in_two_branches_are_counted_at_most_once(
     branches: str,
 ) -> None:
     (use,) = _read(f"%x = (s32[], f32[1024]) conditional(%p, %p, %p), {branches}", before=LOOP)
@@ -254,7 +256,7 @@ def test_the_inventory_of_hlo_counts_an_equal_collective_in_two_branches_at_most
         ("s4[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 512),
     ],
 )
-def test_the_payload_of_a_collective_in_the_inventory_is_the_larger_of_its_input_and_output(
+def test_the_payload_of_a_listed_collective_is_the_larger_of_its_input_and_output(
     line: str, kind: str, payload_bytes: int
 ) -> None:
     (use,) = _read("%x = " + line.replace("GROUPS", GROUPS))
@@ -272,7 +274,7 @@ def test_the_payload_of_a_collective_in_the_inventory_is_the_larger_of_its_input
         ("s8", "int8"),
     ],
 )
-def test_the_inventory_of_hlo_names_dtypes_as_numpy_and_jax_name_the_dtypes_of_arrays(
+def test_the_list_of_collectives_uses_the_dtype_names_of_numpy_and_jax(
     printed: str, dtype: str
 ) -> None:
     (use,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
@@ -286,7 +288,7 @@ ASYNC_PAIR = (
 
 
 @pytest.mark.parametrize("meanwhile", [0, 2])
-def test_the_inventory_of_hlo_counts_the_operations_between_a_start_and_its_end(
+def test_operations_between_the_start_and_the_end_of_a_collective_count_as_overlapping(
     meanwhile: int,
 ) -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
@@ -299,14 +301,14 @@ def test_the_inventory_of_hlo_counts_the_operations_between_a_start_and_its_end(
     assert use.is_asynchronous is bool(meanwhile)
 
 
-def test_the_inventory_of_hlo_counts_a_start_with_the_mark_is_sync_as_synchronous() -> None:
+def test_a_collective_whose_start_has_the_attribute_is_sync_counts_as_synchronous() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
     (use,) = _read(f"{start}, {config}", done)
     assert not use.is_asynchronous
 
 
-def test_the_inventory_of_hlo_reports_the_fewest_hiding_operations_of_equal_collectives() -> None:
+def test_equal_collectives_are_listed_with_the_smallest_number_of_overlapping_operations() -> None:
     start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
     again, end = (text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (start, done))
     work = [f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3)]
@@ -314,7 +316,7 @@ def test_the_inventory_of_hlo_reports_the_fewest_hiding_operations_of_equal_coll
     assert (use.times, use.hidden_by) == (2, 1)
 
 
-def test_the_inventory_of_hlo_reads_the_collective_that_a_generic_asynchronous_call_runs() -> None:
+def test_a_collective_that_a_generic_asynchronous_call_runs_is_listed() -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (use,) = _read(
@@ -326,7 +328,7 @@ def test_the_inventory_of_hlo_reads_the_collective_that_a_generic_asynchronous_c
     assert (use.kind, use.is_asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
 
 
-def test_a_collective_without_metadata_has_the_source_line_of_its_operand() -> None:
+def test_a_listed_collective_without_metadata_has_the_source_line_of_its_operand() -> None:
     noted = 'metadata={op_name="jit(step)/dot" source_file="/w/train.py" source_line=31}'
     (use,) = _read(
         f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {noted}",
@@ -348,7 +350,7 @@ ENTRY %main (p: f32[8]) -> f32[8] {{
 
 
 @pytest.mark.parametrize("lines", range(8))
-def test_the_inventory_of_hlo_refuses_a_text_of_hlo_that_is_cut(lines: int) -> None:
+def test_a_truncated_hlo_text_is_refused(lines: int) -> None:
     with pytest.raises(ProgramError, match="it is no optimized HLO, or it is cut"):
         collectives_in_hlo("\n".join(CUT.splitlines()[:lines]))
 
@@ -367,7 +369,7 @@ def test_the_mesh_of_a_program_is_read_from_its_lowered_text(
     assert mesh_in_stablehlo(text) == mesh
 
 
-def test_empty_groups_with_global_device_ids_are_groups_that_cannot_be_read() -> None:
+def test_the_groups_of_a_collective_with_empty_groups_and_global_device_ids_are_unknown() -> None:
     lost = "replica_groups={}, use_global_device_ids=true, to_apply=%add"
     (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), channel_id=1, {lost}")
     assert (use.groups_text, use.ranks) == ("in groups that cannot be read", 0)
@@ -377,7 +379,7 @@ def test_empty_groups_with_global_device_ids_are_groups_that_cannot_be_read() ->
     ("op", "reduce_op"),
     [("add", "sum"), ("maximum", "max"), ("minimum", "min"), ("multiply", "multiply")],
 )
-def test_the_inventory_of_hlo_reads_the_reduce_op_from_the_computation_of_an_all_reduce(
+def test_the_reduce_op_of_a_listed_all_reduce_is_read_from_its_computation(
     op: str, reduce_op: str
 ) -> None:
     applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
@@ -403,7 +405,7 @@ def test_a_permute_whose_pairs_are_no_rings_over_all_ranks_has_no_groups(
     assert (use.axes, use.groups) == ("model", groups)
 
 
-def test_the_inventory_of_hlo_counts_a_send_and_its_receive_as_a_single_collective() -> None:
+def test_a_send_and_its_receive_are_listed_as_a_single_collective() -> None:
     pairs = "frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{2,4}}}"
     (use,) = _read(
         f"%s = (f32[1024]{{0}}, u32[], token[]) send(%p, %t), channel_id=2, {pairs}",
@@ -420,7 +422,7 @@ def test_the_inventory_of_hlo_counts_a_send_and_its_receive_as_a_single_collecti
     )
 
 
-def test_the_inventory_of_hlo_reads_hlo_of_the_jit_compilation_of_tensorflow() -> None:
+def test_collectives_are_listed_from_hlo_of_the_jit_compilation_of_tensorflow() -> None:
     """TensorFlow 2.21 names no partitions in the head, and only lines of its own files."""
     text = """\
 HloModule a_inference_f_28__.4, is_scheduled=true, alias_passthrough_params=true
@@ -440,7 +442,7 @@ dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceSc
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 
-def test_the_inventory_of_hlo_refuses_a_computation_that_calls_itself() -> None:
+def test_an_hlo_text_with_a_computation_that_calls_itself_is_refused() -> None:
     calls = "%f (p: f32[8]) -> f32[8] {\n  %x = f32[8]{0} call(%p), to_apply=%f\n}\n\n"
     with pytest.raises(ProgramError, match="it cannot be read: maximum recursion depth"):
         _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)

@@ -100,7 +100,9 @@ def _uses(name: str) -> tuple[CollectiveUse, ...]:
 
 
 @pytest.mark.parametrize("name", HIDDEN)
-def test_a_compiled_collective_that_is_split_over_computations_is_counted_once(name: str) -> None:
+def test_a_compiled_collective_that_is_split_over_several_computations_is_counted_once(
+    name: str,
+) -> None:
     assert rows_of(_uses(name)) == expected(name)
 
 
@@ -116,5 +118,5 @@ def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchrono
     assert hidden == HIDDEN[name]
 
 
-def test_every_compiled_program_with_a_loop_has_an_expected_count_of_hiding_operations() -> None:
+def test_an_expected_number_of_overlapping_operations_is_stored_for_every_looped_program() -> None:
     assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN)

@@ -110,18 +110,18 @@ def _loop(**other: object) -> str:
         ({"op": "shift-right-logical", "first": 64, "limit": 0, "direction": "GT"}, 7),
     ],
 )
-def test_the_turns_of_a_loop_are_counted_from_its_counter_and_condition(
+def test_the_number_of_turns_of_a_loop_is_computed_from_its_counter_and_its_condition(
     loop: dict[str, object], turns: int
 ) -> None:
     assert _trips(_loop(**loop)) == turns
 
 
-def test_the_turns_of_a_loop_are_taken_from_the_trip_count_of_the_compiler() -> None:
+def test_the_number_of_turns_of_a_loop_is_the_trip_count_that_the_compiler_wrote() -> None:
     config = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init":"0"}}'
     assert _trips(_loop(known=config, last="given")) == 5
 
 
-def test_the_turns_of_a_loop_are_counted_even_if_its_condition_and_counter_are_in_fusions() -> None:
+def test_the_number_of_turns_is_computed_even_if_counter_and_condition_are_in_fusions() -> None:
     assert _trips(FUSED) == 6
 
 
@@ -138,12 +138,12 @@ def test_the_turns_of_a_loop_are_counted_even_if_its_condition_and_counter_are_i
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_loop_that_depends_on_data_or_never_ends_has_no_count_of_turns(
+def test_a_loop_that_depends_on_data_or_never_ends_has_no_number_of_turns(
     loop: dict[str, object],
 ) -> None:
     assert _trips(_loop(**loop)) is None
 
 
-def test_a_loop_whose_computation_calls_itself_has_no_count_of_turns() -> None:
+def test_a_loop_whose_computation_calls_itself_has_no_number_of_turns() -> None:
     text = FUSED.replace("kind=kLoop, calls=%compared", "kind=kLoop, calls=%more")
     assert _trips(text) is None

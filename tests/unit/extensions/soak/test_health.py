@@ -48,7 +48,7 @@ def test_an_error_counter_is_reported_with_the_counts_before_and_after() -> None
     )
 
 
-def test_throttling_is_reported_with_its_time_unless_the_counter_of_a_device_is_new() -> None:
+def test_the_duration_of_throttling_is_reported_unless_the_counter_of_a_device_is_new() -> None:
     # A quota that was changed has a new name.
     after = _after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})
     assert _texts(after) == (
@@ -57,7 +57,7 @@ def test_throttling_is_reported_with_its_time_unless_the_counter_of_a_device_is_
     )
 
 
-def test_error_counts_start_at_the_first_launch_and_throttling_adds_up_over_launches() -> None:
+def test_errors_are_counted_from_the_first_launch_and_throttling_adds_up_over_launches() -> None:
     changes = HealthChanges().with_changes(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
     changes = changes.with_changes(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
     assert changes.change_texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
@@ -83,16 +83,16 @@ def _find(
     return finding_at(measured, SPEC, verdict)
 
 
-def test_changes_of_health_counters_are_notes_and_throttling_also_questions_the_verdict() -> None:
+def test_throttling_during_a_case_gives_the_verdict_notes_and_a_doubt() -> None:
     assert _find(HOT) == Finding(notes=TEXTS, doubt=TEXTS[1])
 
 
-def test_error_counters_or_interleaved_stacks_give_notes_but_do_not_question_the_verdict() -> None:
+def test_error_counters_or_throttling_of_interleaved_stacks_give_notes_and_no_doubt() -> None:
     for finding in (_find(HealthChanges(errors=HOT.errors)), _find(HOT, paired=True)):
         assert finding.notes and not finding.doubt
 
 
-def test_throttling_questions_a_verdict_only_if_it_took_a_third_of_the_lost_time() -> None:
+def test_throttling_gives_a_verdict_a_doubt_only_if_it_took_a_third_of_the_lost_time() -> None:
     assert _find(HOT, 2.0, sampling_s=70.0).doubt
     # Half of 100 s are lost, and 12.3 s are less than a third of the loss.
     assert not _find(HOT, 2.0, sampling_s=100.0).doubt

@@ -34,7 +34,7 @@ def test_the_verdict_of_a_soak_names_each_wrong_bit_and_the_host_of_the_rank() -
     assert "(bits 23, 24, 25, 26, 27, 28, 29)" in text
 
 
-def test_a_soak_counts_iterations_of_a_group_once_and_adds_up_the_compared_bytes() -> None:
+def test_a_soak_counts_the_iterations_of_a_group_once_and_adds_up_the_compared_bytes() -> None:
     reply = SoakRun(launch=LAUNCH, iterations=10, compared_bytes=100, seconds=2.0)
     tally = Tally().with_reply(reply, 0).with_reply(replace(reply, mismatch=WRONG), 1)
     assert (tally.iterations, tally.compared_bytes, tally.soaked_s) == (10, 200, 2.0)
@@ -48,7 +48,7 @@ def test_a_soak_counts_iterations_of_a_group_once_and_adds_up_the_compared_bytes
 @pytest.mark.parametrize(
     ("iterations", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 330,000")]
 )
-def test_the_bound_of_the_error_rate_of_a_soak_is_the_bound_of_clopper_and_pearson(
+def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_bound(
     iterations: int, text: str
 ) -> None:
     tally = Tally(iterations=iterations)

@@ -30,7 +30,7 @@ def test_an_equal_or_unknown_signature_is_no_change_of_the_order_of_additions(
     assert _text(*signatures, before=before) == ""
 
 
-def test_launches_with_different_signatures_give_the_case_no_signature() -> None:
+def test_a_case_has_no_signature_if_the_signatures_of_its_launches_differ() -> None:
     text = f"no signature: 2 launches added up in several orders: {DOUBLED}, {RING}"
     assert _text(RING, DOUBLED, before="") == text
     assert common_signature([_run(signature) for signature in (RING, DOUBLED)]) == ""

@@ -67,7 +67,7 @@ def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_
     assert program.runs == run.iterations
 
 
-def test_a_soak_takes_as_long_as_requested_and_at_most_one_more_batch() -> None:
+def test_a_soak_takes_the_requested_time_and_at_most_the_time_of_one_more_batch() -> None:
     assert 2.0 <= _soak(ScriptedProgram()).seconds < 2.5
     assert _soak(ScriptedProgram(), seconds=1e-6).iterations == 1
 
@@ -78,7 +78,7 @@ def test_the_first_wrong_element_ends_a_soak() -> None:
     assert (mismatch.iteration, mismatch.element, mismatch.bits) == (900, 7, (0,))
 
 
-def test_a_wrong_element_in_another_process_ends_a_soak_without_a_mismatch_in_its_reply() -> None:
+def test_a_wrong_element_ends_a_soak_also_in_processes_whose_own_results_are_right() -> None:
     run = _soak(ScriptedProgram(), seconds=100.0, others=[1.0])
     assert run.mismatch is None
     assert run.iterations == 1

@@ -39,7 +39,7 @@ ROWS = {
 }
 
 
-def test_health_counters_of_tpus_are_the_metrics_that_their_library_supports(
+def test_the_health_counters_of_tpus_are_the_metrics_that_the_tpu_library_supports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monitor = SimpleNamespace(
@@ -93,7 +93,7 @@ def test_the_time_for_which_a_cpu_quota_stopped_the_host_counts_as_throttling_of
     assert seconds == pytest.approx([0.0, 0.7, 0.7, 0.8])
 
 
-def test_the_throttled_time_of_a_control_group_is_at_most_its_throttled_periods(
+def test_the_throttled_time_of_a_control_group_is_at_most_the_time_of_throttled_periods(
     tmp_path: Path,
 ) -> None:
     reader = HealthReader(Device.CPU, tmp_path)

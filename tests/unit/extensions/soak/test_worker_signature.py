@@ -125,7 +125,7 @@ def test_a_ring_with_any_number_of_segments_has_the_signature_of_a_ring(count: i
     assert text.endswith(" ring")
 
 
-def test_the_signature_of_two_ranks_is_any_order_and_of_an_unknown_order_is_another_order() -> None:
+def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_orders() -> None:
     two = _inputs(2, seed=0)
     assert signature.signature_text(
         *signature.find_hash_and_orders(two, _added(two, _in_turn, 1), 1)
@@ -147,7 +147,7 @@ def test_signatures_have_equal_hashes_exactly_for_equal_orders_of_additions() ->
     assert hashes[0] == hashes[-1]
 
 
-def test_the_inputs_of_signatures_are_the_same_with_every_numpy_and_use_all_bits() -> None:
+def test_the_inputs_of_signatures_are_the_same_with_every_version_of_numpy() -> None:
     numbers = inexact_numbers((3,), (0, 1), np.float64)
     assert numbers.tolist() == [1.0439102003864873, 1.0528792078479485, 1.7139500496814635]
     many = inexact_numbers((4096,), (0, 0), np.float32)
@@ -159,7 +159,7 @@ def test_the_inputs_of_signatures_are_the_same_with_every_numpy_and_use_all_bits
     "text",
     ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
 )
-def test_a_valid_signature_of_an_order_of_additions_is_read_unchanged(text: str) -> None:
+def test_a_valid_signature_of_an_order_of_additions_is_accepted_without_a_change(text: str) -> None:
     assert wire.from_json(Signature, text, "it") == text
 
 

@@ -71,7 +71,7 @@ def test_the_expected_maximum_of_a_soak_is_the_maximum_of_the_inputs(dtype: str)
     assert np.array_equal(words.values_after(3, 1, 1)[0], starts.max(axis=0))
 
 
-def test_soak_inputs_of_collectives_that_move_values_use_all_bits_of_a_fraction() -> None:
+def test_soak_inputs_of_collectives_that_only_move_values_use_all_bits_of_the_mantissa() -> None:
     starts = _words("permute", ranks=8).starting_values(0, 0)
     fractions = (np.frexp(starts)[0] * 2**24).astype(np.int64)
     assert all(((fractions >> bit) & 1).any() for bit in range(23))
@@ -108,7 +108,7 @@ def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_element_and_bits(
     assert (mismatch.bits, mismatch.iteration) == ((31,), 9)
 
 
-def test_a_soak_reports_minus_zero_in_place_of_zero_as_a_wrong_word() -> None:
+def test_a_soak_reports_a_minus_zero_in_the_place_of_a_zero_as_a_wrong_word() -> None:
     words = _words("permute", "float16", payload_bytes=65536)
     number = next(n for n in range(words.draw_count) if (words.values_after(0, n, 1) == 0).any())
     got = np.resize(words.values_after(0, number, 1)[0], 32768)
@@ -118,6 +118,6 @@ def test_a_soak_reports_minus_zero_in_place_of_zero_as_a_wrong_word() -> None:
     assert mismatch.expected ^ mismatch.actual == 2**15
 
 
-def test_a_soak_refuses_a_sum_over_more_ranks_than_the_dtype_holds_exactly() -> None:
+def test_a_soak_refuses_a_sum_over_too_many_ranks_for_an_exact_result_in_the_dtype() -> None:
     with pytest.raises(MeasuringError, match="float16 holds no exact sum over 4096 ranks"):
         _words("all_reduce", "float16", ranks=4096).max_exact_iterations()

@@ -39,7 +39,7 @@ def test_a_machine_is_slower_if_all_cases_of_the_reference_stack_are_slower_than
     assert " x the time of its 6 earlier sessions, limit 1.0" in answer.text
 
 
-def test_a_machine_is_slower_if_a_case_of_the_reference_stack_rose_over_sessions() -> None:
+def test_a_machine_is_slower_if_the_time_of_a_reference_case_rises_over_sessions() -> None:
     device = Device(2)
     slow = {device.cases[4]: 1.05}
     sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
@@ -50,7 +50,7 @@ def test_a_machine_is_slower_if_a_case_of_the_reference_stack_rose_over_sessions
     assert f"slower than expected over the last 10 sessions, since {since}" in answer.text
 
 
-def test_fewer_than_6_cases_of_a_reference_stack_do_not_judge_the_machine() -> None:
+def test_a_machine_is_not_judged_by_fewer_than_6_cases_of_the_reference_stack() -> None:
     device = Device(1, measured=cases(3))
     answer = _answer(device.sessions(6), device.session(6, 1.5))
     assert answer.text.startswith("unknown from fewer than 6 cases")
@@ -61,7 +61,7 @@ def test_fewer_than_6_cases_of_a_reference_stack_do_not_judge_the_machine() -> N
     ("ratios", "expected"),
     [([1.0, 1.0], False), ([1.0, 1.06], True), ([None, 1.06], True), ([None, 1.0], None)],
 )
-def test_a_machine_is_not_slower_only_if_the_references_of_all_frameworks_are_not_slower(
+def test_a_machine_is_judged_as_unchanged_only_if_every_framework_has_an_unchanged_reference(
     ratios: list[float | None], expected: bool | None
 ) -> None:
     references = []

@@ -13,7 +13,7 @@ from tests.helpers.wheels import venv, wheel
 pytestmark = pytest.mark.slow
 
 
-def test_a_stack_has_a_framework_its_requirements_and_the_completely_installed_extras(
+def test_a_stack_contains_only_those_extras_of_its_framework_that_are_completely_installed(
     tmp_path: Path,
 ) -> None:
     requires = [

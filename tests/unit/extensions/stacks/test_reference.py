@@ -105,7 +105,7 @@ def test_a_lock_with_a_python_that_is_not_installed_is_an_error(machine: Machine
         machine.build()
 
 
-def test_a_stack_that_no_index_provides_is_not_locked_and_a_note_gives_the_reason(
+def test_a_stack_with_a_package_that_no_index_provides_is_not_locked(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = "fake: its stack is not locked as a reference: "

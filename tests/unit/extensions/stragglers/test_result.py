@@ -17,7 +17,7 @@ HEALTHY = SearchResult(
 FAR = Racks(hosts=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
 
 
-def test_racks_that_are_slow_only_when_they_measure_together_are_healthy() -> None:
+def test_a_cluster_is_healthy_if_its_racks_are_slow_only_when_they_measure_together() -> None:
     result = replace(HEALTHY, racks={SIZE: replace(FAR, alone=1.02)})
     shared, healthy = result.sentences()
     assert shared.endswith("1.02 x by itself: they share a connection")

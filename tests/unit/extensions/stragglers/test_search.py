@@ -54,7 +54,7 @@ def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -
 
 
 @pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
-def test_find_slow_names_no_link_of_a_slightly_slow_host_that_stays_undecided(
+def test_find_slow_names_no_link_of_an_undecided_host_that_is_slightly_slow(
     host: int, seed: int
 ) -> None:
     """Name no link of a slow host: its links are slow, too, but the host is the cause."""
@@ -82,7 +82,7 @@ def test_find_slow_reports_racks_with_a_slow_connection_as_not_healthy() -> None
     assert [racks.alone for racks in result.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
 
 
-def test_find_slow_leaves_two_hosts_undecided_that_are_slow_with_every_other_host() -> None:
+def test_find_slow_leaves_two_hosts_undecided_if_both_are_slow_with_every_other_host() -> None:
     far = {(min(a, b), max(a, b)): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
     cluster = Cluster(noise=0.02, links={**far, (1, 6): 0.4})
     result = search(cluster, 8)
@@ -119,7 +119,7 @@ def test_find_slow_reports_only_hosts_that_stopped_answering_as_unreachable() ->
 
 
 @pytest.mark.exhaustive
-def test_find_slow_finds_a_slow_link_of_34_hosts_only_if_it_measures_in_pairs() -> None:
+def test_find_slow_finds_a_slow_link_among_34_hosts_only_if_hosts_are_measured_in_pairs() -> None:
     cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
     groups = search(cluster, 34)
     assert (slow_groups(groups), groups.links_measured) == (set(), False)
@@ -148,7 +148,9 @@ def test_find_slow_names_two_slow_hosts_of_16_in_most_clusters_and_hardly_any_ot
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("count", [8, 16, 256])
-def test_find_slow_reports_about_one_of_a_hundred_healthy_clusters_at_most(count: int) -> None:
+def test_find_slow_names_a_host_in_at_most_about_one_of_a_hundred_healthy_clusters(
+    count: int,
+) -> None:
     _, others = _share(count, runs=400, slow=0, loss=0.0, noise=0.05)
     # Of 400 with 1 %, more than 9 have a chance of 0.8 %.
     assert others <= 9
@@ -167,21 +169,21 @@ class _Failing(Cluster):
         return ["no route" if self.fails(number, g) else a for g, a in zip(groups, answers)]
 
 
-def test_find_slow_names_a_link_without_an_answer_and_neither_of_its_hosts() -> None:
+def test_find_slow_names_a_link_that_does_not_answer_and_neither_of_its_hosts() -> None:
     result = search(_Failing(lambda number, group: group == ("1", "4")), 8)
     (silent,) = result.unreachable
     assert (silent.name, silent.reason, result.slow) == ("link 1 - 4", "no route", ())
     assert result.good_hosts == ["0", "1", "2", "3", "5", "6", "7"]
 
 
-def test_find_slow_measures_pairs_of_hosts_again_if_none_of_the_pairs_answered() -> None:
+def test_find_slow_measures_all_pairs_of_hosts_again_if_no_pair_answered() -> None:
     result = search(_Failing(lambda number, group: number == 3), 8)
     assert len(result.times) == 28
     assert (result.unreachable, result.slow) == ((), ())
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 7, 8, 31, 32])
-def test_find_slow_pairs_every_two_hosts_once_and_measures_a_host_in_one_pair_at_a_time(
+def test_find_slow_measures_each_pair_of_hosts_once_and_a_host_in_one_pair_at_a_time(
     count: int,
 ) -> None:
     hosts = [f"{host:02}" for host in range(count)]
@@ -202,7 +204,7 @@ def test_find_slow_divides_all_hosts_into_different_groups_each_time(count: int)
     assert len({frozenset(groups) for groups in rounds}) == len(rounds)
 
 
-def test_find_slow_names_no_host_whose_loss_is_below_the_least_loss() -> None:
+def test_find_slow_names_a_host_only_if_its_loss_exceeds_the_least_loss_of_the_option() -> None:
     cluster = Cluster(noise=0.01, hosts={2: 0.15})
     assert slow_groups(search(cluster, 8)) == {(2,)}
     assert slow_groups(search(cluster, 8, min_loss=0.2)) == set()

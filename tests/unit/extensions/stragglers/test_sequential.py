@@ -27,7 +27,7 @@ def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
     ],
     ids=["at the limit", "without a mean", "nothing but noise"],
 )
-def test_the_sequential_test_names_a_healthy_candidate_about_once_in_a_hundred_times_at_most(
+def test_the_sequential_test_names_at_most_about_one_of_a_hundred_healthy_candidates(
     draw: object,
 ) -> None:
     named = sum(_decided(draw, seed).is_slow for seed in range(2000))
@@ -43,7 +43,7 @@ def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() ->
         assert slow.p < 0.01
 
 
-def test_the_sequential_test_decides_a_healthy_candidate_after_three_measurements() -> None:
+def test_the_sequential_test_decides_that_a_candidate_is_healthy_after_three_measurements() -> None:
     test = _decided(lambda chance: 0.0, 1)
     test.add_round(1.0)
     assert (test.is_slow, test.is_open, len(test.excesses)) == (False, False, 3)

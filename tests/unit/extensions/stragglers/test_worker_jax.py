@@ -48,7 +48,7 @@ def _links(extents: tuple[int, ...], closed: tuple[int, ...]) -> int:
 @pytest.mark.exhaustive
 @real.needs("libtpu")
 @pytest.mark.parametrize("topology", TORI)
-def test_the_program_of_link_measurements_has_every_link_of_a_torus_once_in_each_direction(
+def test_the_program_that_measures_links_uses_each_link_of_a_torus_once_in_each_direction(
     tmp_path: Path, topology: str
 ) -> None:
     extents, cores, closed = TORI[topology]
@@ -92,7 +92,7 @@ for found in times:
 
 
 @pytest.mark.exhaustive
-def test_the_measurement_of_chips_has_a_time_of_each_chip_and_link_for_each_repetition() -> None:
+def test_the_measurement_of_chips_has_a_time_for_each_chip_and_link_in_each_repetition() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED],
         cwd=ROOT,

@@ -69,7 +69,7 @@ def test_the_inputs_of_chains_alternate_and_each_result_is_compared_with_its_own
     assert chain.initialized == [0, 1, 2, 0]
 
 
-def test_a_chain_that_ran_too_few_iterations_is_a_wrong_result_with_both_numbers() -> None:
+def test_a_chain_that_ran_fewer_iterations_than_requested_is_a_wrong_result() -> None:
     chain = Counter()
     chain.skipped = 1
     chain.initialize_values()
@@ -119,7 +119,7 @@ class Small(FrameworkBackend):
         return ReleasedCounter()
 
 
-def test_a_probe_has_the_devices_and_the_reason_for_each_missing_kind_of_device() -> None:
+def test_a_probe_reports_the_devices_and_the_reason_for_each_missing_kind_of_device() -> None:
     probe = Small(None).probe()
     assert [devices.device for devices in probe.devices] == [Device.CPU]
     assert probe.missing == {"gpu": "no gpu here", "tpu": "no tpu here"}
@@ -133,7 +133,7 @@ def test_only_cases_on_the_cpu_need_host_memory() -> None:
 
 
 @pytest.mark.parametrize("error", [OSError("RESOURCE_EXHAUSTED: all"), MemoryError()])
-def test_an_out_of_memory_in_a_framework_is_a_measuring_error_and_the_program_is_released(
+def test_an_out_of_memory_error_of_a_framework_releases_the_program(
     error: Exception,
 ) -> None:
     backend = Small(Device.CPU)
@@ -143,7 +143,7 @@ def test_an_out_of_memory_in_a_framework_is_a_measuring_error_and_the_program_is
     assert backend.released == 1
 
 
-def test_an_error_of_a_framework_other_than_out_of_memory_is_raised_unchanged() -> None:
+def test_an_error_of_a_framework_that_is_no_out_of_memory_error_is_raised_unchanged() -> None:
     assert not is_out_of_memory(ValueError("INVALID_ARGUMENT: shapes differ"))
     backend = Small(Device.CPU)
     with pytest.raises(OSError, match="broken"), backend.prepare_program(build.case()):

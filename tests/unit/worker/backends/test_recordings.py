@@ -40,7 +40,7 @@ def test_an_instruction_of_a_tpu_is_found_in_a_recording_by_its_name(name: str) 
     assert times_us(event(name), *others, psum="psum") == [(0, 5)]
 
 
-def test_a_recorded_collective_has_the_time_of_the_device_clock_if_it_is_recorded() -> None:
+def test_a_recorded_collective_has_the_time_of_the_device_clock_if_the_recording_has_it() -> None:
     device_times: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
     assert times_us(event("psum", **device_times), psum="psum") == [(0, 4)]
     later: Any = {"device_offset_ps": 30 * US, "device_duration_ps": 1 * US}
@@ -84,7 +84,7 @@ def test_the_device_of_a_recorded_instruction_on_a_cpu_is_its_device_ordinal() -
     assert times_us(*ran, event("psum", CPU, "pool/7"), psum="psum") == [(3, 3), (1, 1)]
 
 
-def test_a_collective_is_timed_by_its_own_instruction_or_by_the_instructions_that_call_it() -> None:
+def test_the_time_of_a_collective_is_that_of_its_instruction_or_of_a_calling_instruction() -> None:
     module = hlo.read_module("""\
 %aside (p: f32[4]) -> f32[4] {
   ROOT %all-reduce.1 = f32[4]{0} all-reduce(%p), to_apply=%add

@@ -77,7 +77,7 @@ COMPILED = ("--topology=v5e:2x4", "--compile-cache=none", "--frameworks=fake")
         ("framework", ("--device=cpu", "--ranks=2", "--frameworks=numpy"), ["numpy"]),
     ],
 )
-def test_a_collective_or_a_framework_is_added_by_new_files_without_an_edit(
+def test_a_collective_or_a_framework_can_be_added_by_new_files_without_an_edit(
     tmp_path: Path, new: str, options: tuple[str, ...], frameworks: list[str]
 ) -> None:
     _copied(tmp_path, new)
@@ -90,14 +90,14 @@ def test_a_collective_or_a_framework_is_added_by_new_files_without_an_edit(
 
 
 @pytest.mark.exhaustive
-def test_a_new_collective_fails_the_tests_of_all_collectives_until_it_has_a_file_of_known_facts(
+def test_a_new_collective_fails_tests_until_its_file_of_expected_facts_exists(
     tmp_path: Path,
 ) -> None:
     _copied(tmp_path, "rooted")
     tests, others = tmp_path / "tests", shutil.ignore_patterns("conftest.py", "data", "contract")
     shutil.copytree(ROOT / "tests", tests, ignore=others)
     options = ("tests/unit/collectives", "-q", "-o", "markers=exhaustive")
-    name = "test_every_collective_has_its_name_as_its_key_and_a_file_of_known_facts"
+    name = "test_every_collective_is_registered_by_its_name_and_has_a_file_of_expected_facts"
     assert name in _pytest(tmp_path, *options).stdout
     shutil.copy(NEW / "known" / "broadcast.py.txt", tests / "unit/collectives/known/broadcast.py")
     assert _pytest(tmp_path, *options).returncode == 0

@@ -118,7 +118,7 @@ def test_the_exact_values_of_a_rank_depend_on_its_position_in_its_group_and_on_t
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_the_check_of_a_right_result_counts_all_its_elements(collective: str) -> None:
+def test_the_check_of_a_right_result_counts_all_elements_as_checked(collective: str) -> None:
     values = _values(collective=collective)
     parts = len(values.values_after(2, 0, 1))
     size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4

@@ -42,7 +42,7 @@ def _ops(instructions: tuple[hlo.Instruction, ...], *ops: str) -> list[str]:
     return [instruction.op for instruction in instructions if instruction.op in ops]
 
 
-def test_only_the_bodies_of_loops_in_the_entry_of_hlo_are_loop_bodies() -> None:
+def test_only_bodies_of_loops_that_the_entry_of_hlo_runs_count_as_loop_bodies() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
     module = hlo.read_module(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
     assert module.loop_bodies() == (BODY,)
@@ -51,7 +51,7 @@ def test_only_the_bodies_of_loops_in_the_entry_of_hlo_are_loop_bodies() -> None:
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
-def test_the_instructions_of_a_loop_in_hlo_are_reached_from_its_body_and_not_from_the_entry(
+def test_the_instructions_of_a_loop_in_hlo_are_found_from_its_body_and_not_from_the_entry(
     turned_round: bool,
 ) -> None:
     module = hlo.read_module(programs.cpu(FIRST, SECOND, turned_round=turned_round))
@@ -69,7 +69,9 @@ def test_the_instructions_of_a_loop_in_hlo_are_reached_from_its_body_and_not_fro
         "%w.1 = (s32[]) while(%t), condition=%called, body=%called",
     ],
 )
-def test_branches_and_inner_loops_in_hlo_are_not_reached_from_the_body_of_a_loop(line: str) -> None:
+def test_the_instructions_of_a_loop_in_hlo_do_not_include_its_branches_and_inner_loops(
+    line: str,
+) -> None:
     module = hlo.read_module(programs.cpu(line, computations=CALLED))
     assert _ops(module.unconditional_instructions(BODY), "all-reduce") == []
     assert len(module.collectives()) == 1
@@ -147,7 +149,9 @@ def test_an_asynchronous_collective_in_hlo_is_read_from_its_start_with_its_resul
         "  %all-reduce-done.1 = f32[1024]{0} all-reduce-done(%all-reduce-start.1)",
     ],
 )
-def test_a_line_of_hlo_that_only_mentions_or_ends_a_collective_is_no_collective(line: str) -> None:
+def test_a_line_of_hlo_that_only_mentions_or_ends_a_collective_does_not_count_as_one(
+    line: str,
+) -> None:
     assert _only(line).collective == ""
 
 
@@ -200,7 +204,7 @@ def test_the_algorithm_of_a_collective_is_read_from_hlo_with_its_colors_and_phas
     assert published(config) == {"emitter": "SinglePhaseRingSumEmitter"}
 
 
-def test_the_algorithm_on_sparse_cores_has_its_rings_and_different_algorithms_are_joined() -> None:
+def test_an_algorithm_on_sparse_cores_is_read_from_hlo_with_its_rings() -> None:
     assert published(SPARSECORE) == {
         "colors": "2",
         "offload": "SparseCore",
@@ -224,7 +228,7 @@ def test_the_algorithm_on_sparse_cores_has_its_rings_and_different_algorithms_ar
         {"collective_offload_config": {"a": {"ici_strategy_config": {"color_strategies": 5}}}},
     ],
 )
-def test_hlo_without_a_published_algorithm_gives_no_algorithm(config: object) -> None:
+def test_no_algorithm_is_read_from_hlo_without_a_published_algorithm(config: object) -> None:
     assert published(config) == {}
     # Nor is what was cut off.
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
@@ -272,7 +276,9 @@ def started(start: str, kind: str, collective: str) -> str:
 
 
 @STARTS
-def test_a_collective_that_is_started_on_sparse_cores_is_proved(start: str, kind: str) -> None:
+def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
+    start: str, kind: str
+) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
     instructions = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
     assert instructions.is_asynchronous
@@ -281,9 +287,7 @@ def test_a_collective_that_is_started_on_sparse_cores_is_proved(start: str, kind
 
 
 @STARTS
-def test_a_started_call_without_a_collective_is_refused_as_no_collective(
-    start: str, kind: str
-) -> None:
+def test_the_proof_refuses_an_asynchronous_call_without_a_collective(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
         proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))

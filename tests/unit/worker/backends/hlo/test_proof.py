@@ -60,7 +60,7 @@ def _refused(
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
-def test_a_chain_of_two_all_reduces_is_proved_at_any_position_of_the_body_of_its_loop(
+def test_the_proof_accepts_a_chain_of_two_all_reduces_at_any_position_in_the_loop_body(
     turned_round: bool,
 ) -> None:
     assert _proof(programs.cpu(FIRST, SECOND, turned_round=turned_round)) == Proof(
@@ -73,29 +73,29 @@ def test_a_chain_of_two_all_reduces_is_proved_at_any_position_of_the_body_of_its
     )
 
 
-def test_a_chain_of_a_tpu_is_proved_although_its_shapes_have_layouts() -> None:
+def test_the_proof_accepts_a_chain_of_a_tpu_whose_shapes_have_layouts() -> None:
     assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
 
 
-def test_an_asynchronous_all_reduce_of_a_gpu_that_lists_its_operands_is_proved() -> None:
+def test_the_proof_accepts_an_asynchronous_all_reduce_of_a_gpu_that_lists_its_operands() -> None:
     proved = _proof(programs.GPU_WITH_OPERANDS, 1)
     assert (proved.collectives, proved.array_bytes) == ({"all-reduce": 1}, 4096)
 
 
-def test_a_permute_of_a_tpu_is_proved_by_its_start_and_a_copy_of_the_payload_is_counted() -> None:
+def test_the_proof_accepts_the_start_of_a_permute_of_a_tpu_and_counts_a_payload_copy() -> None:
     proof = _proof(programs.TPU_PERMUTE, 1, forbids_copies=False, **PERMUTE)
     assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
     message = _refused(programs.TPU_PERMUTE, 1, **PERMUTE)
     assert "the payload is copied between collectives: %copy.9" in message
 
 
-def test_an_all_gather_of_a_tpu_is_proved_and_the_copies_of_each_call_are_counted() -> None:
+def test_the_proof_accepts_an_all_gather_of_a_tpu_and_counts_the_copies_of_each_call() -> None:
     proof = _proof(programs.TPU_ALL_GATHER, 1, **GATHER)
     assert (proof.collectives, proof.array_bytes) == ({"all-gather": 1}, 4096)
     assert (proof.payload_copies, proof.copies_per_call) == (0, 3)
 
 
-def test_an_all_to_all_of_several_blocks_is_proved_and_its_copies_are_counted() -> None:
+def test_the_proof_accepts_an_all_to_all_of_several_blocks_and_counts_its_copies() -> None:
     changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
     proof = _proof(programs.CPU_ALL_TO_ALL, 1, forbids_copies=False, **changes)
     assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
@@ -103,7 +103,7 @@ def test_an_all_to_all_of_several_blocks_is_proved_and_its_copies_are_counted() 
     assert proof.payload_copies == 2
 
 
-def test_a_reduce_scatter_that_xla_compiled_as_an_all_reduce_is_refused() -> None:
+def test_the_proof_refuses_a_reduce_scatter_that_xla_compiled_as_an_all_reduce() -> None:
     message = _refused(
         programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
     )
@@ -113,18 +113,18 @@ def test_a_reduce_scatter_that_xla_compiled_as_an_all_reduce_is_refused() -> Non
     )
 
 
-def test_a_program_of_a_single_call_is_proved_by_the_collective_in_its_entry() -> None:
+def test_the_proof_accepts_a_program_of_a_single_call_with_the_collective_in_its_entry() -> None:
     proof = _proof(programs.SINGLE, 1, protocol="dispatch/chain2")
     assert (proof.collectives, proof.copies_per_call) == ({"all-reduce": 1}, 0)
 
 
-def test_a_loop_is_refused_as_a_single_call_and_a_single_call_is_refused_as_a_loop() -> None:
+def test_the_proof_refuses_a_loop_in_place_of_a_single_call_and_the_opposite() -> None:
     message = _refused(programs.CPU_CHAIN, 1, protocol="dispatch/chain2")
     assert "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there" in message
     assert "0 of them there" in _refused(programs.SINGLE, 1)
 
 
-def test_a_program_without_the_collective_of_its_case_is_refused() -> None:
+def test_the_proof_refuses_a_program_without_the_collective_of_its_case() -> None:
     message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
     assert message == (
         "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
@@ -158,7 +158,7 @@ INNER_LOOP = "%w.1 = (s32[], f32[1024]) while(%t), condition=%called.2, body=%ca
         ((FIRST, SECOND.replace("replica_groups={{0,1,2,3}}, ", "")), (), "in groups {0,1,2,3}"),
     ],
 )
-def test_a_program_with_another_number_kind_or_place_of_collectives_is_refused(
+def test_the_proof_refuses_a_program_with_unexpected_collectives(
     body: tuple[str, ...], outside: tuple[str, ...], phrase: str
 ) -> None:
     called = CALLED if BRANCH in body or INNER_LOOP in body else ""
@@ -172,7 +172,7 @@ def test_a_program_with_another_number_kind_or_place_of_collectives_is_refused(
         "%a.1 = ((f32[1024]), f32[1024], u32[]) async-start(%psum_invariant.12), calls=%called",
     ],
 )
-def test_a_collective_in_a_computation_that_each_turn_of_the_loop_calls_is_proved(
+def test_the_proof_accepts_a_collective_in_a_computation_that_each_turn_of_the_loop_calls(
     line: str,
 ) -> None:
     proof = _proof(programs.cpu(FIRST, line, computations=CALLED), forbids_copies=False)
@@ -180,7 +180,7 @@ def test_a_collective_in_a_computation_that_each_turn_of_the_loop_calls_is_prove
 
 
 @pytest.mark.parametrize("shape", ["f32[512]", "f32[2048]", "bf16[1024]", "f64[1024]"])
-def test_a_collective_of_other_bytes_than_the_payload_is_refused_with_its_line(shape: str) -> None:
+def test_the_proof_refuses_a_collective_of_another_size_than_the_payload(shape: str) -> None:
     line = SECOND.replace("f32[1024]", shape)
     message = _refused(programs.cpu(FIRST, line), forbids_copies=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
@@ -198,7 +198,7 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
     return caught.value
 
 
-def test_a_bfloat16_collective_that_a_cpu_computes_in_float32_is_refused_as_another_dtype() -> None:
+def test_the_proof_refuses_a_bfloat16_collective_that_a_cpu_computes_in_float32() -> None:
     error = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
     assert error.kind is FailureKind.OTHER_DTYPE
     assert str(error) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
@@ -214,19 +214,19 @@ def test_a_bfloat16_collective_that_a_cpu_computes_in_float32_is_refused_as_anot
         SECOND.replace(" all-reduce(", " all-gather("),
     ],
 )
-def test_a_float32_collective_for_bfloat16_next_to_a_different_collective_is_refused(
+def test_the_proof_refuses_a_float32_collective_for_bfloat16_next_to_another_collective(
     second: str,
 ) -> None:
     error = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
     assert error.kind is FailureKind.NOT_A_COLLECTIVE
 
 
-def test_a_float64_collective_for_float32_is_refused_as_no_collective() -> None:
+def test_the_proof_refuses_a_float64_collective_in_the_program_of_a_float32_case() -> None:
     text = programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]")
     assert _on_a_cpu(text).kind is FailureKind.NOT_A_COLLECTIVE
 
 
-def test_a_refusal_shows_a_long_instruction_shortened_on_a_separate_line() -> None:
+def test_a_refusal_of_the_proof_shows_a_shortened_instruction_on_a_separate_line() -> None:
     many = ", ".join(["f32[8]"] * 500)
     line = SECOND.replace("f32[1024]{0}", f"({many})")
     sentence, below = _refused(programs.cpu(FIRST, line), forbids_copies=False).splitlines()
@@ -253,7 +253,7 @@ def test_a_refusal_shows_a_long_instruction_shortened_on_a_separate_line() -> No
         "mesh['ranks'=4], device_ids=(3,2,1,0) {'ranks'}",
     ],
 )
-def test_a_collective_over_other_groups_than_all_ranks_is_refused_with_both_groups(
+def test_the_proof_refuses_a_collective_over_other_groups_than_all_ranks(
     groups: str,
 ) -> None:
     line = SECOND.replace("{{0,1,2,3}}", groups)
@@ -272,7 +272,7 @@ def test_a_collective_over_other_groups_than_all_ranks_is_refused_with_both_grou
         "mesh['x'=2,'y'=2] {'x','y'}",
     ],
 )
-def test_a_collective_whose_group_of_all_ranks_is_written_in_any_form_is_proved(
+def test_the_proof_accepts_a_group_of_all_ranks_that_is_written_in_any_form(
     groups: str,
 ) -> None:
     lines = (line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND))
@@ -300,7 +300,7 @@ def test_a_collective_whose_group_of_all_ranks_is_written_in_any_form_is_proved(
         ("x", "mesh['x'=4] {'x':(1)2}", False),
     ],
 )
-def test_a_collective_along_an_axis_is_proved_only_over_the_groups_of_the_axis(
+def test_the_proof_accepts_a_collective_along_an_axis_only_over_the_groups_of_the_axis(
     axes: str, groups: str, right: bool
 ) -> None:
     text = programs.cpu(*(line.replace("{{0,1,2,3}}", groups) for line in (FIRST, SECOND)))
@@ -324,7 +324,7 @@ def test_a_collective_along_an_axis_is_proved_only_over_the_groups_of_the_axis(
         ("{}", False),
     ],
 )
-def test_a_permute_is_proved_only_if_its_pairs_send_each_rank_to_the_next(
+def test_the_proof_accepts_a_permute_only_if_each_rank_sends_to_the_next_rank(
     pairs: str, right: bool
 ) -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
@@ -334,7 +334,7 @@ def test_a_permute_is_proved_only_if_its_pairs_send_each_rank_to_the_next(
         assert f"source_target_pairs={pairs}" in _refused(text, 1, forbids_copies=False, **PERMUTE)
 
 
-def test_a_permute_along_an_axis_is_proved_with_a_ring_within_each_group() -> None:
+def test_the_proof_accepts_a_permute_along_an_axis_with_a_ring_within_each_group() -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
     proved = _proof(text, 1, forbids_copies=False, mesh="2x2", axes="y", **PERMUTE)
     assert proved.groups == ((0, 1), (2, 3))
@@ -369,7 +369,7 @@ FUSED = """\
         ("%call.1 = f32[1024]{0} call(%p), to_apply=%fused_computation", FUSED),
     ],
 )
-def test_a_program_with_an_operation_on_the_payload_in_its_loop_is_refused(
+def test_the_proof_refuses_a_loop_with_an_additional_operation_on_the_payload(
     line: str, computations: str
 ) -> None:
     text = programs.cpu(FIRST, line, SECOND, computations=computations)
@@ -377,7 +377,7 @@ def test_a_program_with_an_operation_on_the_payload_in_its_loop_is_refused(
     assert _proof(text, forbids_copies=False).payload_copies == 1
 
 
-def test_a_copy_to_the_own_memory_of_a_tpu_is_counted_and_not_refused() -> None:
+def test_the_proof_accepts_and_counts_a_copy_to_the_on_chip_memory_of_a_tpu() -> None:
     """Count copies to a TPU's own memory, which may hold a small payload during a collective."""
     move = (
         "%copy-start.1 = (f32[1024]{0:T(1024)S(1)}, f32[1024]{0:T(1024)}, u32[]{:S(2)}) "
@@ -387,7 +387,7 @@ def test_a_copy_to_the_own_memory_of_a_tpu_is_counted_and_not_refused() -> None:
 
 
 @pytest.mark.parametrize("line", [COPY, FUSION])
-def test_a_copy_in_the_entry_of_a_program_is_counted_as_a_copy_of_each_call(line: str) -> None:
+def test_a_copy_in_the_entry_of_a_program_counts_as_a_copy_in_each_call(line: str) -> None:
     proof = _proof(programs.cpu(FIRST, SECOND, entry=(line,), computations=FUSED))
     assert (proof.payload_copies, proof.copies_per_call) == (0, 1)
 
@@ -405,7 +405,7 @@ def test_a_copy_in_the_entry_of_a_program_is_counted_as_a_copy_of_each_call(line
         "%ob.1 = (f32[1024]{0}, f32[1024]{0}) opt-barrier(%tuple.9)",
     ],
 )
-def test_counters_small_arrays_and_instructions_without_data_are_no_copies_of_the_payload(
+def test_an_instruction_that_does_not_write_the_payload_does_not_count_as_a_copy(
     line: str,
 ) -> None:
     assert _proof(programs.cpu(FIRST, line, SECOND)).payload_copies == 0
@@ -419,7 +419,7 @@ def test_a_copied_block_of_an_all_gather_counts_as_a_copy_of_the_payload() -> No
         assert _proof(text, 1, forbids_copies=False, **GATHER).payload_copies == copies
 
 
-def test_the_end_of_an_asynchronous_collective_is_no_copy_of_the_payload() -> None:
+def test_the_end_of_an_asynchronous_collective_does_not_count_as_a_copy_of_the_payload() -> None:
     start = FIRST.replace(" all-reduce(", " all-reduce-start(")
     done = "%d.1 = f32[1024]{0} all-reduce-done(%psum_invariant.12)"
     proof = _proof(programs.cpu(start, done, SECOND))
@@ -446,13 +446,13 @@ def _algorithm(loop: ProvedLoop) -> dict[str, str]:
     return hlo.published_algorithm(loop.collectives)
 
 
-def test_a_chain_in_place_of_a_gpu_has_one_all_reduce_and_no_copy_in_each_turn() -> None:
+def test_each_turn_of_a_gpu_chain_in_place_has_one_all_reduce_and_no_copy() -> None:
     loop = _prove_on(programs.GPU_IN_PLACE)
     assert [instruction.op for instruction in loop.collectives] == ["all-reduce-start"]
     assert (loop.payload_writers, loop.payload_writers_per_call) == ((), ())
 
 
-def test_the_algorithm_of_a_gpu_has_the_kernel_library_and_mode_that_are_not_the_default() -> None:
+def test_the_algorithm_of_a_gpu_contains_only_values_that_differ_from_the_defaults() -> None:
     assert _algorithm(_prove_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
     assert _algorithm(_prove_on(programs.GPU_WAITED_FOR)) == {}
     text = programs.GPU_WAITED_FOR.replace('"backend":"DEFAULT"', '"backend":"NVSHMEM"')
@@ -460,7 +460,7 @@ def test_the_algorithm_of_a_gpu_has_the_kernel_library_and_mode_that_are_not_the
     assert _algorithm(_prove_on(text)) == {"backend": "NVSHMEM", "mode": "SYMMETRIC_MEMORY"}
 
 
-def test_an_unknown_form_of_configuration_of_a_gpu_gives_no_algorithm() -> None:
+def test_no_algorithm_is_read_from_a_gpu_configuration_of_an_unknown_form() -> None:
     text = programs.GPU_WAITED_FOR.replace(programs.config(is_sync=True), "backend_config={}")
     assert _algorithm(_prove_on(text)) == {}
     cut = programs.GPU_WAITED_FOR.replace(
@@ -478,7 +478,7 @@ def test_a_collective_of_a_gpu_that_is_awaited_immediately_is_not_asynchronous(
     assert _prove_on(text).is_asynchronous is starts
 
 
-def test_a_copy_of_the_input_is_allowed_only_out_of_place_on_gpus() -> None:
+def test_the_proof_allows_a_copy_of_the_input_only_out_of_place_on_gpus() -> None:
     text = programs.GPU_OUT_OF_PLACE
     assert [instruction.op for instruction in _prove_on(text, **OUT_OF_PLACE).payload_writers] == [
         "copy"
@@ -507,7 +507,7 @@ def test_a_copy_of_the_input_is_allowed_only_out_of_place_on_gpus() -> None:
         ),
     ],
 )
-def test_a_program_out_of_place_on_gpus_with_another_copy_than_that_of_the_input_is_refused(
+def test_the_proof_refuses_every_copy_out_of_place_on_gpus_except_a_copy_of_the_input(
     lines: tuple[str, ...], phrase: str
 ) -> None:
     assert f"the payload is copied between collectives: {phrase}" in _refused_of_gpu(
@@ -515,7 +515,7 @@ def test_a_program_out_of_place_on_gpus_with_another_copy_than_that_of_the_input
     )
 
 
-def test_a_copy_of_buffers_in_the_entry_of_a_gpu_program_is_a_copy_around_the_loop() -> None:
+def test_a_copy_of_buffers_in_the_entry_of_a_gpu_program_counts_as_a_copy_of_each_call() -> None:
     loop = _prove_on(programs.GPU_OWN_BUFFERS)
     assert (
         loop.payload_writers,
@@ -535,7 +535,7 @@ def test_a_copy_of_buffers_in_the_entry_of_a_gpu_program_is_a_copy_around_the_lo
         (programs.GPU_PERMUTE, {**PERMUTE, **OUT_OF_PLACE}),
     ],
 )
-def test_all_gather_reduce_scatter_all_to_all_and_permute_of_a_gpu_are_proved_by_their_starts(
+def test_the_proof_accepts_the_start_of_each_asynchronous_collective_of_a_gpu(
     text: str, changes: dict[str, Any]
 ) -> None:
     loop = _prove_on(text, **changes)
@@ -564,7 +564,7 @@ def test_all_gather_reduce_scatter_all_to_all_and_permute_of_a_gpu_are_proved_by
         ),
     ],
 )
-def test_a_gpu_program_with_other_collectives_than_expected_is_refused(
+def test_the_proof_refuses_a_gpu_program_with_other_collectives_than_expected(
     text: str, phrase: str
 ) -> None:
     assert phrase in _refused_of_gpu(text)

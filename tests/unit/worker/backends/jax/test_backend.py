@@ -70,7 +70,7 @@ def test_jax_sums_every_payload_and_checks_every_element_on_every_rank(
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_jax_proves_the_program_and_checks_the_result_of_every_collective(
+def test_the_proof_accepts_the_jax_program_of_every_collective_and_its_result_is_checked(
     results: Results, name: str
 ) -> None:
     collective, run = COLLECTIVES[name], run_of(results, name)
@@ -96,7 +96,9 @@ def test_a_jax_program_out_of_place_has_one_collective_in_each_turn_of_its_loop(
 
 
 @pytest.mark.parametrize("name", ["max", "min", "int32", "float16", "permute of int32"])
-def test_jax_measures_and_proves_max_min_int32_and_float16(results: Results, name: str) -> None:
+def test_jax_measures_reduce_ops_and_dtypes_other_than_the_default(
+    results: Results, name: str
+) -> None:
     proof = run_of(results, name).proof
     expected = {"collective-permute": 1} if "permute" in name else {"all-reduce": 4}
     assert (proof.array_bytes, proof.collectives) == (PAYLOAD, expected)
@@ -116,7 +118,7 @@ def test_a_bfloat16_all_reduce_that_xla_computes_in_float32_is_refused(results: 
         ("permute along x", "collective-permute", ((0, 2), (1, 3))),
     ],
 )
-def test_jax_runs_a_collective_along_an_axis_over_the_groups_of_the_axis(
+def test_a_jax_collective_along_an_axis_runs_over_the_groups_of_the_axis(
     results: Results, name: str, hlo: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     run = run_of(results, name)
@@ -144,7 +146,7 @@ def test_a_jax_run_by_the_dispatch_clock_has_a_sample_for_each_single_call(
 
 
 @pytest.mark.parametrize("name", ["device", "device gather"])
-def test_a_jax_run_by_the_device_clock_has_a_time_of_each_rank_and_a_time_by_the_host_clock(
+def test_a_jax_run_by_the_device_clock_has_a_time_of_each_rank_and_a_host_time(
     results: Results, name: str
 ) -> None:
     real.check_clock(run_of(results, name), "device")
@@ -182,7 +184,7 @@ say([len(loaded), run.values_checked > 0, run.proof.collectives])
 
 
 @pytest.mark.exhaustive
-def test_a_jax_worker_loads_the_program_that_an_earlier_worker_compiled_and_proves_it_again(
+def test_the_proof_also_checks_a_jax_program_that_an_earlier_worker_compiled(
     tmp_path: Path,
 ) -> None:
     script = f"os.environ[{variables.PROGRAMS_VARIABLE!r}] = {str(tmp_path)!r}\n" + _AFTER_ANOTHER

@@ -141,7 +141,7 @@ def delayed() -> Results:
 @pytest.mark.parametrize(
     "name", ["delay", "delay in seconds", "delay out of place", "delay of a gather"]
 )
-def test_an_injected_delay_is_in_the_jax_program_and_changes_no_value(
+def test_a_jax_run_with_an_injected_delay_measures_the_delay_and_has_right_values(
     delayed: Results, name: str
 ) -> None:
     run = run_of(delayed, name)

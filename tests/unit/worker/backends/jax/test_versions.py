@@ -67,7 +67,7 @@ def test_the_shard_map_of_an_older_jax_is_called_without_a_check_of_replication(
     assert load().shard_map(abs, **SPECS) == (abs, {**SPECS, "check_rep": False})
 
 
-def test_values_are_typed_as_varying_if_the_jax_version_has_the_type(load: Load) -> None:
+def test_values_get_the_type_varying_only_if_the_jax_version_has_this_type(load: Load) -> None:
     current = load(lax=SimpleNamespace(pcast=called, pvary=None), shard_map=called)
     assert current.type_as_varying(1, AXES) == (1, AXES, {"to": "varying"})
     between = load(lax=SimpleNamespace(pvary=called), shard_map=called)
@@ -92,7 +92,7 @@ def test_compiled_programs_are_kept_in_a_cache_from_jax_0_6_1_on(
     assert sorted(least.values()) == ([-1, 0.0] if kept else [])
 
 
-def test_the_profiler_of_jax_is_offered_only_if_it_has_profile_data(load: Load) -> None:
+def test_the_profiler_of_jax_is_offered_only_if_its_recordings_can_be_read(load: Load) -> None:
     assert not load(profiler=SimpleNamespace(ProfileOptions=called)).has_readable_profiler()
     profiler = SimpleNamespace(ProfileOptions=called, ProfileData=called)
     assert load(profiler=profiler).has_readable_profiler()
@@ -175,7 +175,7 @@ def _joining(load: Load, initialize: Callable[..., None]) -> Any:
     return load(config=config, distributed=distributed, errors=errors)
 
 
-def test_a_jax_process_joins_its_group_by_address_count_and_index_without_cluster_detection(
+def test_a_jax_process_joins_its_group_without_cluster_detection(
     load: Load,
 ) -> None:
     options: dict[str, Any] = {}

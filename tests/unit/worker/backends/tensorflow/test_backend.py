@@ -56,7 +56,7 @@ def test_tensorflow_runs_its_ring_by_default_and_checks_every_element_on_every_r
 
 
 @pytest.mark.parametrize("strategy", OTHERS)
-def test_tensorflow_strategies_that_reduce_to_one_device_record_the_operation_addn(
+def test_tensorflow_strategies_that_reduce_on_one_device_record_the_operation_addn(
     results: Results, strategy: str
 ) -> None:
     run = run_of(results, strategy)
@@ -69,7 +69,7 @@ def test_tensorflow_measures_float16(results: Results) -> None:
     assert run_of(results, "float16").proof.array_bytes == PAYLOAD
 
 
-def test_an_algorithm_that_tensorflow_replaced_for_int32_is_refused(results: Results) -> None:
+def test_a_case_is_refused_if_tensorflow_replaces_its_algorithm_for_int32(results: Results) -> None:
     real.refused(results["int32"], FailureKind.NOT_A_COLLECTIVE, "AddN")
 
 
@@ -84,7 +84,7 @@ def test_a_tensorflow_run_by_the_host_clock_has_the_time_of_the_host_clock_and_i
         assert run.proof.collectives == {"CollectiveReduceV2": 4}
 
 
-def test_a_tensorflow_run_by_the_clock_dispatch_has_samples_of_single_calls(
+def test_a_tensorflow_run_by_the_dispatch_clock_has_a_sample_for_each_single_call(
     results: Results,
 ) -> None:
     run = run_of(results, "dispatch")
@@ -92,7 +92,7 @@ def test_a_tensorflow_run_by_the_clock_dispatch_has_samples_of_single_calls(
     assert run.proof.collectives == {"CollectiveReduceV2": 4}
 
 
-def test_a_tensorflow_run_by_the_device_clock_has_a_time_of_each_rank_and_by_the_host_clock(
+def test_a_tensorflow_run_by_the_device_clock_has_a_time_of_each_rank_and_a_host_time(
     results: Results,
 ) -> None:
     real.check_clock(run_of(results, "device"), "device")
