@@ -18,7 +18,7 @@ def measured() -> dict[str, Counter[str]]:
     return limits.measure(sources.python_files())
 
 
-def test_each_package_keeps_to_its_limits_of_code_and_language(
+def test_each_package_is_within_its_limits_of_code_size_and_language(
     measured: dict[str, Counter[str]],
 ) -> None:
     assert limits.exceeded(measured, limits.read()) == []

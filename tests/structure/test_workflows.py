@@ -355,7 +355,7 @@ def test_only_a_job_that_runs_no_code_of_the_repository_may_publish_pages() -> N
     assert "    runs-on: ubuntu-latest\n" in publish
 
 
-def test_a_page_is_published_only_if_the_repository_requests_it_and_the_page_was_written() -> None:
+def test_a_page_is_published_only_if_it_was_written_and_the_repository_requests_pages() -> None:
     text = NIGHTLY.read_text(encoding="utf-8")
     (condition,) = re.findall(r"  publish:\n.*\n.*\n    if: (.*)\n", text)
     assert condition == (

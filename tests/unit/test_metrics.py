@@ -33,7 +33,7 @@ def test_the_units_of_a_size_are_powers_of_1024(text: str, payload_bytes: int) -
 @pytest.mark.parametrize(
     "text", ["", "0", "0K", "-1K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"]
 )
-def test_an_invalid_size_is_refused_with_the_accepted_form(text: str) -> None:
+def test_the_refusal_of_an_invalid_size_shows_the_accepted_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a size; expected a whole number of bytes"):
         metrics.parse_payload(text)
 

@@ -39,7 +39,9 @@ def test_a_page_with_the_history_of_a_year_is_smaller_than_1_5_mb(
     assert pages["year"].stat().st_size < 1_500_000
 
 
-def test_a_page_shows_markup_in_names_as_text(pages: Mapping[str, Path], look: Open) -> None:
+def test_a_page_shows_html_markup_in_names_as_plain_text(
+    pages: Mapping[str, Path], look: Open
+) -> None:
     with look(pages["hostile"]) as view:
         view.measure("unfold")
         text = view.measure("text")

@@ -143,7 +143,7 @@ def test_a_command_does_not_overwrite_a_file_that_busbw_did_not_write(
 
 @pytest.mark.parametrize("name", sweep(WRITING))
 @pytest.mark.extension("page")
-def test_a_command_overwrites_its_earlier_output(
+def test_a_command_may_overwrite_a_file_that_the_same_command_wrote_earlier(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BUSBW_FAKE", raising=False)
@@ -160,7 +160,7 @@ def test_a_command_overwrites_its_earlier_output(
 )
 @each_command
 @pytest.mark.extension("page")
-def test_a_command_refuses_an_output_that_is_a_pipe_or_a_loop_of_links(
+def test_a_command_refuses_an_output_path_that_is_a_pipe_or_a_loop_of_symbolic_links(
     tmp_path: Path, name: str, become: Callable[[Path], None], says: str
 ) -> None:
     become(tmp_path / "output")

@@ -50,7 +50,7 @@ def test_a_compiled_program_with_another_algorithm_fails_unless_the_change_is_ac
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_stores_a_changed_compiled_program_and_prints_the_change(
+def test_the_option_update_baselines_stores_a_changed_compiled_program(
     folder: Folder,
 ) -> None:
     stored(folder)

@@ -119,7 +119,7 @@ def test_a_session_that_a_signal_ends_leaves_no_process_on_any_host(
 @pytest.mark.parametrize(
     ("on", "words"), [(0, ("ssh", "host1")), (1, ("-I", "-u", "-c"))], ids=["ssh", "host"]
 )
-def test_a_killed_ssh_or_host_process_fails_a_single_case_and_the_session_measures_the_rest(
+def test_only_one_case_fails_if_an_ssh_process_or_a_host_process_is_killed(
     two: Network, place: Place, on: int, words: tuple[str, ...]
 ) -> None:
     options = (BOTH, PYTHON, "--frameworks=jax", "--payloads=1M,2M,4M", "--launches=1")

@@ -137,7 +137,7 @@ def test_a_session_with_the_option_python_records_the_versions_of_its_interprete
 
 
 @pytest.mark.parametrize("interpreter", INTERPRETERS)
-def test_an_old_framework_measures_by_the_device_clock_or_reports_that_it_has_no_device_clock(
+def test_an_old_framework_measures_by_the_device_clock_or_says_that_this_clock_is_missing(
     interpreter: str, tmp_path: Path
 ) -> None:
     done = measured(interpreter, tmp_path / "results.json", "--clock=device", "--payloads=1M")

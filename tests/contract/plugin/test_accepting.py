@@ -76,7 +76,7 @@ def test_a_session_without_a_verdict_writes_no_baseline_and_gives_the_reason(
     assert not (folder.path / "baselines").exists()
 
 
-def test_update_baselines_with_the_value_improved_writes_only_improved_cases(
+def test_the_option_update_baselines_with_the_value_improved_writes_only_improved_cases(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -104,7 +104,7 @@ def test_a_session_with_a_history_passes_after_times_were_accepted_twice_on_one_
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_with_the_value_new_keeps_stored_times(
+def test_the_option_update_baselines_with_the_value_new_keeps_stored_times(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
@@ -118,14 +118,14 @@ def test_update_baselines_with_the_value_new_keeps_stored_times(
     assert sorted(after) == ["1M", "2M"]
 
 
-def test_update_baselines_writes_all_cases_except_failed_cases(folder: Folder) -> None:
+def test_the_option_update_baselines_writes_all_cases_except_failed_cases(folder: Folder) -> None:
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
     folder.run("--update-baselines", "--payloads=1K:4K", exit_code=1)
     assert sorted(stored_times(folder)) == ["1K", "4K"]
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_stores_that_a_case_was_out_of_memory_in_all_launches(
+def test_the_option_update_baselines_stores_that_a_case_was_out_of_memory_in_all_launches(
     folder: Folder,
 ) -> None:
     folder.script(cases=[{"then": "out_of_memory"}])
@@ -146,7 +146,7 @@ def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Fo
     assert "1K" in stored_times(folder)
 
 
-def test_baselines_that_cannot_be_written_are_an_error_and_the_verdicts_are_still_shown(
+def test_a_session_shows_its_verdicts_even_if_baselines_cannot_be_written(
     folder: Folder,
 ) -> None:
     folder.fill_disk()
@@ -276,5 +276,5 @@ def test_a_session_without_a_verdict_removes_no_baseline_and_gives_the_reason(
     assert payloads(folder) == ["1K", "2K"]
 
 
-def test_a_value_for_the_option_prune_baselines_is_a_usage_error(folder: Folder) -> None:
+def test_a_value_after_the_option_prune_baselines_is_a_usage_error(folder: Folder) -> None:
     folder.run("--prune-baselines=all", exit_code=4)

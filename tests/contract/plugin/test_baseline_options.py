@@ -96,7 +96,7 @@ def test_a_read_only_folder_of_baselines_is_a_usage_error_for_options_that_write
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", sweep(["folder", "file"]))
-def test_update_baselines_with_a_read_only_file_is_a_usage_error_before_measuring(
+def test_the_option_update_baselines_with_a_read_only_file_is_a_usage_error_before_measuring(
     folder: Folder, kind: str
 ) -> None:
     folder.with_baselines()
@@ -141,7 +141,7 @@ def test_the_option_require_baselines_fails_only_cases_without_a_baseline(
 
 
 @pytest.mark.parametrize(("value", "exit_code"), sweep([("1", 1), ("", 0), ("true", 1)], in_gate=2))
-def test_the_environment_variable_ci_requires_baselines_unless_it_is_empty(
+def test_the_environment_variable_ci_requires_baselines_unless_the_variable_is_empty(
     folder: Folder, value: str, exit_code: int
 ) -> None:
     folder.environment.setenv("CI", value)
@@ -153,7 +153,7 @@ def test_the_environment_variable_ci_requires_baselines_unless_it_is_empty(
     ("setting", "ci", "exit_code"),
     sweep([("true", "", 1), ("false", "1", 0), ("auto", "1", 1), ("auto", "", 0)]),
 )
-def test_the_ini_setting_of_require_baselines_overrides_the_environment_variable_ci(
+def test_the_ini_setting_require_baselines_overrides_the_environment_variable_ci(
     folder: Folder, setting: str, ci: str, exit_code: int
 ) -> None:
     folder.ini({"busbw_require_baselines": setting})

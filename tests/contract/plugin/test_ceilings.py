@@ -79,7 +79,7 @@ def test_a_case_with_a_rate_above_the_ceiling_fails_and_reports_no_time_and_no_r
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("update", sweep(["all", "new", "improved"]))
-def test_update_baselines_stores_no_case_with_a_rate_above_the_ceiling(
+def test_the_option_update_baselines_stores_no_case_with_a_rate_above_the_ceiling(
     folder: Folder, update: str
 ) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)

@@ -22,7 +22,7 @@ def test_the_default_payloads_are_every_power_of_two_from_1k_to_1024m(folder: Fo
     assert ids[-1].endswith("float32-1024M]")
 
 
-def test_every_dtype_is_measured_and_stored_by_its_name(folder: Folder) -> None:
+def test_every_dtype_is_measured_and_stored_under_its_name(folder: Folder) -> None:
     ran = folder.updated("--dtypes=float32,bfloat16,int32")
     assert [c["case"]["dtype"] for c in ran.cases] == ["float32", "bfloat16", "int32"]
     assert folder.baseline_file.read_text().count('"payload": "1M"') == 3
@@ -146,7 +146,7 @@ def test_every_collective_is_measured_with_its_bus_factor(folder: Folder) -> Non
     )
 
 
-def test_a_framework_that_lacks_the_collective_is_left_out_unless_an_option_names_it(
+def test_a_framework_without_the_collective_is_left_out_unless_an_option_names_the_framework(
     folder: Folder,
 ) -> None:
     for name in ("jax", "tensorflow"):
@@ -184,7 +184,7 @@ NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
-def test_a_case_along_hosts_or_along_devices_has_a_separate_id_and_bus_factor(
+def test_a_case_along_hosts_and_a_case_along_devices_have_different_ids_and_bus_factors(
     folder: Folder, axes: str, size: int
 ) -> None:
     ran = folder.run(*NAMED, f"--axes={axes}", exit_code=0)

@@ -169,7 +169,7 @@ def interpreter(folder: Folder, before: str) -> Path:
     return path
 
 
-def test_a_program_that_a_worker_started_ends_with_the_worker(folder: Folder) -> None:
+def test_a_program_that_a_worker_started_ends_when_the_worker_ends(folder: Folder) -> None:
     child = f"{sys.executable} -c 'import time; time.sleep(600)' {folder.temporary} &"
     folder.run(f"--python=fake={interpreter(folder, child)}", "--launches=3", exit_code=0)
     assert not processes(folder.temporary)

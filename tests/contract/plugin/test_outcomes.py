@@ -10,7 +10,7 @@ from tests.helpers.sweep import sweep
 PASSES = [1, 2, 3]
 
 
-def test_a_case_that_takes_the_time_of_its_baseline_passes(folder: Folder) -> None:
+def test_a_case_that_takes_as_long_as_its_baseline_passes(folder: Folder) -> None:
     folder.with_baselines()
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}

@@ -151,7 +151,7 @@ def test_the_times_after_an_acknowledged_drift_become_the_expected_times(
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_after_a_drift_makes_the_new_times_the_expected_times(
+def test_the_option_update_baselines_after_a_drift_makes_the_new_times_the_expected_times(
     folder: Folder,
 ) -> None:
     _record_drift(folder)

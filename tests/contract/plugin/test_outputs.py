@@ -26,7 +26,7 @@ def test_a_csv_file_of_results_has_a_row_with_times_and_rates_for_each_case(fold
 
 
 @pytest.mark.extension("metrics")
-def test_the_metrics_file_has_the_outcome_the_time_and_the_rates_of_each_case(
+def test_the_metrics_file_has_the_outcome_and_the_time_and_the_rates_of_each_case(
     folder: Folder,
 ) -> None:
     parser = pytest.importorskip("prometheus_client.parser")

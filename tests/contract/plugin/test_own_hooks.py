@@ -24,13 +24,15 @@ def _conftest(folder: Folder, text: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sweep(["verdict", "compiled"]))
-def test_fixtures_named_verdict_and_compiled_change_no_verdict(folder: Folder, name: str) -> None:
+def test_user_fixtures_with_the_names_verdict_and_compiled_change_no_verdict(
+    folder: Folder, name: str
+) -> None:
     folder.slower(5)
     _conftest(folder, SHADOW.format(name=name))
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
 
 
-def test_a_session_with_a_fixture_in_place_of_busbw_verdict_fails(folder: Folder) -> None:
+def test_a_session_in_which_a_user_fixture_replaces_busbw_verdict_fails(folder: Folder) -> None:
     folder.with_baselines()
     _conftest(folder, SHADOW.format(name="busbw_verdict"))
     ran = folder.run(exit_code=1)

@@ -142,7 +142,7 @@ def test_a_host_of_a_tpu_slice_measures_alone_if_process_bounds_limit_it_to_one_
 @pytest.mark.parametrize(
     "framework", [pytest.param(name, marks=needs(name)) for name in ("jax", "tensorflow")]
 )
-def test_processes_connect_to_each_other_although_the_environment_names_a_proxy(
+def test_processes_connect_to_each_other_even_if_the_environment_names_a_proxy(
     folder: Folder, framework: str
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy"):

@@ -38,7 +38,7 @@ def written_texts(folder: Folder, ran: Ran) -> str:
     return "\n".join([ran.text, *(path.read_text() for path in names)])
 
 
-def test_a_session_records_environment_variables_without_secrets_and_home_directories(
+def test_a_session_records_environment_variables_without_secrets_or_home_directories(
     folder_with_secrets: Folder,
 ) -> None:
     ran = folder_with_secrets.updated()
@@ -61,7 +61,7 @@ def test_a_session_records_environment_variables_without_secrets_and_home_direct
 
 
 @pytest.mark.exhaustive
-def test_a_compiling_session_records_flags_without_secrets_and_home_directories(
+def test_a_compiling_session_records_flags_without_secrets_or_home_directories(
     folder_with_secrets: Folder,
 ) -> None:
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")

@@ -201,7 +201,7 @@ def test_every_worker_runs_under_the_interpreter_that_the_option_python_names(
     assert ran.outcomes == {"1M": "NO_BASELINE"}
 
 
-def test_a_framework_is_collected_if_only_the_interpreter_of_the_option_python_has_it(
+def test_a_framework_that_only_the_interpreter_of_the_option_python_has_is_collected(
     folder: Folder,
 ) -> None:
     (folder.path / "blocked.py").write_text("import sys\nsys.modules['jax'] = None\n")

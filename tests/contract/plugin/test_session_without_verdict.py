@@ -154,7 +154,7 @@ def test_a_session_has_no_verdict_if_a_framework_with_baselines_is_missing(
 
 
 @pytest.mark.exhaustive
-def test_a_framework_with_baselines_may_be_missing_if_the_options_do_not_request_it(
+def test_a_framework_with_baselines_may_be_missing_if_options_request_other_frameworks(
     folder: Folder, without_tensorflow: tuple[str, ...]
 ) -> None:
     command = (*BOTH, *without_tensorflow)

@@ -125,7 +125,7 @@ def test_the_second_session_finds_a_loss_of_a_tenth_in_one_payload_and_no_other_
 
 
 @pytest.mark.exhaustive
-def test_a_loss_fails_every_daily_session_until_it_is_repaired(folder: Folder) -> None:
+def test_a_loss_fails_every_daily_session_until_the_loss_is_repaired(folder: Folder) -> None:
     nights = DailySessions(folder, 5)
     nights.night(lambda _: 1.0, "--update-baselines")
     assert [nights.night(lambda _: 1.0)["exit_code"] for _ in range(3)] == [0] * 3

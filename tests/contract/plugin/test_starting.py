@@ -67,7 +67,7 @@ def test_a_launch_of_either_stack_is_repeated_once_if_its_worker_is_killed_at_it
 
 @pytest.mark.exhaustive
 @pytest.mark.extension("compiled")
-def test_a_worker_that_compiles_is_started_a_second_time_if_it_is_killed_at_its_start(
+def test_a_worker_that_compiles_is_started_once_more_after_a_kill_at_its_start(
     folder: Folder,
 ) -> None:
     # The extension, and its folders of tests, can be deleted.

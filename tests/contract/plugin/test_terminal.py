@@ -52,7 +52,7 @@ def test_failures_of_tests_that_measure_nothing_are_shown_in_the_sections_of_pyt
     assert "2 failed, 1 passed" in text
 
 
-def test_a_test_that_fails_by_its_own_assertion_is_shown_although_its_case_did_not_fail(
+def test_a_test_whose_own_assertion_fails_is_shown_even_if_its_case_did_not_fail(
     folder: Folder,
 ) -> None:
     path = folder.path / "perf" / "test_own.py"

@@ -120,7 +120,7 @@ def fill_baselines_and_disk(folder: Folder) -> dict[Path, bytes]:
 
 
 @pytest.mark.exhaustive
-def test_a_baseline_file_that_does_not_fit_on_the_disk_stays_unchanged_and_is_named(
+def test_a_baseline_file_that_does_not_fit_on_the_disk_is_an_error_and_stays_unchanged(
     folder: Folder,
 ) -> None:
     ((large, before),) = fill_baselines_and_disk(folder).items()

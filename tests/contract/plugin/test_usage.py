@@ -67,7 +67,7 @@ def test_an_invalid_value_of_an_ini_setting_is_a_usage_error(
     assert message in ran.sentence
 
 
-def test_ini_settings_have_the_effect_of_the_options_of_their_names(folder: Folder) -> None:
+def test_an_ini_setting_has_the_same_effect_as_the_option_of_the_same_name(folder: Folder) -> None:
     settings = {
         "frameworks": "fake",
         "payloads": "2K",
@@ -88,7 +88,7 @@ def test_ini_settings_have_the_effect_of_the_options_of_their_names(folder: Fold
     assert list((folder.path / "sessions").rglob("*.jsonl"))
 
 
-def test_an_option_overrides_the_ini_setting_of_its_name(folder: Folder) -> None:
+def test_an_option_overrides_the_ini_setting_of_the_same_name(folder: Folder) -> None:
     folder.ini({"busbw_payloads": "4K", "busbw_launches": "nonsense"})
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
@@ -106,7 +106,7 @@ def test_the_reference_page_lists_every_option_and_setting_of_a_session(
     assert set(re.findall(r"^- `(busbw_\w+)`$", page, re.M)) == settings
 
 
-def test_a_path_after_update_baselines_is_a_usage_error_and_runs_no_tests(
+def test_a_path_after_the_option_update_baselines_is_a_usage_error_and_runs_no_tests(
     folder: Folder,
 ) -> None:
     folder.ini({"testpaths": "theirs"})

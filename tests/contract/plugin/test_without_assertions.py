@@ -70,7 +70,7 @@ def test_a_test_that_skips_itself_does_not_hide_a_regression(folder: Folder) -> 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mark", ["skip", "skipif(True, reason='busy')", "xfail(run=False)"])
-def test_a_session_has_no_verdict_if_its_tests_are_skipped_before_they_read_a_verdict(
+def test_a_session_has_no_verdict_if_its_tests_are_skipped_before_they_read_verdicts(
     folder: Folder, mark: str
 ) -> None:
     (folder.path / "every_test.py").write_text(AUTO_SKIP.format(mark=mark))

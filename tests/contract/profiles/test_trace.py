@@ -137,7 +137,7 @@ def test_trace_counts_a_recording_once_even_if_its_path_is_given_twice(tmp_path:
     assert trace(tmp_path, other, "--payload=16M").out == once.out
 
 
-def test_trace_joins_recordings_of_the_same_payload_and_column(tmp_path: Path) -> None:
+def test_trace_combines_recordings_of_the_same_payload_and_column(tmp_path: Path) -> None:
     put(tmp_path, session="first", a_chrome=of_today(TWO))
     put(tmp_path, session="second", a_chrome=of_today([[500.0] * 4, [1.0] * 4]))
     cell = _only(tmp_path, "--payload=16M")
@@ -323,7 +323,7 @@ def test_trace_gives_an_error_for_a_recording_without_positive_times_after_the_w
     assert (answer.code, answer.table) == (1, [])
 
 
-def test_trace_names_the_requested_collective_if_the_recording_does_not_contain_it(
+def test_trace_names_a_requested_collective_that_is_missing_in_the_recording(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
@@ -476,7 +476,7 @@ def test_trace_names_a_damaged_xplane_file(tmp_path: Path, content: bytes) -> No
     assert answer.code == 1
 
 
-def test_trace_of_an_xplane_file_without_jax_is_an_error_that_says_what_to_install(
+def test_trace_says_what_to_install_if_jax_is_missing_for_an_xplane_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(sized(1, numbered(1, 1)))

@@ -219,7 +219,7 @@ def pytest_addoption(parser):
 """
 
 
-def test_busbw_init_writes_no_conftest_if_the_repository_has_an_option_with_a_name_of_busbw(
+def test_busbw_init_writes_no_conftest_if_the_repository_has_an_option_that_busbw_also_has(
     tmp_path: Path,
 ) -> None:
     conftest = tmp_path / "tests" / "conftest.py"
@@ -243,7 +243,7 @@ def test_busbw_init_writes_no_conftest_if_the_repository_has_an_option_with_a_na
         (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
     ],
 )
-def test_busbw_init_notes_options_and_fixtures_of_the_repository_with_names_of_busbw(
+def test_busbw_init_notes_options_and_fixtures_of_the_repository_that_busbw_also_defines(
     file: str, text: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -59,7 +59,7 @@ def stack_folder(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_locks_the_stack_of_the_session_once_next_to_the_baselines(
+def test_the_option_update_baselines_locks_the_stack_next_to_the_baselines(
     stack_folder: StackFolder,
 ) -> None:
     ran = stack_folder.run("--update-baselines", *TWO, exit_code=0)
@@ -88,7 +88,7 @@ def test_the_option_against_baseline_builds_the_locked_stack_and_measures_both_s
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_locks_a_newer_stack_only_if_the_times_of_the_stack_are_stored(
+def test_the_option_update_baselines_locks_a_newer_stack_only_if_its_times_are_stored(
     stack_folder: StackFolder,
 ) -> None:
     lock = stack_folder.accept()
@@ -120,7 +120,7 @@ def test_the_option_against_baseline_without_a_locked_stack_is_a_usage_error(
 
 
 @pytest.mark.exhaustive
-def test_update_baselines_locks_no_stack_with_a_package_that_no_index_has(
+def test_the_option_update_baselines_locks_no_stack_with_a_package_that_no_index_has(
     stack_folder: StackFolder, tmp_path: Path
 ) -> None:
     path = wheel(tmp_path / "elsewhere", "busbw-fake", "2.0")

@@ -56,7 +56,7 @@ def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: Cluster)
     assert len(cluster.document["times"]) == 6
 
 
-def test_find_slow_names_a_slow_host_and_leaves_it_out_of_the_good_hosts(cluster: Cluster) -> None:
+def test_find_slow_names_a_slow_host_and_does_not_list_this_host_as_good(cluster: Cluster) -> None:
     slow = {"three": {"latency_s": 1e-3, "gb_per_s": 2}}
     answer = cluster.find_slow("--payloads=64K", hosts=slow)
     assert answer.code == 1

@@ -162,7 +162,7 @@ def orphan(bundle: Bundle) -> Path:
     return folder
 
 
-def test_an_orphaned_code_bundle_is_removed_only_after_another_session_unlocks_it(
+def test_an_orphaned_code_bundle_is_removed_only_after_its_lock_is_released(
     orphan: Path,
 ) -> None:
     with storage.lock_folder(orphan, 0):
@@ -234,7 +234,7 @@ print(folder.path.exists())
 """
 
 
-def test_a_deep_folder_is_removed_with_few_file_descriptors_and_links_are_not_followed(
+def test_a_deeply_nested_folder_is_removed_with_few_open_file_descriptors(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "kept").touch()

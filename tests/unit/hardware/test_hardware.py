@@ -188,7 +188,7 @@ def test_the_memory_rate_is_the_ceiling_of_a_large_payload_if_memory_is_slower_t
         (_key("NVIDIA H200", 8), {"collective": "permute"}),
     ],
 )
-def test_a_case_has_no_ceiling_if_it_is_uncertain_which_links_the_case_uses(
+def test_a_case_whose_links_are_uncertain_has_no_ceiling(
     key: EnvironmentKey, changes: dict[str, object]
 ) -> None:
     assert ceiling_of(key, build.case(ranks=key.ranks, **changes)) is None

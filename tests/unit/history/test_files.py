@@ -130,7 +130,7 @@ CONFLICT = "<<<<<<< HEAD\n=======\n>>>>>>> other\n"
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", ":1:1: a Git LFS pointer"),
     ],
 )
-def test_a_conflict_marker_or_an_lfs_pointer_in_a_history_is_named_and_prevents_an_append(
+def test_a_history_with_a_conflict_marker_or_an_lfs_pointer_cannot_be_appended_to(
     tmp_path: Path, text: str, message: str
 ) -> None:
     (first, *_) = session(_FIRST)
@@ -204,7 +204,9 @@ def test_an_acknowledged_change_applies_to_all_cases_and_machines_that_match_its
     assert first.began.isoformat() == "2026-11-03T00:00:00+00:00"
 
 
-def test_a_missing_or_empty_file_acknowledges_no_change(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file_of_acknowledged_changes_acknowledges_no_change(
+    tmp_path: Path,
+) -> None:
     assert read_acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
 
 

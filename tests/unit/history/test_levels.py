@@ -37,7 +37,7 @@ def _nights(**changes: object) -> list[Line]:
     ]
 
 
-def test_the_level_of_a_history_is_the_mean_log_time_of_the_median_launches_of_sessions() -> None:
+def test_the_level_in_a_history_is_the_mean_log_time_of_the_median_launch_of_each_session() -> None:
     (case,) = _history(_nights()[:4]).cases
     assert list(case.times_s.values()) == pytest.approx(
         [1e-6 * time_us for time_us in TIMES_US[:4]]

@@ -89,7 +89,7 @@ def test_an_earlier_session_has_its_versions_and_flags_and_host_and_the_hash_of_
     }
 
 
-def test_records_of_a_session_are_joined_although_other_records_are_between_its_records() -> None:
+def test_records_of_a_session_are_joined_even_if_other_records_are_between_these_records() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
     sessions = comparable_sessions(
         [lines[0], lines[2], lines[1], lines[3]], Series(framework="jax")
@@ -132,7 +132,7 @@ def test_an_earlier_session_counts_as_changed_if_its_outcome_is_a_change_of_all_
         {"times_us": (), "failure": FailureKind.OUT_OF_MEMORY},
     ],
 )
-def test_earlier_sessions_leave_out_records_that_are_injected_or_interleaved_or_failed(
+def test_earlier_sessions_do_not_include_injected_or_interleaved_or_failed_records(
     changes: dict[str, Any],
 ) -> None:
     assert comparable_sessions([_line(**changes)], Series(framework="jax")) == []

@@ -212,7 +212,7 @@ def test_an_out_of_memory_failure_that_the_baseline_also_has_is_expected() -> No
     )
 
 
-def test_a_case_with_a_stored_time_fails_if_it_is_out_of_memory() -> None:
+def test_a_case_that_is_out_of_memory_fails_with_its_stored_time_in_the_text() -> None:
     verdict = _verdict(_all_out_of_memory(), STEADY)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,

@@ -258,7 +258,7 @@ def _stepped(
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("number", "factor"), [(4, 1.05), (None, 1.04)])
-def test_a_lasting_loss_is_found_with_its_size_its_first_session_and_the_changed_version(
+def test_a_lasting_loss_is_found_with_its_size_and_first_session_and_changed_version(
     seed: int, number: int | None, factor: float
 ) -> None:
     device = Device(seed)

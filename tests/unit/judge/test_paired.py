@@ -59,7 +59,7 @@ def _judge_factor(factor: float, number: int, terms: JudgingSettings = TERMS) ->
     return _judged(_side("candidate", factor, number), _side("reference", 1.0, number), terms=terms)
 
 
-def test_a_stack_interleaved_with_itself_passes_although_the_speed_of_the_machine_varies() -> None:
+def test_a_stack_interleaved_with_itself_passes_even_if_the_speed_of_the_machine_varies() -> None:
     ruling = _judge_factor(1.0, 6)
     assert Outcome.PASS is ruling.verdict.outcome
     assert (ruling.needed_launch_count, ruling.is_suspected, ruling.verdict.failed) == (

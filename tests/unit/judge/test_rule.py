@@ -18,7 +18,7 @@ TPU = POLICIES[Class.TPU]
 CPU = POLICIES[Class.CPU]
 
 
-def test_launches_are_summarized_by_the_logarithms_of_their_times() -> None:
+def test_the_summary_of_launches_is_computed_from_the_logarithms_of_their_times() -> None:
     launches = LaunchSummary.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
     assert launches.log_median == logs[1] and launches.log_fastest == logs[0]

@@ -205,7 +205,7 @@ def test_all_cases_of_a_framework_are_SLOWER_only_if_the_shared_part_exceeds_its
     assert slower_framework_text("jax", 21, _shared(0.5, 1.2)) == ""
 
 
-def test_a_session_noisier_than_earlier_sessions_has_no_verdict_and_states_the_factor() -> None:
+def test_a_session_that_is_noisier_than_earlier_sessions_states_by_which_factor() -> None:
     session = _judge_measured_case(noise_ratio=2.96, recent_noisy_session_count=4)
     assert session.outcome is SessionOutcome.NO_VERDICT
     assert (

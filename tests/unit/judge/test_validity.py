@@ -73,7 +73,7 @@ def test_an_out_of_memory_failure_without_a_number_of_free_bytes_names_the_worke
     )
 
 
-def test_a_case_without_any_launch_has_failed_with_the_text_not_measured() -> None:
+def test_a_case_without_any_launch_fails_with_the_text_not_measured() -> None:
     verdict = _verdict(build.measurement(), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert verdict.text == "it was not measured"
@@ -200,7 +200,7 @@ def _apply_ceiling_of(
     return apply_ceiling(_measured(key, gb_per_s, **more), key, _runs(*(chosen or ({},))))
 
 
-def test_a_verdict_below_the_ceiling_gets_the_ceiling_and_is_otherwise_unchanged() -> None:
+def test_a_verdict_below_the_ceiling_does_not_change_except_that_the_ceiling_is_added() -> None:
     result = _apply_ceiling_of(A100, 240.0)
     assert result.ceiling is not None
     assert result.ceiling.bytes_per_s == pytest.approx(300e9)
@@ -241,7 +241,7 @@ def test_a_verdict_fails_if_its_rate_exceeds_the_maximum_rate_of_all_algorithms(
     )
 
 
-def test_a_verdict_above_the_ceiling_loses_its_time_its_baseline_and_its_ratio() -> None:
+def test_a_verdict_above_the_ceiling_loses_its_time_and_its_baseline_and_its_ratio() -> None:
     fields: dict[str, Any] = {
         "notes": ("clocks disagree",),
         "published": Reference(source="a", oom=True),
@@ -309,7 +309,7 @@ def test_a_case_whose_launches_use_different_routes_has_the_ceiling_of_all_links
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.OUT_OF_MEMORY])
-def test_a_verdict_without_a_time_keeps_its_outcome_and_gets_its_ceiling(outcome: Outcome) -> None:
+def test_a_verdict_without_a_time_keeps_its_outcome_and_has_a_ceiling(outcome: Outcome) -> None:
     before = build.verdict(outcome, case=_case(A100), now=None, failed=True, text="why")
     result = apply_ceiling(before, A100, [])
     assert result.ceiling is not None

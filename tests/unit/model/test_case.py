@@ -138,7 +138,7 @@ def test_the_text_of_a_protocol_is_unchanged_after_it_is_parsed_and_written(text
 
 
 @pytest.mark.parametrize("text", ["junk/fake", "", "hosts/chain2", "/host"])
-def test_a_protocol_without_a_clock_is_refused_with_the_names_of_all_clocks(text: str) -> None:
+def test_the_refusal_of_a_protocol_without_a_clock_lists_all_clocks(text: str) -> None:
     with pytest.raises(ValueError, match="expected a clock first, one of host, dispatch, device"):
         Protocol.parse(text)
 

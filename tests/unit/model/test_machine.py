@@ -70,7 +70,7 @@ def test_the_mesh_text_2x4_is_read_as_the_extents_2_and_4(
 @pytest.mark.parametrize(
     "mesh", ["", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4", "1x1x1x1x1x1x2"]
 )
-def test_an_invalid_mesh_is_refused_with_the_accepted_form(mesh: str) -> None:
+def test_the_refusal_of_an_invalid_mesh_shows_the_accepted_form(mesh: str) -> None:
     with pytest.raises(ValueError, match=r"is not a mesh; expected up to 6 whole"):
         mesh_shape(mesh)
 
@@ -92,7 +92,7 @@ def test_axes_are_sorted_in_the_order_of_the_mesh_without_duplicates(
 
 
 @pytest.mark.parametrize("axes", ["z", "a", "", "xy", "x,", "x,z"])
-def test_an_axis_that_a_mesh_lacks_is_refused_with_the_axes_of_the_mesh(axes: str) -> None:
+def test_the_refusal_of_an_axis_that_a_mesh_lacks_lists_the_axes_of_the_mesh(axes: str) -> None:
     with pytest.raises(ValueError, match=r"is no axis of the mesh 2x4; it has x, y$"):
         canonical_axes(axes, "2x4")
 
@@ -165,7 +165,7 @@ def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fa
 @pytest.mark.parametrize(
     "mesh", ["hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2", "hosts:2,4", "hosts:", "hosts:2x4"]
 )
-def test_invalid_names_of_axes_are_refused_with_the_valid_names(mesh: str) -> None:
+def test_the_refusal_of_an_invalid_axis_name_lists_the_valid_names(mesh: str) -> None:
     with pytest.raises(ValueError, match="expected slices, hosts, processes, devices, each"):
         mesh_shape(mesh)
 

@@ -21,7 +21,7 @@ LD_PRELOAD_KEY HTTPS_PROXY AWS_SECRET_ACCESS_KEY HOME PATH BUSBW_SECRET XLAFLAGS
 RECORDED, NOT_RECORDED = _RECORDED.split(), _NOT_RECORDED.split()
 
 
-def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret() -> None:
+def test_a_variable_with_a_listed_prefix_is_recorded_unless_its_name_suggests_a_secret() -> None:
     assert len(RECORDED) + len(NOT_RECORDED) == 40
     environment = dict.fromkeys([*NOT_RECORDED, *RECORDED], "1")
     recorded = recorded_variables(environment, "/home/me")
@@ -37,13 +37,13 @@ def test_a_variable_is_recorded_by_its_prefix_unless_its_name_suggests_a_secret(
         ("--note=me@host", "--note=me@host"),
     ],
 )
-def test_a_recorded_variable_contains_no_home_directory_and_no_account_of_a_url(
+def test_a_recorded_variable_contains_no_home_directory_and_no_user_name_from_a_url(
     value: str, written: str
 ) -> None:
     assert recorded_variables({"XLA_FLAGS": value}, "/home/me") == {"XLA_FLAGS": written}
 
 
-def test_the_variables_of_compilers_keep_their_full_values() -> None:
+def test_the_environment_variables_of_compilers_are_recorded_with_their_full_values() -> None:
     environment = {
         "XLA_FLAGS": "--xla_dump_to=/home/me/x",
         "LIBTPU_INIT_ARGS": "--a",
@@ -55,7 +55,7 @@ def test_the_variables_of_compilers_keep_their_full_values() -> None:
     assert compiler_variables(environment) == {name: environment[name] for name in names}
 
 
-def test_all_variables_of_a_stack_are_recorded() -> None:
+def test_all_environment_variables_of_a_stack_are_recorded() -> None:
     environment = dict.fromkeys(variables.STACK_VARIABLES, "1")
     assert recorded_variables(environment, "") == environment
 

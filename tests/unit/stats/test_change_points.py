@@ -27,7 +27,7 @@ def test_a_series_without_a_change_has_no_change_point() -> None:
     assert all(not find(series((365, 0.0), seed=seed)) for seed in range(30))
 
 
-def test_a_step_of_a_series_is_found_at_its_position_with_its_size() -> None:
+def test_the_position_and_the_size_of_a_step_in_a_series_are_found() -> None:
     for seed in range(30):
         (change,) = find(series((20, 0.0), (10, 5.0), seed=seed))
         assert abs(change.position - 20) <= 1

@@ -97,7 +97,7 @@ def test_recorded_events_with_a_wrong_name_are_a_failure_even_if_their_number_is
     assert "got 1 of a, 3 of b" in message
 
 
-def test_recorded_kernels_that_name_no_instruction_are_accepted_by_their_number() -> None:
+def test_recorded_kernels_that_name_no_instruction_are_accepted_if_their_number_is_right() -> None:
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
     samples_s, _ = device_clock.times_of_calls(

@@ -195,7 +195,7 @@ def test_the_processes_of_a_host_share_its_free_memory(
     )
 
 
-def test_no_host_memory_is_predicted_for_a_device_with_its_own_memory(
+def test_no_host_memory_is_predicted_for_a_device_that_has_its_own_memory(
     sizes: dict[str, int],
 ) -> None:
     run = _run_of(ScriptedProgram())

@@ -121,7 +121,7 @@ def test_sampling_continues_beyond_its_time_while_stalls_hide_the_time_of_a_chai
     assert slopes.samples_s == (2.0,) * 4
 
 
-def test_chains_that_the_clock_cannot_distinguish_from_empty_calls_become_longer_once() -> None:
+def test_chains_that_the_clock_cannot_distinguish_from_empty_calls_are_made_longer_once() -> None:
     # The machine stalls in the empty calls of all samples, and then no more.
     stalls = iter([0.0] * 4 + [9.0, 0.0] * 4)
     slopes = _slopes(ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
@@ -303,7 +303,7 @@ def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
         (lambda turn: 1e-3 * 0.1**turn, lambda turn: 0.1**turn, {"samples": 2, "budget_s": 400.5}),
     ],
 )
-def test_all_processes_of_a_group_run_the_same_chains_and_have_the_samples_of_the_slowest_process(
+def test_all_processes_of_a_group_have_the_samples_of_the_slowest_process(
     quick: Callable[[int], float], slow: Callable[[int], float], plan: dict[str, Any]
 ) -> None:
     programs = [ScriptedProgram(quick), ScriptedProgram(slow)]

@@ -29,7 +29,7 @@ def _bandwidth(*verdicts: Any, **changes: Any) -> CurveChart:
     return bandwidth_chart(curves_of(session(*verdicts, **changes)))
 
 
-def test_a_bandwidth_chart_has_the_baseline_the_range_and_the_outcomes() -> None:
+def test_a_bandwidth_chart_shows_the_baseline_and_the_range_and_the_outcomes() -> None:
     chart = _bandwidth(verdict(4096, 6.0, **made.SLOW), verdict(8192, None))
     slow, lost, published, _ = chart.rows
     assert slow == {
@@ -90,7 +90,7 @@ def test_a_chart_refuses_more_than_12_curves_and_a_page_splits_them_into_several
     assert counts == [4, 4, 4, 4, 2]
 
 
-def test_charts_of_a_history_have_levels_changes_and_gaps() -> None:
+def test_charts_of_a_history_show_levels_and_changes_and_gaps() -> None:
     machine = made.changed()
     chart = case_history_chart(machine, machine.cases[0])
     words = [row["remark"] for row in chart.rows]
@@ -115,7 +115,7 @@ def test_every_color_of_a_chart_has_a_color_in_the_dark_theme() -> None:
     )
 
 
-def test_a_chart_that_cannot_be_drawn_is_an_error_that_says_why(
+def test_a_chart_that_cannot_be_drawn_is_an_error_that_gives_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:

@@ -81,7 +81,7 @@ def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its
     ],
     ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
-def test_an_instruction_without_a_known_line_of_user_code_has_no_source_line(line: str) -> None:
+def test_an_instruction_has_no_source_line_if_no_line_of_user_code_is_found(line: str) -> None:
     assert UserSources(TABLES).user_line_of(line) == ""
 
 

@@ -24,7 +24,7 @@ def _text(*signatures: str, before: str = RING, since: tuple[str, ...] = UPGRADE
     ("signatures", "before"),
     [((RING, RING), RING), ((RING, RING), ""), (("", ""), RING), ((), RING)],
 )
-def test_an_equal_or_unknown_signature_is_no_change_of_the_order_of_additions(
+def test_an_equal_or_unknown_signature_does_not_count_as_a_changed_order_of_additions(
     signatures: tuple[str, ...], before: str
 ) -> None:
     assert _text(*signatures, before=before) == ""

@@ -113,7 +113,7 @@ def test_invalid_counters_of_a_control_group_give_no_throttling_and_no_error(
     assert reading.problem == "" and not any(reading.throttled_s.values())
 
 
-def test_a_missing_library_of_health_counters_is_no_problem(
+def test_a_missing_library_of_health_counters_causes_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)

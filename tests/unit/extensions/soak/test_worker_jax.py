@@ -46,7 +46,7 @@ def _soak(fault: str, collective: str, *numbers: int) -> Iterator[tuple[WrongEle
         pytest.param("stale", "reduce_scatter", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_soak_finds_a_fault_that_was_planted_into_a_result_with_its_rank_element_and_bit(
+def test_a_soak_names_the_rank_and_element_and_bit_of_a_fault_planted_into_a_result(
     fault: str, collective: str
 ) -> None:
     mismatches = list(_soak(fault, collective, 40, 900))

@@ -137,7 +137,7 @@ def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_
     )
 
 
-def test_signatures_have_equal_hashes_exactly_for_equal_orders_of_additions() -> None:
+def test_signatures_have_equal_hashes_only_for_equal_orders_of_additions() -> None:
     inputs = _inputs(4, seed=0)
     hashes = [
         signature.find_hash_and_orders(inputs, _added(inputs, added, 1), 1)[0]

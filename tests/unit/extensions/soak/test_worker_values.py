@@ -97,7 +97,7 @@ def test_the_soak_inputs_of_groups_along_an_axis_differ_between_the_groups() -> 
     assert np.array_equal(words.values_after(0, 0, 1), words.values_after(1, 0, 1))
 
 
-def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_element_and_bits() -> None:
+def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_and_element_and_bits() -> None:
     words = _words("permute", payload_bytes=65536)
     right = {rank: np.resize(words.values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
     assert words.find_mismatch(0, 9, right) is None

@@ -64,7 +64,7 @@ def test_find_slow_names_no_link_of_an_undecided_host_that_is_slightly_slow(
     assert all(name.startswith("host ") for name in result.undecided)
 
 
-def test_find_slow_reports_a_switch_that_hosts_share_as_racks_and_not_as_a_slow_link() -> None:
+def test_find_slow_reports_a_slow_shared_switch_as_racks_and_not_as_a_slow_link() -> None:
     rack = frozenset({1, 2, 4, 7})
     result = search(Cluster(noise=0.05, rack=rack), 8)
     assert (result.slow, result.is_healthy) == ((), True)
@@ -195,7 +195,7 @@ def test_find_slow_measures_each_pair_of_hosts_once_and_a_host_in_one_pair_at_a_
 
 
 @pytest.mark.parametrize("count", [64, 100, 1024])
-def test_find_slow_divides_all_hosts_into_different_groups_each_time(count: int) -> None:
+def test_find_slow_divides_all_hosts_into_different_groups_in_each_round(count: int) -> None:
     hosts = [str(host) for host in range(count)]
     rounds = rounds_of_groups(hosts, random.Random(1))
     for groups in rounds:

@@ -59,7 +59,7 @@ class Counter(Chain):
         return {0: self.result}
 
 
-def test_the_inputs_of_chains_alternate_and_each_result_is_compared_with_its_own_input() -> None:
+def test_each_result_of_a_chain_is_compared_with_the_input_that_was_used_for_it() -> None:
     chain = Counter()
     for _ in range(4):
         chain.initialize_values()

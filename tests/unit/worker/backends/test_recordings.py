@@ -40,7 +40,7 @@ def test_an_instruction_of_a_tpu_is_found_in_a_recording_by_its_name(name: str) 
     assert times_us(event(name), *others, psum="psum") == [(0, 5)]
 
 
-def test_a_recorded_collective_has_the_time_of_the_device_clock_if_the_recording_has_it() -> None:
+def test_the_time_of_a_recorded_collective_is_read_from_the_device_clock_if_available() -> None:
     device_times: Any = {"device_offset_ps": 10 * US, "device_duration_ps": 4 * US}
     assert times_us(event("psum", **device_times), psum="psum") == [(0, 4)]
     later: Any = {"device_offset_ps": 30 * US, "device_duration_ps": 1 * US}

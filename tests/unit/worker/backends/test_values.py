@@ -141,7 +141,7 @@ def test_the_check_of_a_result_names_the_first_wrong_element_with_both_values(
     assert message == f"rank 2, element {place}: {got[place] + 1}, expected {got[place]}"
 
 
-def test_a_result_checked_in_pieces_names_the_place_of_a_wrong_element_in_the_buffer(
+def test_the_check_of_a_result_in_pieces_names_a_wrong_element_by_its_index_in_the_buffer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held, "_CHUNK_ELEMENTS", 16)

@@ -85,7 +85,7 @@ def test_a_right_result_of_jax_is_accepted_by_the_check_on_the_devices_without_t
 
 @pytest.mark.parametrize("name", ["all_reduce", "all_to_all"])
 @pytest.mark.parametrize("place", PLACES)
-def test_the_check_on_the_devices_finds_a_wrong_element_of_jax_at_any_place(
+def test_the_check_on_the_devices_finds_a_wrong_element_of_a_jax_result_at_any_index(
     results: Results, name: str, place: int
 ) -> None:
     result = results[f"{name} wrong at {place}"]

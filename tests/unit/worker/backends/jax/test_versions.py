@@ -148,7 +148,7 @@ OF_TPU = {
         (Device.TPU, 1, [OF_TPU, PLAIN]),
     ],
 )
-def test_the_profiler_of_jax_starts_with_its_python_tracer_disabled_and_has_settings_for_a_tpu(
+def test_the_profiler_of_jax_starts_with_its_python_tracer_disabled(
     load: Load, device: Device, refusing: int, started: list[dict[str, Any]]
 ) -> None:
     profiler = _Profiler(refusing=refusing)
