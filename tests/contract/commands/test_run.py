@@ -172,6 +172,7 @@ def test_the_help_of_busbw_run_shows_the_options_of_busbw_before_the_options_of_
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("compiled")
 def test_compiled_baselines_of_the_user_override_compiled_baselines_of_the_package(
     empty_folder: Folder, installed_package: Path
 ) -> None:

@@ -144,7 +144,10 @@ COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", 
             ("probe", (*FAKE, *WITHOUT_CACHE)),
             ("1.fake", (*FAKE, *WITHOUT_CACHE)),
             # By a thread that is not the first.
-            ("compile-2", (*COMPILED, "--compile-cache=none")),
+            pytest.param(
+                *("compile-2", (*COMPILED, "--compile-cache=none")),
+                marks=pytest.mark.extension("compiled"),
+            ),
         ]
     ),
 )

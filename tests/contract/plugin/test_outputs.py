@@ -62,6 +62,7 @@ def test_the_metrics_file_has_the_outcome_and_the_time_and_the_rates_of_each_cas
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("metrics")
 def test_the_option_metrics_refuses_to_overwrite_a_file_that_holds_no_metrics(
     folder: Folder,
 ) -> None:

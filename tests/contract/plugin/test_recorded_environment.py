@@ -61,6 +61,7 @@ def test_a_session_records_environment_variables_without_secrets_or_home_directo
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("compiled")
 def test_a_compiling_session_records_flags_without_secrets_or_home_directories(
     folder_with_secrets: Folder,
 ) -> None:
