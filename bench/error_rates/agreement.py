@@ -201,7 +201,7 @@ def _differences(
             outcomes.launches[device],
         ),
         "limit": (
-            [product.limits[case].slower_above for case in cases],
+            [product.limits[case].slower_above_log_ratio for case in cases],
             outcomes.limit[device],
         ),
         "slower": (

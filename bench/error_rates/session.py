@@ -75,7 +75,7 @@ def judge(
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
         bounds = compute_limits(history, times)
         decisions = {
-            case: decide_direction(times[case], limit, rule, limit.slower_above)
+            case: decide_direction(times[case], limit, rule, limit.slower_above_log_ratio)
             for case, limit in bounds.limits.items()
         }
         more = {

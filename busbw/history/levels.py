@@ -271,20 +271,26 @@ def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...
     return tuple(replace(change, position=positions[change.position]) for change in changes)
 
 
-def _is_shared(change: Change, first: int, last: int, logs: Iterable[_Logs]) -> bool:
+def _is_shared(
+    change: Change, first_position: int, end_position: int, logs: Iterable[_Logs]
+) -> bool:
     """Return whether most cases have the `change`.
 
     Args:
         change: A change of the median over cases.
-        first: The position of the first session to look at.
-        last: The position after the last session to look at.
+        first_position: The position of the first session to look at.
+        end_position: The position after the last session to look at.
         logs: The log times of each case. A case has the change if its log times vary less after the
             change is subtracted.
 
     """
     agree = []
     for log in logs:
-        values = {position: value for position, value in log.items() if first <= position < last}
+        values = {
+            position: value
+            for position, value in log.items()
+            if first_position <= position < end_position
+        }
         if values and change.size_at(max(values)) != change.size_at(min(values)):
             flat = statistics.pvariance(_without_changes(values, [change]).values())
             agree.append(flat < statistics.pvariance(values.values()))

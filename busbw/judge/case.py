@@ -35,9 +35,9 @@ class JudgingSettings:
     Attributes:
         policy: The thresholds for the class of devices.
         case_count: The number of cases that share the error rates of two interleaved stacks.
-        planned_launches: The number of launches of each case before a case is measured again.
-        min_launches: The session has no verdict if a case has fewer launches; None for
-            `planned_launches`.
+        planned_launch_count: The number of launches of each case before a case is measured again.
+        min_launch_count: The session has no verdict if a case has fewer launches; None for
+            `planned_launch_count`.
         require_baselines: Whether a case without a baseline fails.
         accepts_slower_times: Whether an update stores today's times even if they are slower. A
             slower case does not fail then.
@@ -50,8 +50,8 @@ class JudgingSettings:
 
     policy: Policy
     case_count: int = 1
-    planned_launches: int = 3
-    min_launches: int | None = None
+    planned_launch_count: int = 3
+    min_launch_count: int | None = None
     require_baselines: bool = False
     accepts_slower_times: bool = False
     accepts_new_cases: bool = False
@@ -190,11 +190,11 @@ def _judge_outcome(
         """Make a ruling that more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    failed_launches, protocol = judge_failed_launches(spec, measurement), measurement.case.protocol
-    if failed_launches is not None:
-        if failed_launches.outcome is not Outcome.SKIPPED or baseline is None:
-            return Ruling(verdict=failed_launches)
-        text = f"{failed_launches.text}; its baseline of {baseline.date} was measured"
+    failure_verdict, protocol = judge_failed_launches(spec, measurement), measurement.case.protocol
+    if failure_verdict is not None:
+        if failure_verdict.outcome is not Outcome.SKIPPED or baseline is None:
+            return Ruling(verdict=failure_verdict)
+        text = f"{failure_verdict.text}; its baseline of {baseline.date} was measured"
         return rule_that(Outcome.FAILED, text, failed=True)
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
@@ -253,13 +253,17 @@ def _compare_with_level(
 
     Both the measurement and the baseline contain times.
     """
-    policy, expected, max_log_ratio = settings.policy, limits.expected_time, limits.slower_above
+    policy, expected, max_log_ratio = (
+        settings.policy,
+        limits.expected_time,
+        limits.slower_above_log_ratio,
+    )
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.
         max_log_ratio, loss_state = math.log(settings.fail_above), NO_LOSS
-        limits = replace(limits, fastest_above=None)
-    times = CaseTimes.split(times_s, policy.rule, settings.planned_launches)
+        limits = replace(limits, fastest_above_log_ratio=None)
+    times = CaseTimes.split(times_s, policy.rule, settings.planned_launch_count)
     decision = decide_direction(times, limits, policy.rule, max_log_ratio)
     outcome, reason = _outcome_and_reason(decision, settings, loss_state)
     before = summarize_times(measurement.case, baseline.times_s, math.exp(expected.log_level))
@@ -285,7 +289,9 @@ def _compare_with_level(
     )
     is_undecided = decision.direction is None
     needed = (
-        settings.planned_launches + policy.rule.confirming_launch_count if is_undecided else None
+        settings.planned_launch_count + policy.rule.confirming_launch_count
+        if is_undecided
+        else None
     )
     return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
 

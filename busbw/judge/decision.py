@@ -50,8 +50,8 @@ def decide_direction(
         times: Today's launches of the case.
         limits: The computed limits of the case.
         rule: The thresholds of the rule.
-        max_log_ratio: The log ratio above which the case is slower: `limits.slower_above`, or the
-            log of the user's limit.
+        max_log_ratio: The log ratio above which the case is slower: the log of the user's limit, or
+            else `limits.slower_above_log_ratio`.
 
     """
     suspicion = _partial_limit(limits, max_log_ratio, rule.suspicion_limit_share, rule)
@@ -67,9 +67,11 @@ def decide_direction(
         direction = None
     elif is_confirmed and log_ratio > max_log_ratio:
         partial = _partial_limit(limits, max_log_ratio, rule.fastest_limit_share, rule)
-        fastest = partial if limits.fastest_above is None else limits.fastest_above
+        fastest = (
+            partial if limits.fastest_above_log_ratio is None else limits.fastest_above_log_ratio
+        )
         direction = int(times.all_launches.log_fastest - limits.expected_time.log_fastest > fastest)
-    elif log_ratio < limits.faster_below:
+    elif log_ratio < limits.faster_below_log_ratio:
         direction = -1
     return LevelDecision(
         direction=direction,

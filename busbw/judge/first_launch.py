@@ -33,7 +33,9 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
         log_ratio = limits.common_shift + limits.residual
         if (
             len(before.counted_positions) >= AUTO_MIN_SESSIONS
-            and limits.faster_below <= log_ratio <= AUTO_LIMIT_SHARE * limits.slower_above
+            and limits.faster_below_log_ratio
+            <= log_ratio
+            <= AUTO_LIMIT_SHARE * limits.slower_above_log_ratio
             and shared.shift_log_ratio <= AUTO_LIMIT_SHARE * shared.limit_log_ratio
             and not any(state.loss for state in states)
         ):

@@ -97,7 +97,9 @@ def assess_session(
     """
     rule, is_noisy = history.rule, session_limits.is_noisy
     directions = {
-        case: decide_direction(times_today[case], limit, rule, limit.slower_above).direction
+        case: decide_direction(
+            times_today[case], limit, rule, limit.slower_above_log_ratio
+        ).direction
         for case, limit in session_limits.limits.items()
     }
     latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)

@@ -45,7 +45,7 @@ class Levels:
         times_s: Mapping[Case, Sequence[float]],
         policy: Policy,
         *,
-        planned_launches: int | None = None,
+        planned_launch_count: int | None = None,
         ticks_s: Mapping[Case, float] = {},
     ) -> Assessment:
         """Judge a session by the earlier sessions.
@@ -54,7 +54,7 @@ class Levels:
             times_s: The times of the session's launches in seconds, by case. Cases without an
                 accepted time are ignored.
             policy: The thresholds for the class of devices.
-            planned_launches: The number of launches before the confirming launches; None if the
+            planned_launch_count: The number of launches before the confirming launches; None if the
                 last launches of each case are the confirming launches.
             ticks_s: The step of the clock in seconds, for each case whose clock visibly advances in
                 steps.
@@ -75,7 +75,7 @@ class Levels:
             )
         history = self.replayed_histories[key]
         today = {
-            case: CaseTimes.split(times, policy.rule, planned_launches)
+            case: CaseTimes.split(times, policy.rule, planned_launch_count)
             for case, times in measured.items()
         }
         return assess_session(history, compute_limits(history, today), today)

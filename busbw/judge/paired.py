@@ -222,10 +222,10 @@ def _judge_outcome(
     prior_variance: Variance | None,
 ) -> Ruling:
     """Return the ruling of the first check that decides the case, without summaries of launches."""
-    failed_launches = judge_failed_launches(spec, candidate)
-    failed_launches = failed_launches or judge_failed_launches(spec, reference, REFERENCE_PREFIX)
-    if failed_launches is not None:
-        return Ruling(verdict=failed_launches)
+    failure_verdict = judge_failed_launches(spec, candidate)
+    failure_verdict = failure_verdict or judge_failed_launches(spec, reference, REFERENCE_PREFIX)
+    if failure_verdict is not None:
+        return Ruling(verdict=failure_verdict)
     if candidate.failures or reference.failures:
         return Ruling(verdict=_judge_out_of_memory(spec, reference, candidate))
     log_ratios, looks = _log_ratios_of_pairs(reference, candidate), _planned_looks(settings)
@@ -283,7 +283,7 @@ def _log_ratios_of_pairs(reference: Measurement, candidate: Measurement) -> list
 
 def _planned_looks(settings: JudgingSettings) -> Looks:
     """Return the looks of the policy, with the first look after the planned launches."""
-    first = max(2, settings.planned_launches)
+    first = max(2, settings.planned_launch_count)
     later = (count for count in settings.policy.looks.launch_counts if count > first)
     return replace(settings.policy.looks, launch_counts=(first, *later))
 

@@ -57,8 +57,8 @@ class CaseLimits:
 
     Attributes:
         expected_time: The expected time, including the level of the framework's shared part.
-        slower_above: The log ratio above which the case is slower.
-        faster_below: The log ratio below which the case is faster.
+        slower_above_log_ratio: The log ratio above which the case is slower.
+        faster_below_log_ratio: The log ratio below which the case is faster.
         stddev: The standard deviation of the residual while the code is unchanged.
         common_shift: The part of today's log ratio that the case shares with other cases: the
             median of its two neighbouring payloads if the rule compares neighbours, and otherwise
@@ -67,20 +67,20 @@ class CaseLimits:
         residual_limit: The limit of the residual.
         noise: The variance between sessions that other cases predict for this case. The case's
             own earlier sessions are not in it, and are added later.
-        fastest_above: The log ratio that the fastest launch must exceed, too, before the case is
-            slower. It is None if the rule does not compare neighbours.
+        fastest_above_log_ratio: The log ratio that the fastest launch must exceed, too, before the
+            case is slower. It is None if the rule does not compare neighbours.
 
     """
 
     expected_time: ExpectedTime
-    slower_above: float
-    faster_below: float
+    slower_above_log_ratio: float
+    faster_below_log_ratio: float
     stddev: float
     common_shift: float
     residual: float
     residual_limit: float
     noise: SessionNoise
-    fastest_above: float | None = None
+    fastest_above_log_ratio: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -398,12 +398,12 @@ class _Comparison:
                 log_level=expected.log_level + shared_part.log_level,
                 log_fastest=expected.log_fastest + shared_part.log_level,
             ),
-            slower_above=limit_above(common_shift),
-            faster_below=-limit_above(-common_shift),
+            slower_above_log_ratio=limit_above(common_shift),
+            faster_below_log_ratio=-limit_above(-common_shift),
             stddev=self._session_stddev(case),
             common_shift=common_shift,
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,
             noise=self.noises[case],
-            fastest_above=None if fastest_shift is None else limit_above(fastest_shift),
+            fastest_above_log_ratio=None if fastest_shift is None else limit_above(fastest_shift),
         )

@@ -262,17 +262,18 @@ class CaseTimes:
 
     @classmethod
     def split(
-        cls, times_s: Sequence[float], rule: Rule, planned_launches: int | None = None
+        cls, times_s: Sequence[float], rule: Rule, planned_launch_count: int | None = None
     ) -> CaseTimes:
         """Split the times of a case's launches, in seconds, into first and confirming launches.
 
-        The first `planned_launches` are the first launches. If `planned_launches` is None, as for
-        stored sessions, the last `rule.confirming_launch_count` launches are confirming launches.
+        The first `planned_launch_count` are the first launches. If `planned_launch_count` is None,
+        as for stored sessions, the last `rule.confirming_launch_count` launches are confirming
+        launches.
         """
         count = (
             max(1, len(times_s) - rule.confirming_launch_count)
-            if planned_launches is None
-            else planned_launches
+            if planned_launch_count is None
+            else planned_launch_count
         )
         together, last = LaunchSummary.summarize(times_s), times_s[count:]
         if len(last) < rule.confirming_launch_count:

@@ -192,7 +192,7 @@ def _no_verdict_reasons(
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole, planned = (
         [m for m in measurements if m.case not in failed],
-        context.settings.min_launches or context.settings.planned_launches,
+        context.settings.min_launch_count or context.settings.planned_launch_count,
     )
     short = [m.case.name for m in whole if 0 < m.launches < planned]
     if short:

@@ -140,13 +140,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("es" if noun.endswith(("nch", "tch", "s", "x")) else "s")
 
 
-def shorten_list(texts: Sequence[str], most: int, noun: str) -> list[str]:
-    """Return the first `most` of `texts`, and a text that counts the rest if there are more.
+def shorten_list(texts: Sequence[str], max_count: int, noun: str) -> list[str]:
+    """Return the first `max_count` of `texts`, and a text that counts the rest if there are more.
 
     `noun` names an item of the list, such as ``case`` for ``and 3 cases more``.
     """
-    more = len(texts) - most
-    return [*texts[:most], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
+    more = len(texts) - max_count
+    return [*texts[:max_count], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
 
 
 def payload_text(payload_bytes: int) -> str:

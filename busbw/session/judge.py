@@ -122,8 +122,8 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
     return JudgingSettings(
         policy=measured.policy,
         case_count=len(measured.jobs),
-        planned_launches=measured.plan.launches,
-        min_launches=1 if options.launches == 0 else None,
+        planned_launch_count=measured.plan.launches,
+        min_launch_count=1 if options.launches == 0 else None,
         require_baselines=options.require_baselines,
         accepts_new_cases=options.update_baselines == "new",
         memory_limit_bytes=options.memory_limit,

@@ -144,7 +144,7 @@ def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
                 ticks_s[job.case] = tick_s
     return {
         key: measured.levels[key].assess_session(
-            today, measured.policy, planned_launches=launches, ticks_s=ticks_s
+            today, measured.policy, planned_launch_count=launches, ticks_s=ticks_s
         )
         for key, today in times_s.items()
     }

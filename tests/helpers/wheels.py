@@ -34,7 +34,9 @@ class Machine:
 
     def lock(self, date: str = "2026-01-31", *, replace: bool = True) -> str:
         """Lock what the interpreter has."""
-        return reference.lock_stack(self.baselines, "fake", self.python, date, replace=replace)
+        return reference.lock_stack(
+            self.baselines, "fake", self.python, date, replaces_lock=replace
+        )
 
     def build(self) -> LockedStack:
         """Build what is locked."""

@@ -29,14 +29,14 @@ class SessionResult:
     """The result of a session: the verdicts on its cases, and how often they were measured.
 
     `log_ratios` maps each case to log(candidate time / reference time) of each pair of launches.
-    `launches` is the number of launches of the candidate, and `failed_launches` the number of
-    launches that failed.
+    `launch_count` is the number of launches of the candidate, and `failed_launch_count` the number
+    of launches that failed.
     """
 
     verdicts: Mapping[str, Verdict]
     log_ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    launches: int = 0
-    failed_launches: int = 0
+    launch_count: int = 0
+    failed_launch_count: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -128,7 +128,7 @@ class SessionRunner:
         while True:
             result = self.run_alone(*stack_options)
             status = criterion.status_of_session(result)
-            launches += max(1, result.launches)
+            launches += max(1, result.launch_count)
             if status is not Status.GOOD or launches >= criterion.needed_launch_count:
                 reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
@@ -138,7 +138,10 @@ class SessionRunner:
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
             result = self.run_alone(*stack_options)
-            failed, launches = failed + result.failed_launches, launches + max(1, result.launches)
+            failed, launches = (
+                failed + result.failed_launch_count,
+                launches + max(1, result.launch_count),
+            )
         return replace(criterion, rate=failed / launches)
 
     def measure_time_ratio(
@@ -188,8 +191,8 @@ class SessionRunner:
             verdicts=verdicts,
             log_ratios=_log_ratios_by_case(results),
             # A launch measures all cases, so the case with the most launches shows their number.
-            launches=max((case.launches for case in measured), default=0),
-            failed_launches=max((len(case.failures) for case in measured), default=0),
+            launch_count=max((case.launches for case in measured), default=0),
+            failed_launch_count=max((len(case.failures) for case in measured), default=0),
         )
 
 

@@ -67,7 +67,7 @@ class Soak:
     tallies: dict[Case, Tally] = field(init=False)
     _observers: Mapping[str, Observer] = field(init=False)
     _end_s: float = 0.0
-    _launches: int = 0
+    _launch_count: int = 0
 
     def __post_init__(self) -> None:
         self.tallies = {job.case: Tally() for job in self.resolved.jobs.values()}
@@ -113,8 +113,8 @@ class Soak:
 
     def _soak_launch(self, framework: str) -> None:
         """Soak the open cases of a framework in a new launch."""
-        self._launches += 1
-        launch = LaunchId(round_number=self._launches, framework=framework)
+        self._launch_count += 1
+        launch = LaunchId(round_number=self._launch_count, framework=framework)
         begun_s, executor = time.monotonic(), self.session.executor
         ranks = max(job.key.ranks for job in self.resolved.jobs.values())
         device = self.resolved.machine.target.device
@@ -128,7 +128,7 @@ class Soak:
                 self._add_reply(case, group)
             return
         start_s = time.monotonic() - begun_s
-        if self._launches == 1:
+        if self._launch_count == 1:
             # The first start, however long it took, is not part of the requested time.
             self._end_s += start_s
         end_s = time.monotonic() + max(_TURN_S, _SOAK_PER_START * start_s)

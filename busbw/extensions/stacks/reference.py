@@ -114,7 +114,7 @@ def _check_files(folder: Path, stack: Lock) -> None:
         raise StackError(f"{error}; delete {folder} to build it again; {_REMEDY}") from error
 
 
-def lock_stack(folder: Path, framework: str, python: str, date: str, *, replace: bool) -> str:
+def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces_lock: bool) -> str:
     """Write the lock of a framework's stack, and return a note for the user.
 
     Args:
@@ -122,7 +122,7 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replace:
         framework: The framework of the stack.
         python: The interpreter that has the stack.
         date: The day of the session.
-        replace: Whether to replace an existing lock.
+        replaces_lock: Whether to replace an existing lock.
 
     Returns:
         A note on the new lock, or on the reason why the stack cannot be locked, such as a package
@@ -133,7 +133,7 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replace:
 
     """
     path = folder / f"pylock.{framework}.toml"
-    if path.exists() and not replace:
+    if path.exists() and not replaces_lock:
         return ""
     try:
         before = storage.read(path).decode(errors="replace") if path.exists() else ""

@@ -67,7 +67,7 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
         folder = options.baselines / key_of_all_devices(measured.machine.target, framework).folder
         python, date = python_of(options, framework), measured.collected.date
         replaces = options.update_baselines == "all"
-        notes.append(lock_stack(folder, framework, python, date, replace=replaces))
+        notes.append(lock_stack(folder, framework, python, date, replaces_lock=replaces))
     return [note for note in notes if note]
 
 

@@ -45,7 +45,7 @@ class Liveness:
     _answering_hosts: set[str] = field(default_factory=set)
     # The hosts without an answer that are still measured, and the partners with which each failed.
     _silent_hosts: dict[str, set[str]] = field(default_factory=dict)
-    _silent_rounds: int = 0
+    _silent_round_count: int = 0
 
     @property
     def reachable(self) -> list[str]:
@@ -60,8 +60,8 @@ class Liveness:
         """
         reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
         times = self._measure_groups(tuple(group for group in reachable if len(group) > 1))
-        self._silent_rounds = 0 if self._answering_hosts else self._silent_rounds + 1
-        if self._silent_rounds >= _MAX_SILENT_ROUNDS:
+        self._silent_round_count = 0 if self._answering_hosts else self._silent_round_count + 1
+        if self._silent_round_count >= _MAX_SILENT_ROUNDS:
             raise NoHostAnswersError(next(reversed(self.reasons.values())))
         while self._silent_hosts and self._answering_hosts:
             self._measure_silent_hosts()

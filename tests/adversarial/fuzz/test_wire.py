@@ -28,7 +28,7 @@ from tests.helpers.results_files import results
 from tests.unit.judge.rules import limit_of
 
 CASE = build.case()
-TERMS = JudgingSettings(policy=POLICIES[Device.CPU], case_count=1, planned_launches=3)
+TERMS = JudgingSettings(policy=POLICIES[Device.CPU], case_count=1, planned_launch_count=3)
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},

@@ -123,9 +123,9 @@ def decide_all(
     while True:
         times_s = {case: launches[: count[case]] for case, launches in today_s.items()}
         for case, limit in levels.assess_session(
-            times_s, policy, planned_launches=3
+            times_s, policy, planned_launch_count=3
         ).limits.items():
-            most = limit.slower_above if max_log_ratio is None else max_log_ratio
+            most = limit.slower_above_log_ratio if max_log_ratio is None else max_log_ratio
             times = CaseTimes.split(times_s[case], policy.rule, 3)
             decisions[case] = decide_direction(times, limit, policy.rule, most)
         undecided = [

@@ -120,7 +120,7 @@ def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> 
     earlier = _levels(stored, history=[])
     assert len(earlier.sessions) == 1
     limit = earlier.assess_session({CASE: (1e-3,)}, POLICY).limits[CASE]
-    assert limit.slower_above == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
+    assert limit.slower_above_log_ratio == pytest.approx(math.log1p(POLICY.rule.min_case_loss))
 
 
 def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
@@ -231,7 +231,7 @@ NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
     earlier, today = levels(sessions[:-1], TPU), sessions[-1]
-    return earlier, today, earlier.assess_session(today.times_s, TPU, planned_launches=3)
+    return earlier, today, earlier.assess_session(today.times_s, TPU, planned_launch_count=3)
 
 
 def _losses(sessions: list[Session]) -> tuple[Loss, ...]:

@@ -26,7 +26,7 @@ from busbw.stats.variance import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
 
-TERMS = JudgingSettings(policy=POLICY, planned_launches=6)
+TERMS = JudgingSettings(policy=POLICY, planned_launch_count=6)
 SAMPLES = (1e-3, 1.01e-3, 1.02e-3, 1.01e-3)
 STATES = (1.0, 1.3, 0.9, 1.1, 2.0, 1.05, 1.2, 0.95, 1.6, 1.0, 1.1, 1.4)
 
@@ -113,7 +113,7 @@ def test_an_undecided_comparison_of_two_stacks_makes_the_case_noisy() -> None:
 
 
 def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
-    ruling = _judge_factor(1.0, 1, replace(TERMS, planned_launches=1))
+    ruling = _judge_factor(1.0, 1, replace(TERMS, planned_launch_count=1))
     assert (ruling.verdict.outcome, ruling.needed_launch_count) == (Outcome.NOISY, 2)
     assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
     assert ruling.verdict.ratio is None
@@ -121,10 +121,10 @@ def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None
 
 def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() -> None:
     assert (
-        _judge_factor(1.0, 2, replace(TERMS, planned_launches=2)).verdict.outcome
+        _judge_factor(1.0, 2, replace(TERMS, planned_launch_count=2)).verdict.outcome
         is not Outcome.NOISY
     )
-    assert _judge_factor(1.0, 6, replace(TERMS, planned_launches=7)).needed_launch_count == 7
+    assert _judge_factor(1.0, 6, replace(TERMS, planned_launch_count=7)).needed_launch_count == 7
 
 
 def test_a_difference_of_two_stacks_below_the_resolution_of_the_clock_passes() -> None:

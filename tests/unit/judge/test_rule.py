@@ -105,7 +105,7 @@ def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> Non
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
     limit = levels(device.sessions(4), TPU).assess_session(today.times_s, TPU).limits[slow]
     times = CaseTimes.split(today.times_s[slow], TPU.rule, 3)
-    decision = decide_direction(times, limit, TPU.rule, limit.slower_above)
+    decision = decide_direction(times, limit, TPU.rule, limit.slower_above_log_ratio)
     assert (decision.direction, decision.confirming_log_ratio) == (None, None)
 
 
@@ -153,7 +153,7 @@ def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions
     few = cases(3)
     limits = [
         max(
-            limit.slower_above
+            limit.slower_above_log_ratio
             for limit in levels(device.sessions(count), CPU)
             .assess_session(device.session(count).times_s, CPU)
             .limits.values()
@@ -177,7 +177,7 @@ def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slow
     alone = decide_all(earlier, device.session(1, {device.cases[7]: 1.8}, launches=6), CPU)
     assert [case for case, decision in alone.items() if decision.direction] == [device.cases[7]]
     everything = earlier.assess_session(
-        device.session(1, 3.0, launches=6).times_s, CPU, planned_launches=3
+        device.session(1, 3.0, launches=6).times_s, CPU, planned_launch_count=3
     )
     assert everything.slower_frameworks == {"jax"}
 
@@ -186,7 +186,9 @@ def test_the_limit_of_a_case_is_2_percent_even_if_earlier_sessions_have_no_noise
     """Judge sessions of a scripted device, which has no noise."""
     same = [session(day, {case: [1e-3 + day * 1e-9] * 3 for case in cases()}) for day in range(12)]
     judged = levels(same, TPU).assess_session({case: [1e-3 * 1.019] for case in cases()}, TPU)
-    assert {round(math.exp(limit.slower_above), 3) for limit in judged.limits.values()} == {1.02}
+    assert {
+        round(math.exp(limit.slower_above_log_ratio), 3) for limit in judged.limits.values()
+    } == {1.02}
     assert judged.noise_ratio == 1
 
 

@@ -29,7 +29,7 @@ ON_CPU, ON_TPU = (
     JudgingSettings(policy=POLICIES[Device.CPU]),
     JudgingSettings(policy=POLICIES[Device.TPU]),
 )
-FOUR_LAUNCHES = replace(ON_TPU, planned_launches=4)
+FOUR_LAUNCHES = replace(ON_TPU, planned_launch_count=4)
 
 
 def _session(
