@@ -53,6 +53,7 @@ def read_options(
     words: Sequence[str],
     root: Path,
     settings: Mapping[str, Sequence[str]] | None = None,
+    other_outputs: Mapping[str, str] | None = None,
     **other_fields: Any,
 ) -> Options:
     """Return the checked Options of a session.
@@ -61,6 +62,7 @@ def read_options(
         words: The words of the command line; words that are not options of sessions are ignored.
         root: The folder to which the paths of baselines and of a history are relative.
         settings: The texts in the ini file by option; an option that may be repeated has several.
+        other_outputs: The files that pytest and its plugins write, by the option that names them.
         other_fields: The values of fields of Options that the command line does not have, by field.
 
     Raises:
@@ -70,7 +72,7 @@ def read_options(
     values = _option_values(words, settings or {})
     values["baselines"] = files.checked_baselines_folder(root, values)
     values["history"] = files.checked_history_folder(root, values)
-    values["outputs"] = files.checked_outputs(values)
+    values["outputs"] = files.checked_outputs(values, other_outputs or {})
     values |= _framework_fields(values)
     values |= _rank_fields(values)
     # `values` keeps the options of extensions: the transport of --hosts reads some of them later.
@@ -137,7 +139,7 @@ def _requires_baselines(text: str = "auto") -> bool:
 def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of Options that say which frameworks are measured, by field.
 
-    Raises ValueError if no framework is installed, or if --frameworks names one that is not.
+    Raises ValueError if --frameworks names a framework that is not installed.
     """
     names = values.get("frameworks", ())
     installed = tuple(
@@ -150,8 +152,6 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in names:
         if name not in installed:
             raise ValueError(f"--frameworks: {name} is not installed here; {how_to_install(name)}")
-    if not installed:
-        raise ValueError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["compares_with_locked_stack"] or values["against"]

@@ -100,22 +100,23 @@ def load_view(name: str) -> View:
     return view
 
 
-def checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
+def checked_outputs(values: Mapping[str, Any], other_outputs: Mapping[str, str]) -> dict[str, Path]:
     """Return the files that a session writes, by the option that names each file.
 
-    Raises UsageError if two options name the same file, or if a file cannot be written or holds
-    something of another kind.
+    `other_outputs` has the files that other programs write in the same session, by option. Raises
+    UsageError if two options name the same file, or if a file cannot be written or holds something
+    of another kind.
     """
+    taken = {Path(os.path.realpath(name)): option for option, name in other_outputs.items()}
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):
         text = values.get(name)
         if text:
             with usage_error(ValueError, where=f"--{name}: "):
                 path = _checked_output(name, Path(text).absolute(), values["baselines"])
-                for other, other_path in paths.items():
-                    if path == other_path:
-                        raise ValueError(f"{path} is the file of --{other}, too")
-                paths[name] = path
+                if path in taken:
+                    raise ValueError(f"{path} is the file of {taken[path]}, too")
+                paths[name], taken[path] = path, f"--{name}"
     return paths
 
 

@@ -108,11 +108,16 @@ def document_head(judged: Judged) -> dict[str, Any]:
 
 # An option that sets an environment variable, in words that NUL characters separate.
 _VARIABLE_OPTION = re.compile(r"(--(?:try|against)-env[=\0])([^=\0]+)=([^\0]*)")
+# An option of any plugin whose name has a word of a secret, and its value.
+_SECRET_OPTION = re.compile(
+    r"(--[\w-]*(?:token|key|secret|pass|cred|auth)[\w-]*[=\0])([^\0]+)", re.IGNORECASE
+)
 
 
 def _command_text(words: Sequence[str]) -> str:
     """Return the `words` of a command line as text for a shell, without secrets."""
     text = variables.without_secrets("\0".join(words), os.environ, os.path.expanduser("~"))
+    text = _SECRET_OPTION.sub(rf"\1{variables.HIDDEN}", text)
     return shlex.join(_VARIABLE_OPTION.sub(_hide_secret, text).split("\0"))
 
 

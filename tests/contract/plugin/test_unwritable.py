@@ -92,6 +92,16 @@ def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or
     assert folder.baseline_files == [baseline]
 
 
+@pytest.mark.parametrize("is_linked", sweep([False, True]))
+def test_the_option_results_refuses_the_file_of_another_option(
+    folder: Folder, is_linked: bool
+) -> None:
+    both, link = folder.path / "report", folder.path / "link"
+    link.symlink_to(both)
+    other = link if is_linked else both
+    assert "is the file of --junitxml, too" in usage_error_of(folder, both, f"--junitxml={other}")
+
+
 @pytest.mark.exhaustive
 def test_the_option_results_refuses_a_file_without_permission_to_write(folder: Folder) -> None:
     folder.without_root()
