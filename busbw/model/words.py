@@ -196,11 +196,6 @@ def change_text(change: float) -> str:
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
 
 
-def change_phrase(change: float) -> str:
-    """Write a relative change for a sentence: ``by 3.1 %``, or from 100 % on ``to 2.1 x``."""
-    return f"by {change_text(change)}" if change < 1 else f"to {1 + change:.2g} x"
-
-
 def ratio_text(ratio: float) -> str:
     """Write a ratio for a table, such as ``1.043``, ``1.28``, ``12.3`` or ``over 9999``."""
     if ratio >= 10_000:
