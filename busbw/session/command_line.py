@@ -139,7 +139,7 @@ def _requires_baselines(text: str = "auto") -> bool:
 def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of Options that say which frameworks are measured, by field.
 
-    Raises ValueError if --frameworks names a framework that is not installed.
+    Raises ValueError if no framework is installed, or if --frameworks names one that is not.
     """
     names = values.get("frameworks", ())
     installed = tuple(
@@ -152,6 +152,8 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in names:
         if name not in installed:
             raise ValueError(f"--frameworks: {name} is not installed here; {how_to_install(name)}")
+    if not installed:
+        raise ValueError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["compares_with_locked_stack"] or values["against"]
