@@ -11,6 +11,7 @@ import copy
 import json
 import queue
 import socket
+import struct
 import sys
 import threading
 from collections import Counter
@@ -153,14 +154,25 @@ class ClusterHost:
         The message is the identity of the machine and its address, or a text with an error.
         """
         # Reaching a host may take as long as starting the Python there, so the time is doubled.
-        self._link.stream.settimeout(2 * _CONNECT_TIMEOUT_S)
+        _set_receive_timeout(self._link.stream, 2 * _CONNECT_TIMEOUT_S)
         # With an interpreter in the specification, execnet sends itself to the Python.
         spec = execnet.XSpec(f"popen//python={self.name}//id=host//execmodel=thread")
         self._gateway = bootstrap_gateway(_LinkIO(self._link.stream), spec)
-        self._link.stream.settimeout(None)
+        _set_receive_timeout(self._link.stream, 0.0)
         self.requests = self._gateway.remote_exec(bootstrap)
         self.requests.send(first_message)
         return self.requests.receive(_CONNECT_TIMEOUT_S)
+
+
+def _set_receive_timeout(stream: socket.socket, timeout_s: float) -> None:
+    """Let the kernel end each read of `stream` after `timeout_s` seconds; 0 lets it wait forever.
+
+    The timeout of Python's socket is not used. To remove it changes the mode of the socket, and a
+    thread of execnet that begins to read at this moment fails with EAGAIN.
+    """
+    seconds, microseconds = divmod(round(timeout_s * 1e6), 1_000_000)
+    timeval = struct.pack("@ll", seconds, microseconds)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
 
 
 def _end_input(link: Link) -> None:

@@ -1,0 +1,25 @@
+"""The start of a Host over a link: its timeout."""
+
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from busbw.driver.transport import HostError
+from busbw.extensions.cluster import transport
+from busbw.extensions.cluster.transport import ClusterHost
+
+
+def test_a_host_that_sends_nothing_is_an_error_and_its_socket_is_never_in_nonblocking_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "_CONNECT_TIMEOUT_S", 0.05)
+    stream, other_end = socket.socketpair()
+    link: Any = SimpleNamespace(stream=stream, reason=lambda: "it is silent", address="")
+    with stream, other_end:
+        with pytest.raises(HostError, match="one: it is silent"):
+            ClusterHost("one", link, ({}, {}))
+        assert stream.gettimeout() is None
