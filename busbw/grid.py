@@ -134,16 +134,16 @@ def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
 
 
 def _select_supported(
-    collective: str, kind: str, requested: Sequence[str], names: Sequence[str]
+    collective: str, kind: str, requested_names: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the requested names that are in `names`. Raises GridError if no name is.
 
     `kind` is the noun for such a name in the message, such as ``placement``.
     """
-    selected = tuple(dict.fromkeys(name for name in requested if name in names))
+    selected = tuple(dict.fromkeys(name for name in requested_names if name in names))
     if not selected:
         raise GridError(
-            f"{collective} has no {kind} {', '.join(requested)}; it has {', '.join(names)}"
+            f"{collective} has no {kind} {', '.join(requested_names)}; it has {', '.join(names)}"
         )
     return selected
 
@@ -241,7 +241,7 @@ def choose_target(
 
 
 def _choice_reason(
-    chosen: Device, reasons_by_device: Mapping[Device, str], probes: Sequence[Probe]
+    chosen_device: Device, reasons_by_device: Mapping[Device, str], probes: Sequence[Probe]
 ) -> str:
     """Return why a class of device was chosen, such as ``using CPU: no TPU or GPU found``.
 
@@ -252,7 +252,7 @@ def _choice_reason(
     absent = [device.value.upper() for device in reasons_by_device if device not in present]
     refused = [reason for device, reason in reasons_by_device.items() if device in present]
     reasons = [f"no {' or '.join(absent)} found"] if absent else []
-    return f"using {chosen.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
+    return f"using {chosen_device.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
 
 
 def _reachable_devices(

@@ -239,16 +239,16 @@ def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
 
 
 def _read_checked(
-    inner: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
+    read_value: _Reader, checks: tuple[Callable[[Any], None], ...], document: Any, location: str
 ) -> Any:
-    value = inner(document, location)
+    value = read_value(document, location)
     for check in checks:
         _call_checked(check, value, f"{location}: ")
     return value
 
 
-def _read_optional(inner: _Reader, document: Any, location: str) -> Any:
-    return None if document is None else inner(document, location)
+def _read_optional(read_value: _Reader, document: Any, location: str) -> Any:
+    return None if document is None else read_value(document, location)
 
 
 def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[Any, ...]:
@@ -262,13 +262,15 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
     )
 
 
-def _read_mapping(of_key: _Reader, inner: _Reader, document: Any, location: str) -> dict[str, Any]:
+def _read_mapping(
+    read_key: _Reader, read_value: _Reader, document: Any, location: str
+) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
     mapping = {}
     for key, item in document.items():
         key_location = f"{location}.{_first_characters(key)}"
-        mapping[of_key(key, key_location)] = inner(item, key_location)
+        mapping[read_key(key, key_location)] = read_value(item, key_location)
     return mapping
 
 
@@ -277,8 +279,8 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
     return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
 
 
-def _read_validated(kind: Any, inner: _Reader, document: Any, location: str) -> Any:
-    value = inner(document, location)
+def _read_validated(kind: Any, read_value: _Reader, document: Any, location: str) -> Any:
+    value = read_value(document, location)
     _call_checked(kind.validate, value, f"{location}.")
     return value
 

@@ -64,7 +64,7 @@ _SESSION_NAME = re.compile(r"(.{20})(?:-[2-9])?")
 
 
 def _check_session_name(name: str) -> None:
-    """Raise ValueError unless `name` is a session's moment, perhaps with a number."""
+    """Raise ValueError unless `name` is a session's moment, optionally with a number."""
     match = _SESSION_NAME.fullmatch(name)
     parse_moment(match[1] if match else name)
 
@@ -233,18 +233,20 @@ def read_json(path: Path) -> Any:
         raise BaselineError(f"{path}:{space}{error}") from error
 
 
-def _baseline_of_line(stored: TimedFile, location: str, line: TimedLine, case: Case) -> Baseline:
-    """Build the baseline of `case` from its entry `line` in the baseline file `stored`.
+def _baseline_of_line(
+    stored_file: TimedFile, location: str, line: TimedLine, case: Case
+) -> Baseline:
+    """Build the baseline of `case` from its entry `line` in the baseline file `stored_file`.
 
-    Raises ValueError if `line` names a session that `stored.sessions` lacks. The message begins
-    with `location`, the place of the line in the file.
+    Raises ValueError if `line` names a session that `stored_file.sessions` lacks. The message
+    begins with `location`, the place of the line in the file.
     """
     records, extra = [], extensions.with_declared_types(line.extra, f"{location}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
-        if name not in stored.sessions:
+        if name not in stored_file.sessions:
             raise ValueError(f"{location}: the session {name[:60]!r} is none of document.sessions")
         same = {"moment": name[:20], "extra": extra}
-        records.append(convert_to(Record, stored.sessions[name], times_us=times_us, **same))
+        records.append(convert_to(Record, stored_file.sessions[name], times_us=times_us, **same))
     return convert_to(Baseline, line, case=case, records=tuple(records))
 
 
@@ -277,11 +279,11 @@ def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
     )
 
 
-def stored_text(stored: StoredFile) -> str:
+def stored_text(stored_file: StoredFile) -> str:
     """Return the text of a stored file, with a line for each session, entry and change."""
     parts = []
-    for part in fields(stored):
-        value = getattr(stored, part.name)
+    for part in fields(stored_file):
+        value = getattr(stored_file, part.name)
         if isinstance(value, Mapping):
             lines = (f"{json.dumps(key)}: {_row_text(row)}" for key, row in value.items())
             text = f"{{{_indented_lines(lines)}}}"

@@ -61,16 +61,20 @@ class AcceptedCase:
         )
 
 
-def exceeds_budget(level: float, pinned: float, budget: float) -> bool:
-    """Return whether the time `level` exceeds the time `pinned` by more than the fraction `budget`.
+def exceeds_budget(level_s: float, pinned_s: float, budget: float) -> bool:
+    """Return whether `level_s` exceeds `pinned_s` by more than the fraction `budget`.
 
     Both times have the same unit. A budget of 0.1 is 10 %.
     """
-    return level > pinned * (1 + budget)
+    return level_s > pinned_s * (1 + budget)
 
 
 def merge_session(
-    stored: Baseline | None, accepted: Baseline, *, is_appended: bool, budget: float
+    stored_baseline: Baseline | None,
+    accepted_baseline: Baseline,
+    *,
+    is_appended: bool,
+    budget: float,
 ) -> tuple[Baseline, bool]:
     """Merge an accepted session into the stored baseline.
 
@@ -80,8 +84,8 @@ def merge_session(
     compared, so they replace the stored times and pin their own level.
 
     Args:
-        stored: The stored baseline; None without one.
-        accepted: The baseline that contains only the accepted session.
+        stored_baseline: The stored baseline; None without one.
+        accepted_baseline: The baseline that contains only the accepted session.
         is_appended: Whether the session is appended to the stored sessions, or replaces them.
         budget: The allowed loss as a fraction of the pinned time.
 
@@ -89,18 +93,22 @@ def merge_session(
         The baseline to store, and whether it loses more than the budget.
 
     """
-    if stored is None or stored.is_out_of_memory or stored.case.protocol != accepted.case.protocol:
-        return pin_level(accepted), False
-    if accepted.is_out_of_memory:
-        return accepted, True
-    earlier = stored.records if is_appended else ()
+    if (
+        stored_baseline is None
+        or stored_baseline.is_out_of_memory
+        or stored_baseline.case.protocol != accepted_baseline.case.protocol
+    ):
+        return pin_level(accepted_baseline), False
+    if accepted_baseline.is_out_of_memory:
+        return accepted_baseline, True
+    earlier = stored_baseline.records if is_appended else ()
     baseline = replace(
-        accepted,
-        records=(*earlier, *accepted.records)[-MOST_SESSIONS:],
-        pinned_us=stored.pinned_us,
-        pinned_date=stored.pinned_date,
+        accepted_baseline,
+        records=(*earlier, *accepted_baseline.records)[-MOST_SESSIONS:],
+        pinned_us=stored_baseline.pinned_us,
+        pinned_date=stored_baseline.pinned_date,
     )
-    level, pinned = baseline.level_us, stored.pinned_us
+    level, pinned = baseline.level_us, stored_baseline.pinned_us
     assert level is not None and pinned is not None
     is_over_budget = exceeds_budget(level, pinned, budget)
     if is_over_budget or exceeds_budget(pinned, level, budget):
@@ -146,7 +154,7 @@ class BaselineChange:
 
 def save_accepted(
     draft: Draft,
-    accepted: Sequence[AcceptedCase],
+    accepted_cases: Sequence[AcceptedCase],
     *,
     session: Record,
     budget: float,
@@ -157,7 +165,7 @@ def save_accepted(
 
     Args:
         draft: The opened files. Their other baselines are kept.
-        accepted: The accepted cases.
+        accepted_cases: The accepted cases.
         session: The session that the entries name.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
         only_new_cases: Whether to skip cases that already have a baseline.
@@ -172,7 +180,7 @@ def save_accepted(
     """
     changed: dict[Path, BaselineFile] = {}
     changes, refusals = list[BaselineChange](), list[BaselineChange]()
-    for candidate in accepted:
+    for candidate in accepted_cases:
         case, new = candidate.measurement.case, candidate.baseline
         path, stored = draft.find(candidate.key, case)
         file = changed.get(path, stored) or convert_to(
@@ -207,15 +215,15 @@ def save_accepted(
     return tuple(changes), tuple(refusals)
 
 
-def _refusal_text(stored: Baseline, refused: Baseline, budget: float) -> str:
-    """Say why the baseline `refused` does not replace `stored`.
+def _refusal_text(stored_baseline: Baseline, refused_baseline: Baseline, budget: float) -> str:
+    """Say why the baseline `refused_baseline` does not replace `stored_baseline`.
 
     Either the case ran out of memory, or its level exceeds the pinned time by more than `budget`, a
     fraction such as 0.1 for 10 %.
     """
-    pinned_s, level_s = stored.pinned_s, refused.level_s
+    pinned_s, level_s = stored_baseline.pinned_s, refused_baseline.level_s
     assert pinned_s is not None
-    pinned = f"{seconds_text(pinned_s)} pinned on {stored.pinned_date}"
+    pinned = f"{seconds_text(pinned_s)} pinned on {stored_baseline.pinned_date}"
     if level_s is None:
         return f"the baseline was not written: out of memory where there was a time, {pinned}"
     ratio = level_s / pinned_s

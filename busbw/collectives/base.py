@@ -51,10 +51,10 @@ MAX_ITERATIONS = 4096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draw:
-    """The parameters of the starting values of a group of `ranks` ranks in a sample.
+    """The parameters from which the starting values of a group of ranks in a sample follow.
 
-    The `number` distinguishes successive samples: draws with consecutive numbers have different
-    values on each rank, so that the result of an earlier sample is noticed.
+    `ranks` is the size of the group. `number` counts the samples. Consecutive numbers give each
+    rank different values, so that a result that is left from an earlier sample is found wrong.
     """
 
     dtype: str

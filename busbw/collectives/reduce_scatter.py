@@ -66,12 +66,14 @@ class ReduceScatter(AbstractCollective):
         return (tuple(w * count for w, count in zip(_weights(draw, position), counts)),)
 
 
-def _weights(draw: Draw, block: int) -> tuple[float, ...]:
-    """Return a period of `block`: eight powers of two in an order that is unique among 32 blocks.
+def _weights(draw: Draw, block_number: int) -> tuple[float, ...]:
+    """Return the eight values that a block repeats as starting values, all different powers of two.
 
-    The period begins with a different power in each of eight blocks. The next eight blocks step
-    through the powers by 3 instead of 1, and the following blocks by 5 and by 7.
+    Each of 32 consecutive blocks has the powers in another order, so that no block can be mistaken
+    for another block. Blocks 0 to 7 begin with different powers, and the exponent grows by 1 from
+    value to value. It grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and by 7 in blocks 24
+    to 31.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
-    first, step = block + draw.number, 2 * (block // PERIOD) + 1
+    first, step = block_number + draw.number, 2 * (block_number // PERIOD) + 1
     return tuple(2.0 ** (least + (step * index + first) % PERIOD) for index in range(PERIOD))

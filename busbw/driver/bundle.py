@@ -87,8 +87,10 @@ class _SignalHandlers:
             if is_main and signal.getsignal(number) in _DEFAULT_HANDLERS
         }
 
-    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
-        self._ending_signal = self._ending_signal if number == signal.SIGINT else number
+    def _handle_signal(self, signal_number: int, frame: FrameType | None) -> None:
+        self._ending_signal = (
+            self._ending_signal if signal_number == signal.SIGINT else signal_number
+        )
         now_s = time.monotonic()
         if now_s >= self._ignored_until_s:
             self._ignored_until_s = now_s + _ONE_INTERRUPT_S

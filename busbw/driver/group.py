@@ -72,7 +72,7 @@ class Group:
             raise
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether all processes have ended, so that no more requests can be sent."""
         return not self.members
 
@@ -89,8 +89,8 @@ class Group:
 
         `merge_replies` makes the reply of the group from the replies of its processes. Returns a
         Failure if any process failed or did not reply within `timeout_s` seconds. The group can be
-        used again if each process replied with a Failure; otherwise the group `is_over`. `activity`
-        describes the request in messages, such as ``measuring CASE``.
+        used again if each process replied with a Failure; otherwise the group `has_ended`.
+        `activity` describes the request in messages, such as ``measuring CASE``.
         """
         answers = self.ask_each(request, timeout_s, activity)
         if isinstance(answers, Failure):
@@ -228,16 +228,22 @@ class Group:
         )
 
     def _member_failure(
-        self, indices: Sequence[int], end: Exit | Failure, activity: str
+        self, indices: Sequence[int], exit_or_failure: Exit | Failure, activity: str
     ) -> Failure:
         """Return the failure of the first of the members `indices`; its message names all of them.
 
-        `end` is the end of the first member, or the Failure with which it replied.
+        `exit_or_failure` is the end of the first member, or the Failure with which it replied.
         """
-        if isinstance(end, Exit):
-            end = failure_of_exit(end, self.members[indices[0]].launch, activity)
+        if isinstance(exit_or_failure, Exit):
+            exit_or_failure = failure_of_exit(
+                exit_or_failure, self.members[indices[0]].launch, activity
+            )
         names = ", ".join(self._member_name(index) for index in indices)
-        return replace(end, message=f"{names}: {end.message}") if names else end
+        return (
+            replace(exit_or_failure, message=f"{names}: {exit_or_failure.message}")
+            if names
+            else exit_or_failure
+        )
 
     def _member_name(self, index: int) -> str:
         name = "" if self.starter.cluster == ALONE else f"worker {index}"
@@ -248,16 +254,16 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
     return any(isinstance(answer, Failure) for answer in answers.values())
 
 
-def _cause_order(end: Exit | Failure) -> int:
+def _cause_order(exit_or_failure: Exit | Failure) -> int:
     """Return a sort key, smallest for the end that probably caused the ends of other processes.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
     """
-    if isinstance(end, Failure):
+    if isinstance(exit_or_failure, Failure):
         return 3
-    if end.host_loss:
+    if exit_or_failure.host_loss:
         return 0
-    return 1 if end.exit_code is not None and end.exit_code < 0 else 2
+    return 1 if exit_or_failure.exit_code is not None and exit_or_failure.exit_code < 0 else 2
 
 
 def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:

@@ -75,9 +75,9 @@ _REMEDIES = {
 
 
 def worker_environment(
-    starter: Starter, inherited: Mapping[str, str], member: ClusterMember | None = None
+    starter: Starter, inherited_variables: Mapping[str, str], member: ClusterMember | None = None
 ) -> dict[str, str]:
-    """Return the environment variables of a worker: `inherited` with the changes of `starter`.
+    """Return the variables of a worker: `inherited_variables` with the changes of `starter`.
 
     Python may write byte code, so that the next worker starts faster. Another interpreter than the
     interpreter of this process does not get PYTHONPATH and PYTHONHOME. A `member` of a
@@ -85,7 +85,7 @@ def worker_environment(
     """
     is_foreign = starter.python not in ("", sys.executable)
     removed = {*starter.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
-    kept = {name: value for name, value in inherited.items() if name not in removed}
+    kept = {name: value for name, value in inherited_variables.items() if name not in removed}
     environment = {**starter.default_variables, **kept, **starter.environment}
     environment |= proxy_exception(environment, member.host_names if member is not None else ())
     environment = variables.with_huge_pages(environment)

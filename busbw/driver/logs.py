@@ -56,43 +56,49 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-def failure_of_exit(end: Exit, launch: LaunchId, activity: str) -> Failure:
-    """Return the failure of the launch whose worker ended as `end` says.
+def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failure:
+    """Return the failure of the launch whose worker ended as `worker_exit` says.
 
     `activity` describes in the message what the worker was doing, such as ``measuring CASE``.
     """
-    kind, text, detected = _classify(end)
+    kind, text, detected = _classify(worker_exit)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
     # the log.
-    is_unexplained = kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not end.reply_error
-    reason = f": {end.reason}" if is_unexplained and end.reason else ""
-    if is_unexplained and end.pids_max is not None:
-        reason = f"; pids.max ({end.pids_max} processes and threads) was reached{reason}"
+    is_unexplained = (
+        kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not worker_exit.reply_error
+    )
+    reason = f": {worker_exit.reason}" if is_unexplained and worker_exit.reason else ""
+    if is_unexplained and worker_exit.pids_max is not None:
+        reason = f"; pids.max ({worker_exit.pids_max} processes and threads) was reached{reason}"
     return Failure(
         kind=kind,
         message=f"{text} while {activity}{reason}",
         launch=launch,
-        exit_code=end.exit_code,
-        log=end.log,
+        exit_code=worker_exit.exit_code,
+        log=worker_exit.log,
         detected=detected,
     )
 
 
-def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
+def _classify(worker_exit: Exit) -> tuple[FailureKind, str, Detection | None]:
     """Return the kind of the failure, its message, and the way in which a lack of memory was found.
 
     The last value is None if memory is not the cause.
     """
-    code = end.exit_code
-    if end.host_loss:
-        return FailureKind.KILLED, end.host_loss, None
-    if end.reply_error:
-        return FailureKind.CRASHED, f"the worker's reply is invalid ({end.reply_error})", None
+    code = worker_exit.exit_code
+    if worker_exit.host_loss:
+        return FailureKind.KILLED, worker_exit.host_loss, None
+    if worker_exit.reply_error:
+        return (
+            FailureKind.CRASHED,
+            f"the worker's reply is invalid ({worker_exit.reply_error})",
+            None,
+        )
     if code is None:
-        reason = ", as a signal has stopped it," if end.is_stopped else ""
-        text = f"the worker did not answer within {round(end.waited_s, 1):g} s{reason}"
+        reason = ", as a signal has stopped it," if worker_exit.is_stopped else ""
+        text = f"the worker did not answer within {round(worker_exit.waited_s, 1):g} s{reason}"
         return FailureKind.TIMEOUT, text, None
-    if code == -signal.SIGKILL and end.oom_kills:
+    if code == -signal.SIGKILL and worker_exit.oom_kills:
         return (
             FailureKind.OUT_OF_MEMORY,
             "the kernel killed the worker for memory",
@@ -100,7 +106,7 @@ def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
         )
     if code == -signal.SIGKILL:
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
-    if code != 0 and _OUT_OF_MEMORY.search(f"{end.reason}\n{end.log}"):
+    if code != 0 and _OUT_OF_MEMORY.search(f"{worker_exit.reason}\n{worker_exit.log}"):
         return (
             FailureKind.OUT_OF_MEMORY,
             "the framework ran out of memory and died",
@@ -111,9 +117,9 @@ def _classify(end: Exit) -> tuple[FailureKind, str, Detection | None]:
     return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
 
 
-def _signal_name(number: int) -> str:
+def _signal_name(signal_number: int) -> str:
     names = {member.value: member.name for member in signal.Signals}
-    return names.get(number, f"signal {number}")
+    return names.get(signal_number, f"signal {signal_number}")
 
 
 def reason_in_log(log: str) -> str:

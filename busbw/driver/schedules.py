@@ -176,7 +176,7 @@ class Schedule:
                     self._results[side, case].append(failure)
             cases = () if failed else self._measure_cases(groups, cases)
             for group in groups.values():
-                if self.can_overlap and not (self._is_paired or cases or group.is_over):
+                if self.can_overlap and not (self._is_paired or cases or group.has_ended):
                     self._previous_group = group
                 else:
                     self.executor.close_group(group)
@@ -226,7 +226,7 @@ class Schedule:
             with self.executor.time_phase("measuring"):
                 measure(groups, case)
             self._notify_observers(case)
-            if any(group.is_over for group in groups.values()):
+            if any(group.has_ended for group in groups.values()):
                 return cases[index + 1 :]
         return ()
 
@@ -241,7 +241,7 @@ class Schedule:
         """
         for side, group in groups.items():
             self._send_request(side, group, case, "measure")
-            if len(groups) > 1 and not any(group.is_over for group in groups.values()):
+            if len(groups) > 1 and not any(group.has_ended for group in groups.values()):
                 self._send_request(side, group, case, "release")
 
     def _measure_interleaved(self, groups: Mapping[Side, Group], case: Case) -> None:

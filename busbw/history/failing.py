@@ -16,10 +16,11 @@ _MAX_NAMED = 4
 
 
 def measured_outcome(line: Line) -> Outcome | None:
-    """Return the outcome of the measurement in a line of the history; None if there was none.
+    """Return how the measurement in a line of the history ended; None if nothing was measured.
 
-    A failure determines the outcome if the line has no times. The outcome of the line may then be
-    another one, because the line of a reference is not judged.
+    It is the outcome of the line if the line has times, is FAILED or is OUT_OF_MEMORY. Otherwise
+    it follows from the failure: the line of a reference, which is not judged, says NO_BASELINE even
+    if the reference failed.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome

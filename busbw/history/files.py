@@ -73,13 +73,13 @@ def _append_content(path: Path, content: bytes) -> None:
             raise
 
 
-def _parse_lines(path: Path, numbers: Mapping[bytes, int]) -> list[Line]:
-    """Parse lines of the file `path`; `numbers` contains the line number of each text.
+def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
+    """Parse lines of the file `path`; `line_numbers` contains the line number of each text.
 
     Raises HistoryError for an invalid line.
     """
     with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return [parse_line(text, f"line {number}") for text, number in numbers.items() if text]
+        return [parse_line(text, f"line {number}") for text, number in line_numbers.items() if text]
 
 
 def read_machine(root: Path, key: EnvironmentKey, first_year: int = 0) -> tuple[Line, ...]:

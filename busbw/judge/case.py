@@ -25,7 +25,7 @@ from .noise import find_two_neighbours
 from .policy import Policy
 from .rule import CaseLimits
 from .series import NO_LOSS, CaseTimes, LossState
-from .validity import is_shortage_temporary, judge_failed_launches, out_of_memory_verdict
+from .validity import judge_failed_launches, out_of_memory_verdict, would_fit_without_other_programs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +172,7 @@ def may_become_baseline(verdict: Verdict) -> bool:
     """
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
-    return verdict.failure is None or not is_shortage_temporary(verdict.failure)
+    return verdict.failure is None or not would_fit_without_other_programs(verdict.failure)
 
 
 def _judge_outcome(
@@ -232,7 +232,7 @@ def _judge_out_of_memory(
     if baseline.is_out_of_memory:
         more = f" (expected: so it was on {baseline.date})"
         return out_of_memory_verdict(spec, worst, more, failed=False, expected=True)
-    if all(is_shortage_temporary(failure) for failure in failures):
+    if all(would_fit_without_other_programs(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
         verdict = out_of_memory_verdict(spec, worst, more, failed=settings.require_baselines)
         return replace(verdict, outcome=Outcome.INCOMPARABLE)

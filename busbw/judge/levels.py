@@ -193,17 +193,25 @@ class StoredTimes:
         )
 
 
-def build_levels(stored: Mapping[str, StoredTimes], policy: Policy) -> Levels | None:
+def build_levels(
+    stored_times_by_machine: Mapping[str, StoredTimes], policy: Policy
+) -> Levels | None:
     """Return the levels of one machine, or None if it has no baseline with a time.
 
-    `stored` are the stored times of the machine by framework.
+    `stored_times_by_machine` are the stored times of the machine by framework.
     """
     merge_within = policy.session_merge_time
     sessions = [
-        session for times in stored.values() for session in times.select_sessions(merge_within)
+        session
+        for times in stored_times_by_machine.values()
+        for session in times.select_sessions(merge_within)
     ]
-    cases = frozenset(baseline.case for times in stored.values() for baseline in times.baselines)
-    failed = frozenset(case for times in stored.values() for case in times.failed_cases)
+    cases = frozenset(
+        baseline.case for times in stored_times_by_machine.values() for baseline in times.baselines
+    )
+    failed = frozenset(
+        case for times in stored_times_by_machine.values() for case in times.failed_cases
+    )
     merged = merge_sessions(sessions, merge_within)
     return Levels(sessions=merged, cases=cases, failed_cases=failed) if cases else None
 

@@ -26,15 +26,15 @@ def clipped_mean_variance(
 ) -> float:
     """Compute the mean of variances, weighted by their degrees of freedom.
 
-    Each variance is clipped to at most `rule.max_variance_ratio` times a typical variance, so that
-    a few large variances do not decide the mean. The typical variance is the median of all
-    variances, each divided by the median of chi-squared over its degrees of freedom.
+    Each variance is clipped, so that a few large variances do not decide the mean: its ratio to the
+    expected variance may be at most `rule.max_variance_ratio` times the typical ratio. The typical
+    ratio is the median of all ratios, each divided by the median of chi-squared(n) / n, where n are
+    the degrees of freedom of the variance. The result is a variance, not a ratio.
 
     Args:
         variances: Pairs of a variance and its degrees of freedom. Without pairs the result is 0.
         rule: The thresholds of the rule.
-        expected_variances: The expected value of each variance; None for 1. Each variance is
-            divided by it before the median is computed and before the variance is clipped.
+        expected_variances: The expected value of each variance; None for 1.
 
     """
     if not variances:
@@ -74,9 +74,9 @@ class SessionNoise:
             / (self.degrees_of_freedom + additional_degrees_of_freedom)
         )
 
-    def stddev_with_sessions(self, expected: ExpectedTime) -> float:
-        """Return the standard deviation of a session, pooled with the sessions of `expected`."""
-        return self.stddev(expected.sum_of_squares, expected.session_count - 1)
+    def stddev_with_sessions(self, expected_time: ExpectedTime) -> float:
+        """Return the standard deviation, pooled with the sessions of `expected_time`."""
+        return self.stddev(expected_time.sum_of_squares, expected_time.session_count - 1)
 
 
 def estimate_noise(
@@ -106,10 +106,13 @@ def estimate_noise(
     launches: dict[Case, tuple[float, float]] = {}
     for case, series in series_by_case.items():
         squares, freedom = series.sum_launch_squares(rule)
-        fresh = launches_today.get(case, NO_LAUNCHES)
-        launches[case] = squares + fresh.sum_of_squares, freedom + fresh.degrees_of_freedom
+        summary_today = launches_today.get(case, NO_LAUNCHES)
+        launches[case] = (
+            squares + summary_today.sum_of_squares,
+            freedom + summary_today.degrees_of_freedom,
+        )
     launch_variance = typical_launch_variance(launches.values(), rule)
-    by_launches = _noise_of_launches(launches, launch_variance, rule)
+    launch_noises = _estimate_launch_noise(launches, launch_variance, rule)
     repeated = {
         case: expected for case, expected in expected_times.items() if expected.session_count > 1
     }
@@ -118,7 +121,7 @@ def estimate_noise(
         (expected.sum_of_squares / (expected.session_count - 1), expected.session_count - 1)
         for expected in repeated.values()
     ]
-    expected_variances = [by_launches[case].stddev() ** 2 for case in repeated]
+    expected_variances = [launch_noises[case].stddev() ** 2 for case in repeated]
     prior = rule.prior_deviation**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
     session_variance = rule.prior_degrees_of_freedom * max(
         prior, rule.min_session_to_launch_variance * launch_variance
@@ -129,7 +132,7 @@ def estimate_noise(
         case: replace(
             noise, sum_of_squares=noise.sum_of_squares * session_variance / launch_variance
         )
-        for case, noise in by_launches.items()
+        for case, noise in launch_noises.items()
     }
     return noises, session_variance
 
@@ -150,10 +153,12 @@ def typical_launch_variance(
     return max(least, clipped_mean_variance(variances, rule))
 
 
-def _noise_of_launches(
+def _estimate_launch_noise(
     launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: Rule
 ) -> dict[Case, SessionNoise]:
-    """Pool the launches of each case with those of its neighbours and of a typical case.
+    """Estimate how much the launches of each case vary, as the noise of a series of launches.
+
+    The squared deviations of a case are pooled with those of its neighbours and of a typical case.
 
     Args:
         launches: For each case, the sum of the squared deviations of its launches, and the degrees
@@ -166,13 +171,15 @@ def _noise_of_launches(
     for family in group_families(launches):
         for position, case in enumerate(family):
             squares, freedom = launches[case]
-            for near in family[
+            for neighbour in family[
                 max(0, position - rule.neighbour_distance) : position + rule.neighbour_distance + 1
             ]:
-                if near != case:
-                    most = rule.max_variance_ratio * typical_variance * launches[near][1]
-                    squares += rule.neighbour_weight * min(launches[near][0], most)
-                    freedom += rule.neighbour_weight * launches[near][1]
+                if neighbour != case:
+                    max_squares = (
+                        rule.max_variance_ratio * typical_variance * launches[neighbour][1]
+                    )
+                    squares += rule.neighbour_weight * min(launches[neighbour][0], max_squares)
+                    freedom += rule.neighbour_weight * launches[neighbour][1]
             share = min(1.0, rule.max_launch_degrees_of_freedom / freedom) if freedom else 0.0
             noises[case] = SessionNoise(
                 sum_of_squares=rule.pooled_degrees_of_freedom * typical_variance + share * squares,

@@ -166,12 +166,12 @@ def _estimate_log_ratio(
     )
 
 
-def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss: float) -> float:
-    """Return the log ratio above which a case seems slower, at least log(1 + `min_loss`).
+def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss_fraction: float) -> float:
+    """Return the log ratio above which a case seems slower, at least log(1 + `min_loss_fraction`).
 
     If the code is unchanged, the estimate exceeds this limit with at most `probability`.
     """
-    return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss))
+    return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss_fraction))
 
 
 def estimate_prior_variance_of_pairs(
@@ -221,7 +221,10 @@ def _judge_outcome(
     settings: JudgingSettings,
     prior_variance: Variance | None,
 ) -> Ruling:
-    """Return the ruling of the first check that decides the case, without summaries of launches."""
+    """Return the ruling on a case, without the summaries of launches, which `judge_pair` adds.
+
+    Failed launches decide first, then memory, and else the sequential test.
+    """
     failure_verdict = judge_failed_launches(spec, candidate)
     failure_verdict = failure_verdict or judge_failed_launches(spec, reference, REFERENCE_PREFIX)
     if failure_verdict is not None:

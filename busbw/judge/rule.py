@@ -60,15 +60,16 @@ class CaseLimits:
         slower_above_log_ratio: The log ratio above which the case is slower.
         faster_below_log_ratio: The log ratio below which the case is faster.
         stddev: The standard deviation of the residual while the code is unchanged.
-        common_shift: The part of today's log ratio that the case shares with other cases: the
-            median of its two neighbouring payloads if the rule compares neighbours, and otherwise
-            the shift of the shared part. It is 0 if the framework has too few cases.
+        common_shift: The part of today's log ratio that the case shares with other cases. If the
+            rule compares neighbours, it is the median log ratio of the two neighbouring payloads;
+            otherwise it is the shift of the framework's shared part (see SharedPart). It is 0 if
+            the framework has too few cases.
         residual: Today's log ratio minus `common_shift`.
         residual_limit: The limit of the residual.
-        noise: The variance between sessions that other cases predict for this case. The case's
-            own earlier sessions are not in it, and are added later.
-        fastest_above_log_ratio: The log ratio that the fastest launch must exceed, too, before the
-            case is slower. It is None if the rule does not compare neighbours.
+        noise: How much sessions of this case vary, estimated from launches and from all cases.
+            `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
+        fastest_above_log_ratio: A second condition for a slower case: the log ratio of its fastest
+            launch must exceed this limit. It is None if the rule does not compare neighbours.
 
     """
 
@@ -207,13 +208,13 @@ class _Comparison:
             sum_of_squares=prior + MEDIAN_VARIANCE_RATIO * error, degrees_of_freedom=1
         ), level
 
-    def _log_ratios(self, framework: str, shared_level: float) -> dict[Case, float]:
+    def _log_ratios(self, framework: str, shared_log_level: float) -> dict[Case, float]:
         """Return log(time / expected time) of each case of a framework.
 
-        The log of the expected time is the sum of the level of the case and `shared_level`.
+        The log of the expected time is the sum of the level of the case and `shared_log_level`.
         """
         return {
-            case: launches.log_median - self.expected_times[case].log_level - shared_level
+            case: launches.log_median - self.expected_times[case].log_level - shared_log_level
             for case, launches in self.launches.items()
             if case.framework == framework
         }
@@ -231,24 +232,24 @@ class _Comparison:
         is_pooled = framework in self.history.pooled_frameworks
         stddev = noise.stddev_with_sessions(expected) if is_pooled else noise.stddev()
         stddev *= math.sqrt(1 + 1 / expected.session_count)
-        ratios = self._log_ratios(framework, expected.log_level)
+        log_ratios = self._log_ratios(framework, expected.log_level)
         # Wider limits for heavy tails could include cases that became faster, up to half of all.
         inside = [
-            ratio
-            for case, ratio in ratios.items()
-            if abs(ratio) <= self._limit(case, self.normal_sigmas, shared_stddev=stddev)
+            log_ratio
+            for case, log_ratio in log_ratios.items()
+            if abs(log_ratio) <= self._limit(case, self.normal_sigmas, shared_stddev=stddev)
         ]
-        cases = [
+        variances = [
             self.noises[case].stddev_with_sessions(self.expected_times[case]) ** 2
-            for case in ratios
+            for case in log_ratios
         ]
-        more = SHARED_PART_VARIANCE_RATIO * (widening**2 - 1) * fmean(cases)
-        more *= 1 + 1 / self.history.session_count
-        limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + more / count)
+        additional_variance = SHARED_PART_VARIANCE_RATIO * (widening**2 - 1) * fmean(variances)
+        additional_variance *= 1 + 1 / self.history.session_count
+        limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + additional_variance / count)
         return SharedPart(
             log_level=expected.log_level,
             shift_log_ratio=median(
-                inside if len(inside) >= self.rule.min_shared_case_count else ratios.values()
+                inside if len(inside) >= self.rule.min_shared_case_count else log_ratios.values()
             ),
             limit_log_ratio=max(math.log1p(self.rule.min_session_loss), limit)
             if count > 1
@@ -270,21 +271,22 @@ class _Comparison:
         return max(self.history.loss_floor(case), sigmas * stddev)
 
     def _common_shifts(
-        self, framework: str, shift: float, ratios: Mapping[Case, float]
+        self, framework: str, shared_shift_log_ratio: float, log_ratios: Mapping[Case, float]
     ) -> dict[Case, float]:
         """Return, for each case, the part of its log ratio that it shares with other cases.
 
         If the rule compares neighbours, this part is the median log ratio of the two neighbouring
-        payloads. Otherwise it is `shift`, the shift of the framework's shared part. It is 0 if the
-        framework has too few cases. `ratios` contains the log ratio of each case.
+        payloads. Otherwise it is `shared_shift_log_ratio`, the shift of the framework's shared
+        part. It is 0 if the framework has too few cases. `log_ratios` contains the log ratio of
+        each case.
         """
         is_pooled = framework in self.history.pooled_frameworks
-        shifts = dict.fromkeys(ratios, shift if is_pooled else 0.0)
+        shifts = dict.fromkeys(log_ratios, shared_shift_log_ratio if is_pooled else 0.0)
         if self.rule.compares_neighbours and is_pooled:
-            for family in group_families(ratios):
+            for family in group_families(log_ratios):
                 for case in family if len(family) > 1 else ():
                     shifts[case] = median(
-                        ratios[other] for other in find_two_neighbours(case, family)
+                        log_ratios[other] for other in find_two_neighbours(case, family)
                     )
         return shifts
 
@@ -302,11 +304,14 @@ class _Comparison:
         rule, residuals = self.rule, list[float]()
         for framework in self.frameworks:
             shared_part = self.compute_shared_part(framework)
-            ratios = self._log_ratios(framework, shared_part.log_level)
+            log_ratios = self._log_ratios(framework, shared_part.log_level)
             for case, shift in self._common_shifts(
-                framework, shared_part.shift_log_ratio, ratios
+                framework, shared_part.shift_log_ratio, log_ratios
             ).items():
-                residual, limit = abs(ratios[case] - shift), self._limit(case, self.limit_sigmas)
+                residual, limit = (
+                    abs(log_ratios[case] - shift),
+                    self._limit(case, self.limit_sigmas),
+                )
                 if residual <= limit:
                     residuals.append(residual * self.limit_sigmas / limit)
         if not residuals or len(self.launches) < rule.min_case_count_for_noise:
@@ -319,10 +324,10 @@ class _Comparison:
         if ratio <= 1 + (rule.widening_ratio - 1) * chance * usual:
             return 1.0, 1.0
         least = 1 + ((rule.noisy_ratio if more else rule.first_noisy_ratio) - 1) * chance
-        is_noisy = ratio > least or self._launch_noise_ratio() > rule.noisy_ratio
+        is_noisy = ratio > least or self._launch_noise_relative_to_history() > rule.noisy_ratio
         return ratio if is_noisy else 1.0, rule.widening_factor * ratio
 
-    def _launch_noise_ratio(self) -> float:
+    def _launch_noise_relative_to_history(self) -> float:
         """Return the standard deviation between today's launches, relative to earlier sessions."""
         series = (self.history.case_series[case] for case in self.launches)
         before = typical_launch_variance(
@@ -384,12 +389,15 @@ class _Comparison:
                 case, self.limit_sigmas, shared_stddev=shared_part.stddev, widening=widening
             )
 
-        def limit_above(shift: float) -> float:
-            """Return the limit of a log ratio that has the part `shift` in common with others."""
+        def limit_above(shared_shift_log_ratio: float) -> float:
+            """Return the limit of a log ratio that contains `shared_shift_log_ratio`."""
             if self.rule.compares_neighbours:
                 # A neighbour that is fast on a shared CPU does not mean that this case is slow.
-                return min(max(self.history.loss_floor(case), shift + residual_limit), max_limit)
-            return min(max(0.0, shift) + residual_limit, max_limit)
+                return min(
+                    max(self.history.loss_floor(case), shared_shift_log_ratio + residual_limit),
+                    max_limit,
+                )
+            return min(max(0.0, shared_shift_log_ratio) + residual_limit, max_limit)
 
         expected = self.expected_times[case]
         return CaseLimits(

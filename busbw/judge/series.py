@@ -175,7 +175,10 @@ class Series:
         is_counted: bool,
         deviation_sigmas: float = 0.0,
     ) -> None:
-        """Append a session, and stop counting the sessions that the window of its loss excludes.
+        """Append a session.
+
+        If `loss_state` has a window, which is a loss that several sessions show together, the slow
+        sessions of the window are not used any more to compute levels.
 
         Args:
             session_number: The position of the session in the history.
@@ -288,7 +291,10 @@ class CaseTimes:
 
 @dataclass(kw_only=True, slots=True)
 class History:
-    """The sessions that were judged so far, as series of cases and of frameworks' shared parts.
+    """The sessions that were judged so far: a series of each case and of each framework.
+
+    The series of a framework contains the framework's shared part in each session: how much slower
+    all its cases together were.
 
     Attributes:
         rule: The thresholds of the rule.

@@ -97,7 +97,7 @@ def out_of_memory_verdict(
     )
 
 
-def is_shortage_temporary(failure: Failure) -> bool:
+def would_fit_without_other_programs(failure: Failure) -> bool:
     """Return whether the case would fit into memory if no other program used memory.
 
     Returns False if the shortage was not predicted, because the needed memory is unknown then.

@@ -23,8 +23,10 @@ class Plan:
 
     Each case is measured in `launches` launches. In a launch, sampling ends when there are
     `samples` samples. It also ends after `budget_s` seconds if there are two samples or more. After
-    several times `budget_s` a single sample is enough. A long chain takes at least `min_sample_s`
-    seconds longer than a short chain, so that the clock can distinguish them.
+    several times `budget_s` a single sample is enough. A sample is the difference in time between
+    two programs that repeat the collective in a chain, a long chain and a short one. The long chain
+    is made so long that the difference is about `min_sample_s` seconds, which the clock can
+    measure, unless that takes too much of the budget.
     `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
     cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """

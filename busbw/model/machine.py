@@ -155,9 +155,11 @@ def count_outer_parts(mesh: str) -> int:
 
 
 def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
-    """Raise ValueError if a named mesh does not have as many `hosts` and `processes`.
+    """Raise ValueError if the axes that a mesh names contradict `hosts` or `processes`.
 
-    On a single host each process stands for a host. Slices must have the same number of hosts.
+    The product of the axes slices and hosts must be the number of hosts, and the product of slices,
+    hosts and processes the number of processes. Each slice must have the same number of hosts. On a
+    single host each process counts as a host.
     """
     axes = axis_extents(mesh)
     counts = {"hosts": hosts if hosts > 1 else processes, "processes": processes}

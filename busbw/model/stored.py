@@ -120,12 +120,14 @@ class Session:
         """Return the time of each launch of `case` in seconds."""
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
-    def changes_since(self, before: Session, framework: str) -> tuple[str, ...]:
-        """Return how a framework's setup changed since the session `before`.
+    def changes_since(self, earlier_session: Session, framework: str) -> tuple[str, ...]:
+        """Return how a framework's setup changed since the session `earlier_session`.
 
         A change is a text such as ``jax 0.10.1 -> 0.10.2``.
         """
-        return setup_changes(before._lasting_setup(framework), self._lasting_setup(framework))
+        return setup_changes(
+            earlier_session._lasting_setup(framework), self._lasting_setup(framework)
+        )
 
     def _lasting_setup(self, framework: str) -> Mapping[str, str]:
         of_framework = (
@@ -136,21 +138,27 @@ class Session:
         return next(of_framework, {})
 
 
-def setup_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+def setup_changes(
+    earlier_setup: Mapping[str, str], present_setup: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return the changes between two setups, as texts such as ``jax 0.10.1 -> 0.10.2``.
 
     A setup maps names to values: packages to versions, flags to their values, HOST to the host, and
     OWN_CODE to the hash of worker code. A version or flag that only one setup contains is a change,
     too, such as ``XLA_FLAGS none -> --x``. A host or a hash counts only if both setups contain it.
-    There are no changes if `before` is empty, because then the earlier setup is unknown.
+    There are no changes if `earlier_setup` is empty, because then the earlier setup is unknown.
     """
     names = [
         name
-        for name in dict.fromkeys((*now, *before))
-        if name not in (HOST, OWN_CODE) or (name in now and name in before)
+        for name in dict.fromkeys((*present_setup, *earlier_setup))
+        if name not in (HOST, OWN_CODE) or (name in present_setup and name in earlier_setup)
     ]
-    pairs = [(name, before.get(name, "none"), now.get(name, "none")) for name in names]
-    return tuple(f"{name} {old} -> {new}" for name, old, new in pairs if before and old != new)
+    pairs = [
+        (name, earlier_setup.get(name, "none"), present_setup.get(name, "none")) for name in names
+    ]
+    return tuple(
+        f"{name} {old} -> {new}" for name, old, new in pairs if earlier_setup and old != new
+    )
 
 
 def merge_sessions(
@@ -174,11 +182,16 @@ def merge_sessions(
     return tuple(merged)
 
 
-def _may_merge(first: Session, later: Session, merge_within: datetime.timedelta) -> bool:
-    """Return whether the session `later` is merged into the sessions that began with `first`."""
-    if first.has_change or later.has_change:
-        return first.began == later.began and first.records.keys().isdisjoint(later.records)
-    return later.began - first.began < merge_within
+def _may_merge(
+    first_session: Session, later_session: Session, merge_within: datetime.timedelta
+) -> bool:
+    """Return whether `later_session` is merged with `first_session` and those merged before."""
+    if first_session.has_change or later_session.has_change:
+        return (
+            first_session.began == later_session.began
+            and first_session.records.keys().isdisjoint(later_session.records)
+        )
+    return later_session.began - first_session.began < merge_within
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -214,21 +214,21 @@ def rate_text(bytes_per_s: float) -> str:
 _LIST_CHARACTERS = 110
 
 
-def wrong_choice_text(text: str, accepted: Sequence[str]) -> str:
-    """Return a message that `text` is not one of the `accepted` words."""
-    return f"expected one of {choices_text(accepted)}, got {text[:60]!r}"
+def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
+    """Return a message that `text` is not one of the `choices` words."""
+    return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 
-def choices_text(accepted: Sequence[str], where: str = "--help") -> str:
+def choices_text(choices: Sequence[str], where: str = "--help") -> str:
     """Return the accepted words as a list; if it is too long, the first words and a reference.
 
     The reference says that `where`, such as ``--help``, lists the other words.
     """
-    text = ", ".join(accepted)
+    text = ", ".join(choices)
     if len(text) <= _LIST_CHARACTERS:
         return text
-    first = list(accepted)
+    first = list(choices)
     while len(", ".join(first)) > _LIST_CHARACTERS / 2:
         first.pop()
-    others = plural(len(accepted) - len(first), "other")
+    others = plural(len(choices) - len(first), "other")
     return f"{', '.join(first)} and {others}, which {where} lists"

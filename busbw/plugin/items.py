@@ -157,14 +157,14 @@ def pytest_runtest_makereport(
     return report
 
 
-def _keep_error(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
     """Add the error of a test of busbw to the errors that no verdict describes."""
-    error: Any = call.excinfo.value if call.excinfo else None
+    error: Any = call_info.excinfo.value if call_info.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):
         error = error.exceptions[0]
     reason = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-    text = f"{item.name} ({call.when}): {reason[:_MAX_REASON_CHARACTERS]}"
+    text = f"{item.name} ({call_info.when}): {reason[:_MAX_REASON_CHARACTERS]}"
     item.config.stash.setdefault(ERRORS, []).append(text)
 
 

@@ -48,7 +48,10 @@ def figure_values(verdict: Verdict) -> dict[str, Any]:
 
 
 def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
-    """Map each figure of `verdict` that documents contain to its value, None without a value."""
+    """Return the values of the figures that JSON and CSV files contain, by figure.
+
+    The value of a figure is None if the verdict has no value for it.
+    """
     figures = figures_of(verdict)
     return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
 
@@ -95,13 +98,13 @@ def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
 
 
 def _declare_figure_of_field(
-    part_of: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
+    find_part: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
 ) -> Figure:
     """Declare a figure whose value is the field `id` of a verdict, or of a part of the verdict.
 
-    `part_of` returns the part from a verdict. The value is None if the part is None.
+    `find_part` returns the part from a verdict. The value is None if the part is None.
     """
-    compute = lambda verdict: getattr(part_of(verdict), id, None)  # noqa: E731
+    compute = lambda verdict: getattr(find_part(verdict), id, None)  # noqa: E731
     return Figure(id, heading, compute=compute, **options)
 
 

@@ -105,7 +105,7 @@ def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
     return tuple(map(Row, values))
 
 
-def attribute_values(value: object | None, *names: str) -> dict[str, object]:
+def attributes_or_none(value: object | None, *names: str) -> dict[str, object]:
     """Map each of `names` to this attribute of `value`, or to None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 

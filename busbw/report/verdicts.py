@@ -12,7 +12,7 @@ from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
 from .figures import figure_values, figures_of
-from .table import Column, Row, Table, TextLine, attribute_values, payload_span_text
+from .table import Column, Row, Table, TextLine, attributes_or_none, payload_span_text
 
 BOLD = {"bold": True}
 RED = {"red": True, "bold": True}
@@ -110,7 +110,7 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
         doubt = f" ({reference.doubt})" if reference.doubt else ""
         notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
-        **attribute_values(verdict.spec, "payload_bytes"),
+        **attributes_or_none(verdict.spec, "payload_bytes"),
         **figure_values(verdict),
         "outcome": " ".join(filter(None, (verdict.outcome.value, _outcome_marks(verdict)))),
     }

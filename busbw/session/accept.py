@@ -47,29 +47,31 @@ _LOST_OUTCOMES = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)
 
 
 def accepts_slower_times(
-    options: Options, stored: Baseline | None, measurement: Measurement, budget: float
+    options: Options, stored_baseline: Baseline | None, measurement: Measurement, budget: float
 ) -> bool:
     """Tell whether --update-baselines stores today's times of a case even if they are slower.
 
     Args:
         options: The options of the session.
-        stored: The baseline of the case, None if it has no baseline.
+        stored_baseline: The baseline of the case, None if it has no baseline.
         measurement: Today's launches of the case.
         budget: The fraction by which a time may exceed the pinned time without a reason.
 
     """
     if options.update_baselines != "all":
         return False
-    if options.accept_regression or stored is None or stored.pinned_s is None:
+    if options.accept_regression or stored_baseline is None or stored_baseline.pinned_s is None:
         return True
-    if stored.case.protocol != measurement.case.protocol:
+    if stored_baseline.case.protocol != measurement.case.protocol:
         return True
     times_s = [launch_time_s(run) for run in measurement.runs]
-    return bool(times_s) and not exceeds_budget(statistics.median(times_s), stored.pinned_s, budget)
+    return bool(times_s) and not exceeds_budget(
+        statistics.median(times_s), stored_baseline.pinned_s, budget
+    )
 
 
-def accept_baselines(judged: Judged, write: Callable[[Judged], Judged]) -> Judged:
-    """Call `write`, which stores or removes baselines, if an option requests it.
+def accept_baselines(judged: Judged, write_accepted: Callable[[Judged], Judged]) -> Judged:
+    """Call `write_accepted`, which stores or removes baselines, if an option requests it.
 
     Nothing is written if anything except failed cases is wrong with the session.
     """
@@ -78,7 +80,7 @@ def accept_baselines(judged: Judged, write: Callable[[Judged], Judged]) -> Judge
     if not _WRITABLE_OUTCOMES.issuperset(judged.session_verdict.outcomes):
         return judged.with_notes(f"no baseline was written: {judged.session_verdict.headline()}")
     try:
-        return write(judged)
+        return write_accepted(judged)
     except (BaselineError, OSError) as error:
         return judged.with_error(f"not all baselines were written: {_error_text(error)}")
 
@@ -134,12 +136,14 @@ def _change_row(change: BaselineChange) -> ChangeRow:
     return change.path, change.case, before, after, cause
 
 
-def _lock_stacks(judged: Judged, measured: Measured, accepted: Sequence[AcceptedCase]) -> Judged:
+def _lock_stacks(
+    judged: Judged, measured: Measured, accepted_cases: Sequence[AcceptedCase]
+) -> Judged:
     """Lock the stacks of the frameworks whose times were accepted.
 
     If a lock cannot be written, the accepted times stay, and the returned session has an error.
     """
-    frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted))
+    frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
     try:
         with lock_for_writing(measured.options.baselines):
             for lock in extensions.load_functions("lock_references"):
@@ -175,11 +179,11 @@ def _find_accepted_times(
 
 
 def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> AcceptedCase:
-    """Return today's times of a case to store, the cause, and whether a loss is accepted.
+    """Return the times of a case that are stored, and why they are stored.
 
-    The reason of --accept-regression accepts the loss of a case that is worse by itself, that moved
-    together with other cases, or that -k selected. The times of another case that lost more than
-    the budget are refused later.
+    A loss beyond the budget is accepted only if --accept-regression gives a reason, and the case is
+    worse by itself, moved together with other cases, or was selected by -k. Otherwise
+    `save_accepted` refuses it.
     """
     verdict, options = judged.verdicts[spec], judged.options
     outcome, is_moved, cause = (

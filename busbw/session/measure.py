@@ -152,7 +152,11 @@ class _Measurer:
                 self._display.replace_progress(f"{measurement.case.name}: {median} in {launches}")
 
     def measure_planned(self) -> None:
-        """Measure all cases in the planned launches, or in one where it and the history decide."""
+        """Measure all cases in the planned launches.
+
+        With --launches=auto a case is measured once. It is measured in the other launches only if
+        the history and its first launch do not decide it, or if it is drawn at random.
+        """
         resolved, cases = self._resolved, tuple(self.schedule.cases)
         if resolved.options.launches:
             self.schedule.run()

@@ -17,7 +17,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import plural
 from busbw.report import session as report
 from busbw.report.figures import document_figure_values
-from busbw.report.table import Table, attribute_values, payload_span_text
+from busbw.report.table import Table, attributes_or_none, payload_span_text
 from busbw.report.verdicts import legend_lines
 
 from .options import Options
@@ -116,8 +116,8 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
-        **attribute_values(verdict.spec, "framework", "collective", "dtype"),
-        **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
+        **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
         **{figure.id: value for figure, value in document_figure_values(verdict).items()},
     }
     observed = judged.observations if judged else None

@@ -49,13 +49,13 @@ class Option:
         return self.arguments.get("action") == "append"
 
 
-def check_combination(passed: Collection[Option], names: Collection[str]) -> None:
+def check_combination(passed_options: Collection[Option], names: Collection[str]) -> None:
     """Raise UsageError if a passed option excludes another passed option, or lacks a needed option.
 
     `names` are the names of the options that have a value, on the command line or in the ini file.
     """
-    for option in passed:
-        for other in passed:
+    for option in passed_options:
+        for other in passed_options:
             if other.name in option.excludes:
                 raise UsageError(f"{other.flag}: not with {option.flag}, {option.because}")
         if option.needs and option.needs not in names:

@@ -31,30 +31,32 @@ from .levels import record_of
 from .state import Judged, Measured
 
 
-def write_outputs(judged: Judged, results: Callable[[Judged], str]) -> Judged:
+def write_outputs(judged: Judged, make_results_text: Callable[[Judged], str]) -> Judged:
     """Append the session to the history, then write the requested files.
 
-    The history comes first because the page shows it. `results` returns the text of the file of
-    --results.
+    The history comes first because the page shows it. `make_results_text` returns the text of the
+    file of --results.
     """
-    written = _write_files(append_to_history(judged), results)
+    written = _write_files(append_to_history(judged), make_results_text)
     if written.session_verdict != judged.session_verdict:
         # Files that were written before an error have the verdict without this error.
-        _write_files(written, results)
+        _write_files(written, make_results_text)
     return written
 
 
-def _write_files(judged: Judged, results: Callable[[Judged], str]) -> Judged:
+def _write_files(judged: Judged, make_results_text: Callable[[Judged], str]) -> Judged:
     for name, path in judged.options.outputs.items():
-        text_of = results if name == "results" else load_view(name).text
+        text_of = make_results_text if name == "results" else load_view(name).text
         judged = _write_file(judged, name, path, text_of)
     return judged
 
 
-def _write_file(judged: Judged, name: str, path: Path, text_of: Callable[[Judged], str]) -> Judged:
+def _write_file(
+    judged: Judged, name: str, path: Path, make_text: Callable[[Judged], str]
+) -> Judged:
     """Write the file `path` of the option `name`; if that fails, return `judged` with an error."""
     try:
-        storage.write(path, text_of(judged))
+        storage.write(path, make_text(judged))
     except UsageError as error:
         problem = str(error)
     except OSError as error:

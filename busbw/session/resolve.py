@@ -40,7 +40,7 @@ def resolve_cases(
     machine: Machine,
     specs: tuple[Spec, ...],
     executor: Executor,
-    say: Callable[[str], None],
+    write_line: Callable[[str], None],
 ) -> Measured:
     """Return the cases to measure as a Measured without measurements.
 
@@ -49,7 +49,7 @@ def resolve_cases(
         machine: The machine to measure on.
         specs: The selected cases.
         executor: Starts the workers that probe the reference stack.
-        say: Receives a line before a reference stack is built, which takes long.
+        write_line: Receives a line before a reference stack is built, which takes long.
 
     Raises:
         UsageError: A Spec is not possible on the machine. Or a file of baselines or of the history
@@ -64,7 +64,7 @@ def resolve_cases(
     if options.is_paired:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
         stacks = (
-            _build_locked_stacks(options, machine.target, frameworks, say)
+            _build_locked_stacks(options, machine.target, frameworks, write_line)
             if options.compares_with_locked_stack
             else {}
         )
@@ -136,7 +136,7 @@ def _resolve_spec(spec: Spec, target: Target) -> TimedJob:
 
 
 def _build_locked_stacks(
-    options: Options, target: Target, frameworks: tuple[str, ...], say: Callable[[str], None]
+    options: Options, target: Target, frameworks: tuple[str, ...], write_line: Callable[[str], None]
 ) -> Mapping[str, LockedStack]:
     """Return the locked stack of each of `frameworks`, after building the stacks that are missing.
 
@@ -144,7 +144,7 @@ def _build_locked_stacks(
     """
     with usage_error(ValueError, where="--against=baseline: "):
         for build in extensions.load_functions("build_references"):
-            stacks: Mapping[str, LockedStack] = build(options, target, frameworks, say)
+            stacks: Mapping[str, LockedStack] = build(options, target, frameworks, write_line)
             return stacks
         raise ValueError("expected the extension for stacks, which is not installed")
 

@@ -77,19 +77,21 @@ def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]
     return smooth
 
 
-def _find_splits(sums: Sequence[float], begin: int, end: int, threshold: float) -> list[int]:
-    """Return the positions between `begin` and `end` at which new levels begin, in their order.
+def _find_splits(
+    sums: Sequence[float], begin_position: int, end_position: int, threshold: float
+) -> list[int]:
+    """Return the positions, from `begin_position` to `end_position`, where new levels begin.
 
     `sums` are the cumulative sums of the values. The score of a split must be at least `threshold`.
     """
-    split, score = _best_split(sums, begin, end)
+    split, score = _best_split(sums, begin_position, end_position)
     if not split or score < threshold:
         return []
-    before = _find_splits(sums, begin, split, threshold)
-    return [*before, split, *_find_splits(sums, split, end, threshold)]
+    before = _find_splits(sums, begin_position, split, threshold)
+    return [*before, split, *_find_splits(sums, split, end_position, threshold)]
 
 
-def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float]:
+def _best_split(sums: Sequence[float], begin_position: int, end_position: int) -> tuple[int, float]:
     """Return the position at which a split makes the two means differ most, and its score.
 
     The score is the difference of the means, scaled so that its standard deviation is that of a
@@ -97,10 +99,10 @@ def _best_split(sums: Sequence[float], begin: int, end: int) -> tuple[int, float
     nearer to the mean after the split than to the mean before the split.
     """
     best, most = 0, 0.0
-    for split in range(begin + _MIN_LEVEL_VALUES, end - _MIN_LEVEL_VALUES + 1):
-        first, second = split - begin, end - split
-        before = (sums[split] - sums[begin]) / first
-        after = (sums[end] - sums[split]) / second
+    for split in range(begin_position + _MIN_LEVEL_VALUES, end_position - _MIN_LEVEL_VALUES + 1):
+        first, second = split - begin_position, end_position - split
+        before = (sums[split] - sums[begin_position]) / first
+        after = (sums[end_position] - sums[split]) / second
         score = abs(after - before) * math.sqrt(first * second / (first + second))
         value = sums[split + 1] - sums[split]
         if score > most and abs(value - after) <= abs(value - before):

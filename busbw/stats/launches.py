@@ -19,10 +19,10 @@ from busbw.stats.variance import t_quantile
 LAUNCH_QUANTILE = 0.25
 
 
-def quantile(values: Sequence[float], q: float) -> float:
-    """Return the q-quantile (`q` from 0 to 1) of at least one value, interpolated linearly."""
+def quantile(values: Sequence[float], fraction: float) -> float:
+    """Return the quantile at `fraction` (0 to 1) of at least one value, interpolated linearly."""
     ordered = sorted(values)
-    position = q * (len(ordered) - 1)
+    position = fraction * (len(ordered) - 1)
     below = int(position)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
@@ -89,7 +89,9 @@ def estimate_mean(values: Sequence[float]) -> MeanEstimate:
     )
 
 
-def log_ratio_of_samples(before_s: Sequence[float], after_s: Sequence[float]) -> float:
+def log_ratio_of_samples(
+    samples_before_s: Sequence[float], samples_after_s: Sequence[float]
+) -> float:
     """Return log(after / before) of two launches, from their samples in seconds.
 
     If both launches have the same number of samples, their samples were interleaved. The result is
@@ -98,11 +100,11 @@ def log_ratio_of_samples(before_s: Sequence[float], after_s: Sequence[float]) ->
     few samples hardly changes it. Otherwise the result is the median log ratio of all pairs of
     samples.
     """
-    if len(before_s) != len(after_s):
+    if len(samples_before_s) != len(samples_after_s):
         return statistics.median(
-            math.log(after / before) for before in before_s for after in after_s
+            math.log(after / before) for before in samples_before_s for after in samples_after_s
         )
-    ratios = [math.log(after / before) for before, after in zip(before_s, after_s)]
+    ratios = [math.log(after / before) for before, after in zip(samples_before_s, samples_after_s)]
     return statistics.median(
         (first + second) / 2 for index, first in enumerate(ratios) for second in ratios[index:]
     )
@@ -151,13 +153,15 @@ def look_levels(
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    def excess(bound: float, sums: Any, weights: Any, deviation: float, expected: float) -> float:
-        """Return the probability that a sum crosses `bound`, minus the `expected` probability.
+    def excess(
+        upper_limit: float, sums: Any, weights: Any, deviation: float, expected: float
+    ) -> float:
+        """Return the probability that a sum exceeds `upper_limit`, minus `expected`.
 
         `sums` are the sums that crossed no bound at earlier looks, with their probabilities
         `weights`.
         """
-        return float(weights @ ndtr(sums - bound * deviation)) - expected
+        return float(weights @ ndtr(sums - upper_limit * deviation)) - expected
 
     simpson = np.array([1.0, *([4.0, 2.0] * (_SIMPSON_INTERVALS // 2))[:-1], 1.0]) / 3
     sums, weights = np.zeros(1), np.ones(1)

@@ -102,13 +102,14 @@ def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
     )
 
 
-def moderate_variance(variance: Variance, prior: Variance) -> Variance:
+def moderate_variance(variance: Variance, prior_variance: Variance) -> Variance:
     """Return the mean of a variance and its prior, weighted by degrees of freedom (Smyth, 2004)."""
-    if math.isinf(prior.degrees_of_freedom):
-        return prior
-    degrees_of_freedom = variance.degrees_of_freedom + prior.degrees_of_freedom
+    if math.isinf(prior_variance.degrees_of_freedom):
+        return prior_variance
+    degrees_of_freedom = variance.degrees_of_freedom + prior_variance.degrees_of_freedom
     value = (
-        variance.degrees_of_freedom * variance.value + prior.degrees_of_freedom * prior.value
+        variance.degrees_of_freedom * variance.value
+        + prior_variance.degrees_of_freedom * prior_variance.value
     ) / degrees_of_freedom
     return Variance(value=value, degrees_of_freedom=degrees_of_freedom)
 

@@ -11,7 +11,7 @@ from busbw.model.case import Spec, convert_to
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
 from busbw.model.workload import ALL_COLLECTIVES
-from busbw.report.table import attribute_values
+from busbw.report.table import attributes_or_none
 from busbw.session.accept import accept_baselines
 from busbw.session.command_line import how_to_install
 from busbw.session.errors import UsageError
@@ -114,8 +114,8 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         "outcome": verdict.outcome.value,
         "topology": getattr(verdict.spec, "topology", None),
         "compiler": (program.release if program else "") or None,
-        **attribute_values(verdict.spec, "framework", "collective", "dtype"),
-        **attribute_values(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attribute_values(program.now if program else None, "temporary_bytes", "peak_bytes"),
+        **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
+        **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **attributes_or_none(program.now if program else None, "temporary_bytes", "peak_bytes"),
         "algorithm": program.now.algorithm_text if program and program.now else None,
     }

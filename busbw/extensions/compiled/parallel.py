@@ -107,7 +107,7 @@ class ParallelCompiler:
         messages.
         """
         thread_and_compiler = threading.get_ident(), compiler
-        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].is_over:
+        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].has_ended:
             launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
             group = self.executor.open_group(self.starters[compiler], launch)
             if isinstance(group, Failure):

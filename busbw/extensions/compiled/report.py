@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from busbw.extensions.program.table import collectives_table
 from busbw.model.words import bytes_text, payload_text
-from busbw.report.table import Column, Row, Table, TextLine, attribute_values
+from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 
 from .worker_values import CompiledVerdict, Compiler
@@ -54,7 +54,7 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
         notes = (TextLine(verdict.text),)
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,
-        **attribute_values(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+        **attributes_or_none(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
         "outcome": verdict.outcome.value,
     }
     return Row(cells, markup=verdict_markup(verdict), notes=notes)

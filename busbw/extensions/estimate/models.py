@@ -103,7 +103,7 @@ def parse_time(text: str) -> float:
 
 
 def parse_link(text: str) -> Link:
-    """Parse a link: its name or its rate and, after a comma, its latency, as in ``10gbe,5us``."""
+    """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
     name, comma, latency = text.partition(",")
     expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(LINKS)}"
     return Link(

@@ -222,7 +222,7 @@ def _low_bandwidths(session: Judged) -> Iterator[str]:
 
 
 def _cases_beyond_memory(session: Judged) -> Iterator[str]:
-    """Yield a sentence for each case of a curve if no payload of the curve fits into memory."""
+    """Yield a sentence for each case without a time whose other payloads have no time, either."""
     verdicts = session.verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:

@@ -168,7 +168,7 @@ class HealthObserver:
         """
         if self.starter is None:
             return {}
-        if self._group is None or self._group.is_over:
+        if self._group is None or self._group.has_ended:
             group = self.executor.open_group(self.starter, LaunchId(name=NAME))
             if isinstance(group, Failure):
                 return self._stop_reading(group.message)

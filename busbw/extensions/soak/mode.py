@@ -46,7 +46,7 @@ def mode_of(options: Options) -> Mode | None:
         run_cases=partial(
             run_session, run_cases=partial(run_on_machine, run_resolved=_soak_and_judge)
         ),
-        write=partial(write_outputs, results=results_text),
+        write=partial(write_outputs, make_results_text=results_text),
     )
 
 
@@ -138,7 +138,7 @@ class Soak:
                 # The case that was soaked for the shortest time is next, a large payload first.
                 order = {case: (self.tallies[case].soaked_s, -case.payload_bytes) for case in cases}
                 self._soak_case(group, min(cases, key=order.__getitem__))
-                if group.is_over:
+                if group.has_ended:
                     return
         executor.close_group(group)
 

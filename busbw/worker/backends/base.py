@@ -196,21 +196,22 @@ class Program(ABC):
         return None
 
 
-def check_devices(actual: EnvironmentKey, case: Case, expected: EnvironmentKey) -> None:
-    """Raise MeasuringError WRONG_WORLD if the `actual` devices are not the `expected` devices.
+def check_devices(actual_key: EnvironmentKey, case: Case, expected_key: EnvironmentKey) -> None:
+    """Raise MeasuringError WRONG_WORLD if the devices found are not the expected devices.
 
     The kind of device and the number of processes must be equal, and there must be a device for
     each rank of `case`.
     """
     is_right = (
-        actual.device_kind == expected.device_kind
-        and actual.ranks >= case.ranks
-        and actual.processes == expected.processes
+        actual_key.device_kind == expected_key.device_kind
+        and actual_key.ranks >= case.ranks
+        and actual_key.processes == expected_key.processes
     )
     if not is_right:
         raise wrong_world(
-            f"{actual.ranks} ranks of {actual.device_kind} in {actual.processes} "
-            f"processes, expected {case.ranks} of {expected.device_kind} in {expected.processes}"
+            f"{actual_key.ranks} ranks of {actual_key.device_kind} in {actual_key.processes} "
+            f"processes, expected {case.ranks} of {expected_key.device_kind} in "
+            f"{expected_key.processes}"
         )
 
 

@@ -240,11 +240,11 @@ def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes:
         return list(threads.map(function, ranks))
 
 
-def repeat_period(period: Array, length: int) -> Array:
-    """Repeat `period` until the array has `length` elements, or as many as a chunk.
+def repeat_period(values_of_period: Array, length: int) -> Array:
+    """Repeat `values_of_period` until the array has `length` elements, or as many as a chunk.
 
     The array consists of whole periods, so that it may be a little longer.
     """
-    size = period.shape[0]
+    size = values_of_period.shape[0]
     repeats = max(1, -(-min(length, _CHUNK_ELEMENTS) // size))
-    return np.tile(period, repeats)
+    return np.tile(values_of_period, repeats)

@@ -116,7 +116,7 @@ def test_an_interrupt_during_the_end_of_a_group_leaves_no_worker(
         monkeypatch.setattr(LocalWorker, "end_and_wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             group.close_gracefully()
-        assert group.is_over
+        assert group.has_ended
 
 
 def stop(pid: int) -> None:
@@ -147,7 +147,7 @@ def test_a_wrong_result_of_a_single_worker_ends_all_workers_of_its_group(
     group = Group(LocalTransport(bundle), replace(script, cluster=PAIR), LAUNCH)
     assert group.wait_until_ready(LONG_S) is None
     refusal = failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
-    assert group.is_over
+    assert group.has_ended
     assert refusal.kind is FailureKind.WRONG_RESULT
     assert refusal.message.startswith("worker 1: ")
     assert not processes(bundle.path)

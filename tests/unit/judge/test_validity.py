@@ -11,10 +11,10 @@ from busbw.judge.case import may_become_baseline, summarize_times
 from busbw.judge.policy import CEILING_MARGIN
 from busbw.judge.validity import (
     apply_ceiling,
-    is_shortage_temporary,
     judge_failed_launches,
     note_injections,
     out_of_memory_text,
+    would_fit_without_other_programs,
 )
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Measurement, Run
@@ -52,10 +52,10 @@ def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
 
 
 def test_an_out_of_memory_failure_is_temporary_only_if_an_idle_machine_has_enough_memory() -> None:
-    assert is_shortage_temporary(_temporary_lack())
-    assert not is_shortage_temporary(_temporary_lack(capacity_bytes=9))
-    assert not is_shortage_temporary(_temporary_lack(capacity_bytes=None))
-    assert not is_shortage_temporary(build.out_of_memory(detected=Detection.RAISED))
+    assert would_fit_without_other_programs(_temporary_lack())
+    assert not would_fit_without_other_programs(_temporary_lack(capacity_bytes=9))
+    assert not would_fit_without_other_programs(_temporary_lack(capacity_bytes=None))
+    assert not would_fit_without_other_programs(build.out_of_memory(detected=Detection.RAISED))
 
 
 def test_the_text_of_an_out_of_memory_failure_has_the_needed_and_the_available_bytes() -> None:

@@ -14,7 +14,7 @@ from busbw.report.table import (
     Column,
     Row,
     Table,
-    attribute_values,
+    attributes_or_none,
     percent_text,
     rows_of,
 )
@@ -38,8 +38,8 @@ def test_a_table_omits_each_value_of_a_row_for_which_the_table_has_no_column() -
 
 
 def test_every_attribute_of_a_missing_value_is_also_a_missing_value() -> None:
-    assert attribute_values(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
-    assert attribute_values(None, "real") == {"real": None}
+    assert attributes_or_none(3 + 4j, "real", "imag") == {"real": 3.0, "imag": 4.0}
+    assert attributes_or_none(None, "real") == {"real": None}
 
 
 # Each begins as a formula of a spreadsheet does.

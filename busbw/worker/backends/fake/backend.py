@@ -190,7 +190,7 @@ class FakeBackend(Backend):
         self._recorded_s = []
         yield self._read_recording
 
-    def _read_recording(self, timed: Mapping[str, str]) -> list[TimedCollective]:
+    def _read_recording(self, _: Mapping[str, str]) -> list[TimedCollective]:
         """Return the recorded collectives of each rank of this process, without the lost events."""
         slower = float(self.script.get("device_slower", 1.0))
         events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]

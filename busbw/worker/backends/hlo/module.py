@@ -129,7 +129,7 @@ class Instruction:
     @property
     def is_synchronous(self) -> bool:
         """Whether a GPU waits for the end of the collective directly after starting it."""
-        return _inner_object(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
+        return _json_object_at(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
 
     @functools.cached_property
     def unquoted_text(self) -> str:
@@ -238,7 +238,7 @@ def _backend_config(line: str) -> Mapping[str, Any]:
     return {}
 
 
-def _inner_object(value: Any, name: str) -> Mapping[str, Any]:
+def _json_object_at(value: Any, name: str) -> Mapping[str, Any]:
     """Return the object `name` inside a JSON value, empty if there is no such object."""
     inner = value.get(name) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
@@ -246,13 +246,13 @@ def _inner_object(value: Any, name: str) -> Mapping[str, Any]:
 
 def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and the value of each published property of an algorithm in a config."""
-    algorithm = _inner_object(config, "collective_algorithm_config")
+    algorithm = _json_object_at(config, "collective_algorithm_config")
     yield from ((name, str(algorithm[name])) for name in _PLAIN if algorithm.get(name))
     yield from _COUNTS.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
-    yield from _published_rings(_inner_object(config, "collective_offload_config"))
-    gpu_config = _inner_object(config, _GPU_CONFIG)
+    yield from _published_rings(_json_object_at(config, "collective_offload_config"))
+    gpu_config = _json_object_at(config, _GPU_CONFIG)
     for field, name, prefix in _GPU_FIELDS:
         value = str(gpu_config.get(field, "")).removeprefix(prefix)
         if value not in _DEFAULTS:
@@ -262,7 +262,7 @@ def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _published_rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the number of colors, the number of phases and the rings of offloaded collectives."""
     for choice in offload.values():
-        colors = _inner_object(choice, "ici_strategy_config").get("color_strategies")
+        colors = _json_object_at(choice, "ici_strategy_config").get("color_strategies")
         if isinstance(colors, list):
             yield "colors", str(len(colors))
             values = [color.get("phase_rings") for color in colors if isinstance(color, dict)]

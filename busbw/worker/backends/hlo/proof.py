@@ -151,29 +151,29 @@ class ProvedLoop:
     is_asynchronous: bool = False
 
 
-def prove(text: str, expected: ExpectedLoop) -> Proof:
+def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
     """Prove that the optimized HLO `text` is the expected program, and return the Proof.
 
     Raises MeasuringError as `prove_loop` does.
     """
-    loop = prove_loop(text, expected)
+    loop = prove_loop(text, expected_loop)
     return Proof(
         collectives=dict(Counter(instruction.collective for instruction in loop.collectives)),
         payload_copies=len(loop.payload_writers),
         copies_per_call=len(loop.payload_writers_per_call),
-        algorithm=expected.case.strategy,
+        algorithm=expected_loop.case.strategy,
         chosen=published_algorithm(loop.collectives),
-        array_bytes=expected.result_bytes,
-        groups=expected.case.rank_groups,
+        array_bytes=expected_loop.result_bytes,
+        groups=expected_loop.case.rank_groups,
     )
 
 
-def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
+def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     """Prove that a program is the expected program, and return the content of its loop.
 
     Args:
         text: the optimized HLO of the program.
-        expected: the expected content of the loop.
+        expected_loop: the expected content of the loop.
 
     Raises:
         MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if the
@@ -181,35 +181,37 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
 
     """
     module = read_module(text)
-    is_looped = expected.case.clock is not Clock.DISPATCH
+    is_looped = expected_loop.case.clock is not Clock.DISPATCH
     bodies = module.loop_bodies() if is_looped else (module.entry,)
     instructions = [line for name in bodies for line in module.unconditional_instructions(name)]
     collectives = [instruction for instruction in instructions if instruction.collective]
-    _check_collective_count(module, collectives, expected)
-    uses_float32 = expected.may_use_float32 and all(
-        _uses_float32(instruction, expected) for instruction in collectives
+    _check_collective_count(module, collectives, expected_loop)
+    uses_float32 = expected_loop.may_use_float32 and all(
+        _uses_float32(instruction, expected_loop) for instruction in collectives
     )
     for instruction in collectives:
-        _check_collective(instruction, expected, uses_float32=uses_float32)
+        _check_collective(instruction, expected_loop, uses_float32=uses_float32)
     if uses_float32:
-        kind = f"{expected.case.dtype} {expected.collective.hlo_name}"
+        kind = f"{expected_loop.case.dtype} {expected_loop.collective.hlo_name}"
         message = f"XLA's CPU compiler computes this {kind} in float32"
         raise MeasuringError(FailureKind.OTHER_DTYPE, message)
-    writers = [writer for name in bodies for writer in _payload_writers(module, name, expected)]
+    writers = [
+        writer for name in bodies for writer in _payload_writers(module, name, expected_loop)
+    ]
     # A TPU may move a small payload to another of its memories while the collective runs.
     copies = [
         instruction
         for instruction in writers
         if not instruction.moves_between_memories
-        and not (expected.may_copy_input and _copies_input_of(instruction, collectives))
+        and not (expected_loop.may_copy_input and _copies_input_of(instruction, collectives))
     ]
-    if copies and expected.forbids_copies:
+    if copies and expected_loop.forbids_copies:
         raise not_a_collective(f"the payload is copied between collectives: {_excerpt(copies[0])}")
     return ProvedLoop(
         collectives=tuple(collectives),
         payload_writers=tuple(writers),
         payload_writers_per_call=(
-            tuple(_payload_writers(module, module.entry, expected)) if is_looped else ()
+            tuple(_payload_writers(module, module.entry, expected_loop)) if is_looped else ()
         ),
         is_asynchronous=any(
             instruction.op in _STARTS and not instruction.is_synchronous
@@ -219,7 +221,7 @@ def prove_loop(text: str, expected: ExpectedLoop) -> ProvedLoop:
 
 
 def _check_collective_count(
-    module: Module, collectives: list[Instruction], expected: ExpectedLoop
+    module: Module, collectives: list[Instruction], expected_loop: ExpectedLoop
 ) -> None:
     """Raise MeasuringError for a wrong number of collectives, in the loop or in the whole program.
 
@@ -229,49 +231,49 @@ def _check_collective_count(
     right = [
         instruction
         for instruction in collectives
-        if instruction.collective == expected.collective.hlo_name
+        if instruction.collective == expected_loop.collective.hlo_name
     ]
-    if len(right) == len(collectives) == len(everywhere) == expected.collectives_per_turn:
+    if len(right) == len(collectives) == len(everywhere) == expected_loop.collectives_per_turn:
         return
     unexpected = next((instruction for instruction in everywhere if instruction not in right), None)
     kinds = dict(Counter(instruction.collective for instruction in everywhere))
     counts = f"{kinds or 'none'}, {len(right)} of them there"
     example = f", such as {_excerpt(unexpected)}" if unexpected is not None else ""
-    raise not_a_collective(f"expected {expected.description}, XLA compiled {counts}{example}")
+    raise not_a_collective(f"expected {expected_loop.description}, XLA compiled {counts}{example}")
 
 
-def _uses_float32(instruction: Instruction, expected: ExpectedLoop) -> bool:
+def _uses_float32(instruction: Instruction, expected_loop: ExpectedLoop) -> bool:
     """Return whether a collective has the expected number of elements, but of float32.
 
     The result is False if the case's dtype is as wide as float32.
     """
-    narrow, wide = DTYPES[expected.case.dtype].size_bytes, DTYPES["float32"].size_bytes
+    narrow, wide = DTYPES[expected_loop.case.dtype].size_bytes, DTYPES["float32"].size_bytes
     is_float32 = set(_ELEMENT.findall(_result_name_and_shape(instruction))) == {"f32"}
-    has_count = instruction.result_bytes * narrow == expected.result_bytes * wide
+    has_count = instruction.result_bytes * narrow == expected_loop.result_bytes * wide
     return narrow < wide and is_float32 and has_count
 
 
 def _check_collective(
-    instruction: Instruction, expected: ExpectedLoop, *, uses_float32: bool
+    instruction: Instruction, expected_loop: ExpectedLoop, *, uses_float32: bool
 ) -> None:
     """Raise MeasuringError if a collective has a wrong size, or runs over wrong ranks.
 
     With `uses_float32` the size may differ, because all collectives are of float32.
     """
-    case = expected.case
-    if instruction.result_bytes != expected.result_bytes and not uses_float32:
+    case = expected_loop.case
+    if instruction.result_bytes != expected_loop.result_bytes and not uses_float32:
         raise not_a_collective(
-            f"expected {expected.description}, XLA compiled {_excerpt(instruction)}"
+            f"expected {expected_loop.description}, XLA compiled {_excerpt(instruction)}"
         )
-    if expected.pairs:
-        is_right = set(source_target_pairs_of(instruction.text) or ()) == expected.pairs
+    if expected_loop.pairs:
+        is_right = set(source_target_pairs_of(instruction.text) or ()) == expected_loop.pairs
     else:
         groups = replica_groups_of(instruction.text, case.ranks)
         is_right = groups is not None and set(groups) == set(case.rank_groups)
     if not is_right:
         braced = ",".join("{" + ",".join(map(str, group)) + "}" for group in case.rank_groups)
         raise not_a_collective(
-            f"expected {expected.description} in groups {braced[:_PART_CHARACTERS]}, "
+            f"expected {expected_loop.description} in groups {braced[:_PART_CHARACTERS]}, "
             f"XLA compiled {_excerpt(instruction)}"
         )
 
@@ -287,7 +289,7 @@ def _excerpt(instruction: Instruction) -> str:
     return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
 
 
-def _payload_writers(module: Module, name: str, expected: ExpectedLoop) -> list[Instruction]:
+def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> list[Instruction]:
     """Return the instructions of the computation `name` that copy or compute a part of the payload.
 
     Such an instruction is not a collective, and writes an array as large as a block of the payload.
@@ -300,10 +302,12 @@ def _payload_writers(module: Module, name: str, expected: ExpectedLoop) -> list[
         and not (instruction.op in _WRAPPERS and instruction.called_computations)
         and not instruction.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in instruction.text
-        and max(instruction.array_bytes, default=0) >= expected.block_bytes
+        and max(instruction.array_bytes, default=0) >= expected_loop.block_bytes
     ]
 
 
-def _copies_input_of(copy: Instruction, collectives: list[Instruction]) -> bool:
-    """Return whether the instruction `copy` copies the input of one of `collectives`."""
-    return copy.op == "copy" and any(line.operands == (copy.name,) for line in collectives)
+def _copies_input_of(copy_instruction: Instruction, collectives: list[Instruction]) -> bool:
+    """Return whether `copy_instruction` copies the input of one of `collectives`."""
+    return copy_instruction.op == "copy" and any(
+        line.operands == (copy_instruction.name,) for line in collectives
+    )

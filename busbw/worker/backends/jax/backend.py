@@ -161,8 +161,8 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
     return Mesh(_arrange_by_host(used, parts).reshape(shape), tuple(axes))
 
 
-def _arrange_by_host(devices: Sequence[Any], parts: int) -> Any:
-    """Arrange the devices in `parts` rows, so that no process and no slice is in two rows.
+def _arrange_by_host(devices: Sequence[Any], process_count: int) -> Any:
+    """Arrange the devices in `process_count` rows, so that no process and no slice is in two rows.
 
     A slice is a set of TPUs that are linked without the network of the hosts. Raises MeasuringError
     UNAVAILABLE if there are no such rows of equal length.
@@ -171,13 +171,15 @@ def _arrange_by_host(devices: Sequence[Any], parts: int) -> Any:
     order = sorted(
         devices, key=lambda device: (_slice_index(device), device.process_index, device.id)
     )
-    size = len(devices) // parts
+    size = len(devices) // process_count
     rows = [order[begin : begin + size] for begin in range(0, len(order), size)]
     if any(len(set(map(_slice_index, row))) > 1 for row in rows):
         slices = len(set(map(_slice_index, devices)))
-        raise unavailable(f"{slices} slices are not {parts} equal parts of the mesh")
-    if any(len({device.process_index for device in row}) * parts != processes for row in rows):
-        raise unavailable(f"{processes} processes are not {parts} equal parts of the mesh")
+        raise unavailable(f"{slices} slices are not {process_count} equal parts of the mesh")
+    if any(
+        len({device.process_index for device in row}) * process_count != processes for row in rows
+    ):
+        raise unavailable(f"{processes} processes are not {process_count} equal parts of the mesh")
     return np.concatenate([mesh_utils.create_device_mesh((size,), row) for row in rows])
 
 

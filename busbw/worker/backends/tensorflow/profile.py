@@ -13,25 +13,25 @@ from ..hlo import module as hlo
 from ..recordings import ProfileEvent, tensorflow_node_runs, timed_collectives, timed_instructions
 
 
-def read_collectives(folder: Path, timed: Mapping[str, str]) -> list[TimedCollective]:
+def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[TimedCollective]:
     """Return the collectives in the recordings below `folder`.
 
-    `timed` has the nodes of the graph that reduce, in the order of the devices of this process.
-    TensorFlow does not show the program of a TPU. On a TPU the instructions are read from the
-    recording, in which the name of an event is the instruction's whole text.
+    `reducing_nodes` has the nodes of the graph that reduce, in the order of the devices of this
+    process. TensorFlow does not show the program of a TPU. On a TPU the instructions are read from
+    the recording, in which the name of an event is the instruction's whole text.
     """
     events = [event for path in folder.rglob("*.xplane.pb") for event in _read_events(path)]
     texts = {event.name for event in events if " = " in event.name}
     module = hlo.read_module("\n".join(["recorded {", *texts, "}"]))
     runs = [
-        event._replace(name=node, stats={"device_ordinal": list(timed).index(node)})
+        event._replace(name=node, stats={"device_ordinal": list(reducing_nodes).index(node)})
         for event in tensorflow_node_runs(events)
-        if (node := event.name.rpartition(":")[0]) in timed
+        if (node := event.name.rpartition(":")[0]) in reducing_nodes
     ]
     return [
         collective
         for collective, _ in timed_collectives(
-            [*events, *runs], {**timed_instructions(module), **timed}
+            [*events, *runs], {**timed_instructions(module), **reducing_nodes}
         )
     ]
 
