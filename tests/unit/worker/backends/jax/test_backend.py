@@ -202,7 +202,7 @@ def test_two_interleaved_jax_stacks_keep_their_compiled_programs_in_separate_fol
         Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True).run()
         kept = sorted((bundle.path / "programs" / "jax").iterdir())
         assert [folder.name for folder in kept] == ["candidate", "reference"]
-        assert all(list(folder.glob("jit_chain-*")) for folder in kept)
+        assert all(list(folder.glob("jit_run_chain-*")) for folder in kept)
     finally:
         bundle.remove()
 
