@@ -357,5 +357,5 @@ def odd_accepted_session_text(assessment: Assessment) -> str:
         f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_subject_text(name)}"
         for name, odd in odd_accepted_sessions(assessment).items()
     ]
-    more = "accept again with --update-baselines"
+    more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"
     return "; ".join([*shorten_list(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 
 import pytest
 
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
@@ -94,15 +94,12 @@ def _section_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:
     yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
     yield from _table_lines(judged.baseline_tables)
     yield TextLine("")
+    count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
     is_nothing_compared = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
-    outcomes = {verdict.outcome for verdict in verdicts}
-    if (
-        is_nothing_compared
-        and Outcome.NO_BASELINE in outcomes
-        and not judged.options.writes_baselines
-    ):
-        command = shlex.join([*command_words(config), "--update-baselines"])
-        yield TextLine(f"there are no baselines to compare with; to record these times: {command}")
+    needs_baselines = is_nothing_compared or judged.options.require_baselines
+    if count and needs_baselines and not judged.options.writes_baselines:
+        command = shlex.join([*command_words(config), "--update-baselines=new"])
+        yield TextLine(f"{plural(count, 'case')} without a baseline; to record times: {command}")
     yield from conclusion_lines(verdicts, judged.session_verdict, judged.failing_since)
     yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged.errors)
 

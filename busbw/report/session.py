@@ -91,15 +91,15 @@ def reference_stack_lines(
         home_folder: The home directory of the user, which is written as ``~``.
 
     """
-    return [
-        f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
-        f"from {variables.shorten_homes(probe.framework_path, home_folder)}"
-        + "".join(
-            f", {text}"
-            for text in setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
+    lines = []
+    for probe in probes:
+        line = (
+            f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
+            f"from {variables.shorten_homes(probe.framework_path, home_folder)}"
         )
-        for probe in probes
-    ]
+        changes = setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
+        lines.append(f"{line}; the candidate has {', '.join(changes)}" if changes else line)
+    return lines
 
 
 def changed_stack_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:

@@ -17,15 +17,17 @@ def test_a_session_without_baselines_prints_the_command_that_records_the_baselin
     assert ran.document["session"]["outcomes"] == ["NOTHING_COMPARED"]
     assert "NOTHING_COMPARED: 2 cases measured in 1 launch each" in lines
     assert ran.last_line.strip("= ").startswith("2 without baseline in ")
-    (command,) = (line for line in lines if line.startswith("there are no baselines"))
-    words = shlex.split(command.partition("record these times: ")[2])
+    (command,) = (line for line in lines if line.startswith("2 cases without a baseline; "))
+    words = shlex.split(command.partition("to record times: ")[2])
     assert words[:3] == ["python", "-m", "pytest"]
-    assert "--payloads=64K,1M" in words and words[-1] == "--update-baselines"
+    assert "--payloads=64K,1M" in words and words[-1] == "--update-baselines=new"
     recorded = folder.pytest(*words[3:], exit_code=0)
-    assert "there are no baselines" not in recorded.text
+    assert "without a baseline; " not in recorded.text
     compared = folder.run("--payloads=64K,1M", exit_code=0)
     assert compared.document["session"]["outcomes"] == ["PASS"]
-    assert "there are no baselines" not in compared.text
+    assert "without a baseline; " not in compared.text
+    required = folder.run("--payloads=64K,1M,2M", "--require-baselines", exit_code=1)
+    assert "\n1 case without a baseline; to record times: " in required.text
 
 
 @pytest.mark.exhaustive

@@ -165,7 +165,7 @@ def test_the_option_against_baseline_names_flags_that_differ_from_the_flags_in_t
     ran = stack_folder.run("--against=baseline", *TWO, exit_code=0)
     (line,) = [row for row in ran.text.splitlines() if row.startswith("busbw reference fake: ")]
     changed = "NCCL_ALGO none -> Ring, XLA_FLAGS --xla_locked=1 -> --xla_tonight=1"
-    assert line.endswith(f", {changed}")
+    assert line.endswith(f"; the candidate has {changed}")
     assert f"the stack ({changed}): nothing slower" in ran.text
 
 

@@ -330,7 +330,7 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     _, _, judged = _judged([first, *device.sessions(3, first=1)])
     text = odd_accepted_session_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
-    assert text.endswith("in all cases of jax; accept again with --update-baselines")
+    assert "in all cases of jax; accept again with --update-baselines" in text
     _, _, judged = _judged(device.sessions(4))
     assert odd_accepted_session_text(judged) == ""
 
