@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from .field_types import Count, NotNegative, Positive, check_not_empty
+from .field_types import Count, NotNegative, check_not_empty
 from .words import Clock, Device
 
 # By default a CPU is split into this many virtual devices.
@@ -303,8 +303,7 @@ class Environment:
     not. `versions` maps each framework to the versions of its packages, and `framework_paths` to
     its folder. `flags` contains environment variables, and the CPU quota if there is a quota.
     `host` is the name of the host that measured, and `commit` the commit of the working directory.
-    `load` is the load average of the last minute, and `clock_mhz` the clock frequency of a CPU;
-    each is None if unknown. `changed` says which flags the options changed on purpose, such as
+    `load` is the load average of the last minute, None if unknown. `changed` says which flags the options changed on purpose, such as
     ``candidate: XLA_FLAGS=--a; reference: none``; empty in an ordinary session.
     """
 
@@ -318,5 +317,4 @@ class Environment:
     host: str = ""
     commit: str = ""
     load: NotNegative | None = None
-    clock_mhz: Positive | None = None
     changed: str = ""

@@ -23,7 +23,7 @@ MOST_SESSIONS = 10
 # A file keeps a year of weekly updates. Version control has older updates.
 MOST_UPDATES = 50
 # Settings that vary from session to session, so that a difference explains nothing.
-VARYING_SETTINGS = {"load", "clock MHz"}
+VARYING_SETTINGS = {"load"}
 
 
 def round_us(time_us: float) -> float:
@@ -40,7 +40,7 @@ class Stack:
 
     `commit` is the commit of the working directory, empty outside of a repository. `versions` maps
     packages to their versions. `surroundings` maps the names of the framework's flags to their
-    values; the machine's load and clock frequency are among them if they are known.
+    values; the load of the machine is among them if it is known.
     """
 
     commit: str = ""

@@ -195,7 +195,7 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
 
 
 def surroundings_of(measured: Measured) -> dict[str, str]:
-    """Map names to texts: the flags, the load and the clock frequency of the machine.
+    """Map names to texts: the flags and the load of the machine.
 
     They may explain why another session has another level.
     """
@@ -203,8 +203,6 @@ def surroundings_of(measured: Measured) -> dict[str, str]:
     surroundings = dict(environment.flags)
     if environment.load is not None:
         surroundings["load"] = f"{environment.load:.2f}"
-    if environment.clock_mhz is not None:
-        surroundings["clock MHz"] = f"{environment.clock_mhz:.0f}"
     return surroundings
 
 

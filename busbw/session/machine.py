@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import os
 import platform
-import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from busbw import extensions, grid
 from busbw.driver.executor import Executor, probe
@@ -262,7 +259,6 @@ def make_environment(options: Options, machine: Machine, key: EnvironmentKey | N
         host=platform.node(),
         commit=_git_commit(),
         load=os.getloadavg()[0],
-        clock_mhz=_read_clock_mhz() if target.device is Device.CPU else None,
         changed=_changed_text(options),
     )
 
@@ -282,14 +278,6 @@ def _changed_text(options: Options) -> str:
     if not options.is_paired or not (candidate or reference):
         return candidate
     return f"candidate: {candidate or 'none'}; reference: {reference or 'none'}"
-
-
-def _read_clock_mhz() -> float | None:
-    """Return the processor's present clock frequency, the mean over cores; None if unknown."""
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text() if cpuinfo.exists() else ""
-    frequencies = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, flags=re.MULTILINE)
-    return statistics.fmean(map(float, frequencies)) if frequencies else None
 
 
 def _git_commit() -> str:

@@ -132,7 +132,7 @@ def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
 
 
 def test_a_stored_session_keeps_its_versions_and_flags_but_not_the_load_of_the_machine() -> None:
-    surroundings = {"load": "0.10", "clock MHz": "2600", "XLA_FLAGS": "--a"}
+    surroundings = {"load": "0.10", "XLA_FLAGS": "--a"}
     earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
     assert stored.lasting_setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}

@@ -71,7 +71,7 @@ def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> d
     measured = Measurement(case=build.case(), runs=(RUN, RUN), failures=(LACKING,))
     return results(
         *verdicts,
-        environment=build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5, clock_mhz=2400.0),
+        environment=build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5),
         session=session,
         measurements={COMPARED.spec: measured},
         references={COMPARED.spec: measured},
@@ -128,7 +128,6 @@ def test_the_head_of_results_has_the_environment_and_the_plan_and_the_session_ou
         pytest.param(("session", "outcome"), "GREEN", id="an unknown session outcome"),
         pytest.param(("session", "outcomes"), [], id="a session of which nothing holds"),
         pytest.param(("session", "machine"), "slower", id="an answer without its question"),
-        pytest.param(("environment", "clock_mhz"), 0, id="a processor that stands still"),
         pytest.param(("cases", 0, "ratio_error"), -0.1, id="an error below 0"),
         pytest.param(("cases", 0, "outcome"), "SLOWISH", id="an unknown outcome"),
         pytest.param(("cases", 0, "failed"), None, id="no word on whether it failed"),
