@@ -303,8 +303,9 @@ class Environment:
     not. `versions` maps each framework to the versions of its packages, and `framework_paths` to
     its folder. `flags` contains environment variables, and the CPU quota if there is a quota.
     `host` is the name of the host that measured, and `commit` the commit of the working directory.
-    `load` is the load average of the last minute, None if unknown. `changed` says which flags the options changed on purpose, such as
-    ``candidate: XLA_FLAGS=--a; reference: none``; empty in an ordinary session.
+    `load` is the load average of the last minute, None if unknown. `changed` says which flags the
+    options changed on purpose, such as ``candidate: XLA_FLAGS=--a; reference: none``; empty in an
+    ordinary session.
     """
 
     key: EnvironmentKey
