@@ -61,12 +61,12 @@ class AcceptedCase:
         )
 
 
-def exceeds_budget(level_s: float, pinned_s: float, budget: float) -> bool:
-    """Return whether `level_s` exceeds `pinned_s` by more than the fraction `budget`.
+def exceeds_budget(time: float, pinned_time: float, budget: float) -> bool:
+    """Return whether `time` exceeds `pinned_time` by more than the fraction `budget`.
 
     Both times have the same unit. A budget of 0.1 is 10 %.
     """
-    return level_s > pinned_s * (1 + budget)
+    return time > pinned_time * (1 + budget)
 
 
 def merge_session(

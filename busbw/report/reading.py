@@ -81,7 +81,7 @@ class SessionRecord(ABC):
         began: When the session began.
         session_verdict: The verdict on the session; None if the session ended before its verdict.
         verdicts: The verdicts on the cases.
-        command: The shell command that repeats the session.
+        command: The command line that started the session, without secrets.
 
     """
 

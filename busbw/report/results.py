@@ -49,7 +49,7 @@ class SessionDocument:
         busbw: The version of busbw that wrote the document.
         began: When the session began (UTC).
         host: The name of the host that ran the session.
-        command: The shell command that repeats the session.
+        command: The command line that started the session, without secrets.
         session: The verdict on the session; null if the session ended before its verdict.
 
     """
