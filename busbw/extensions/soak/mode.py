@@ -8,6 +8,7 @@ next launch starts.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -43,14 +44,13 @@ def mode_of(options: Options) -> Mode | None:
     return replace(
         mode,
         run_cases=partial(
-            run_session, run_cases=partial(run_on_machine, run_resolved=_soak_and_judge)
+            run_session,
+            run_cases=partial(
+                run_on_machine, run_resolved=lambda session, resolved: Soak(session, resolved).run()
+            ),
         ),
         write=partial(write_outputs, results=results_text),
     )
-
-
-def _soak_and_judge(session: RunningSession, resolved: Measured) -> Judged:
-    return Soak(session, resolved).run()
 
 
 class Soak:
@@ -78,12 +78,8 @@ class Soak:
         self._end_s = begun_s + self.resolved.options.extra[NAME]
         try:
             with executor:
-                while frameworks := dict.fromkeys(
-                    case.framework for case in self._unfinished_cases()
-                ):
-                    for framework in frameworks:
-                        if self._unfinished_cases(framework):
-                            self._soak_launch(framework)
+                while cases := self._unfinished_cases():
+                    self._soak_launch(self._next_case(cases).framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
                 display.replace_progress(f"{verdict.spec.id}: {verdict.headline()}")
@@ -106,6 +102,10 @@ class Soak:
             and case not in self.failures
             and not (is_late and tally.iterations)
         ]
+
+    def _next_case(self, cases: Sequence[Case]) -> Case:
+        """Return the case that was soaked for the shortest time, of several the largest payload."""
+        return min(cases, key=lambda case: (self.tallies[case].soaked_s, -case.payload_bytes))
 
     def _soak_launch(self, framework: str) -> None:
         """Soak the open cases of a framework in a new launch."""
@@ -130,9 +130,7 @@ class Soak:
         self._observe_health(None)
         with executor.time_phase("measuring"):
             while time.monotonic() < end_s and (cases := self._unfinished_cases(framework)):
-                # The case that was soaked for the shortest time is next, a large payload first.
-                order = {case: (self.tallies[case].soaked_s, -case.payload_bytes) for case in cases}
-                self._soak_case(group, min(cases, key=order.__getitem__))
+                self._soak_case(group, self._next_case(cases))
                 if group.is_over:
                     return
         executor.close_group(group)

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # The duration that a batch of iterations should have, and its largest number of iterations.
 _BATCH_S, _MAX_BATCH_ITERATIONS = 0.2, 2**14
 
+# The frameworks with a module that prepares their programs; `worker_values` prepares all others.
+_FRAMEWORKS_WITH_MODULE = ("fake", "jax")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
@@ -111,7 +114,8 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> Tally:
         limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
         session.host_memory.check_fits(need, limit_bytes, key)
     check_devices(backend.reachable_devices(), case, key)
-    framework = importlib.import_module(f"{__name__}_{backend.name}")
+    module = backend.name if backend.name in _FRAMEWORKS_WITH_MODULE else "values"
+    framework = importlib.import_module(f"{__name__}_{module}")
     with framework.prepared_program(backend, case) as program:
         iterations = request_value(request, "iterations", int)
         comparison = ResultComparison(program, backend.now_s, backend.all_gather, iterations)

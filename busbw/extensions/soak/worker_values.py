@@ -6,9 +6,10 @@ is exact. Integers use all bits. This module needs only numpy.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from busbw.collectives.base import DTYPES
+from busbw.model.case import Case
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.chain import Chain
+from busbw.worker.backends.framework import FrameworkBackend
 from busbw.worker.backends.values import (
     Array,
     ExactValues,
@@ -32,6 +35,16 @@ from .worker import SoakProgram, mismatch_text
 _PERIOD = 4093
 # The number of powers of two that draws use, from the smallest to the largest normal numbers.
 _SCALES = 4
+
+
+@contextlib.contextmanager
+def prepared_program(backend: FrameworkBackend, case: Case) -> Iterator[SoakProgram]:
+    """Yield the compiled program of `case`, after a check that it contains the case's collective.
+
+    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
+    """
+    with backend.prepare_program(case, values_type=SoakValues) as chain:
+        yield CompiledProgram(chain)
 
 
 class CompiledProgram(SoakProgram):
