@@ -177,7 +177,7 @@ def _with_slow_chips(
         again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
-    reason = launch.failure.message if launch.failure is not None else ""
+    reason = launch.failure.message if launch.failure else ""
     if not result.times and (reason or not losses):
         raise NoHostAnswersError(reason or "expected 3 chips or more, to tell a slow one")
     lost = [NoAnswer(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts]
@@ -216,8 +216,7 @@ def _find_device(starter: Starter, transport: HostsTransport, processes: int) ->
 
     The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.
     """
-    hosts = range(len(transport.names))
-    reason = ""
+    hosts, reason = range(len(transport.names)), ""
     for group in (tuple(hosts), *((host,) for host in hosts)):
         count = processes * len(group)
         try:

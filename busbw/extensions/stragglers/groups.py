@@ -51,10 +51,7 @@ class GroupMeasurer:
         """Return the times of each group by quantity, or the reason why the group has no times."""
         steps = [partial(GroupLaunch.measure_case, spec=spec) for spec in self.specs]
         launches = self._launch_groups(groups, steps)
-        return [
-            launch.failure.message if launch.failure is not None else launch.times_s
-            for launch in launches
-        ]
+        return [launch.failure.message if launch.failure else launch.times_s for launch in launches]
 
     def measure_chips(self, hosts: HostGroup, payload_bytes: int, rounds: int) -> GroupLaunch:
         """Measure the chips of `hosts`, and the links between chips, in a single launch.

@@ -33,7 +33,7 @@ from busbw.worker.backends.recordings import timed_instructions
 
 from .worker import ChipTimes
 
-Pairs = list[tuple[int, int]]
+Pairs = tuple[tuple[int, int], ...]
 # The seconds of each round, for each rank of a process.
 RowsByRank = tuple[tuple[float, ...], ...]
 Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
@@ -79,12 +79,12 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
         extent = max(extents) + 1
         for direction in (1, -1) if extent > 2 else (1,):
             is_closed = extent >= 2 and (extent == 2 or _wraps_around(devices[0], extent))
-            pairs = []
+            pairs: Pairs = ()
             for position, rank in ranks.items():
                 target = position[axis] + direction
                 if is_closed or 0 <= target < extent:
                     other = (*position[:axis], target % extent, *position[axis + 1 :])
-                    pairs += [(rank, ranks[other])] if other in ranks else []
+                    pairs += ((rank, ranks[other]),) if other in ranks else ()
             if pairs:
                 pairs_by_direction[_direction_name(axis, len(coordinates[0]), direction)] = pairs
     return pairs_by_direction
@@ -106,10 +106,9 @@ def _direction_name(axis: int, axis_count: int, direction: int) -> str:
 
 def _wraps_around(device: Any, extent: int) -> bool:
     """Return whether the last chip along an axis of this extent is linked to the first chip."""
-    if getattr(device, "coords", None) is None:
-        return True
+    is_ring = getattr(device, "coords", None) is None
     min_extent = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
-    return extent >= min_extent and extent % 4 == 0
+    return is_ring or (extent >= min_extent and extent % 4 == 0)
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
@@ -151,14 +150,14 @@ def time_chips(
     is_cpu, links_s = chips[0].platform == "cpu", {}
     compute_s = _time_together(chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds)
     copy_s = _time_together(chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds)
-    if recording is not None and links:
+    if recording and links:
         links_s = _time_permutes(devices, len(chips), rounds, payload_bytes, recording)
     return ChipTimes(
         ranks=tuple(ranks),
         compute_s=compute_s,
         copy_s=copy_s,
         links_s=links_s,
-        pairs={direction: tuple(pairs) for direction, pairs in links.items()},
+        pairs=links,
     )
 
 
