@@ -13,7 +13,7 @@ OBSERVERS = {"health": "health:observer_of"}
 FINDINGS = {"health": "health:finding_at", "signature": "signatures:finding_at"}
 VALUES = {
     "health": "health:Health",
-    "soak": "judge:Tally",
+    "soak": "worker:Tally",
     "signature": "worker_orders:Signature",
 }
 FIGURES = {"soak": "judge:FIGURES"}

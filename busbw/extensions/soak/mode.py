@@ -8,8 +8,8 @@ next launch starts.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from busbw.driver.group import Group
@@ -21,15 +21,15 @@ from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
 from busbw.session.judge import findings_of_extensions
 from busbw.session.machine import starter_of
-from busbw.session.measure import Observer, make_observers, observed_values
+from busbw.session.measure import make_observers, observed_values
 from busbw.session.mode import Mode, measuring_mode
 from busbw.session.options import Options
 from busbw.session.record import results_text, write_outputs
 from busbw.session.run import RunningSession, run_on_machine, run_session
 from busbw.session.state import Judged, Measured
 
-from .judge import NAME, Tally, amount_text, judge_soak_session, judge_soaked_case
-from .worker import SoakRun
+from .judge import NAME, amount_text, judge_soak_session, judge_soaked_case
+from .worker import Tally
 
 # A launch soaks for this many times the duration of its start. A case is soaked for _TURN_S
 # seconds before the next case, and for at least _MIN_TURN_S seconds.
@@ -44,34 +44,30 @@ def mode_of(options: Options) -> Mode | None:
     return replace(
         mode,
         run_cases=partial(
-            run_session, run_cases=partial(run_on_machine, run_resolved=_soak_and_judge)
+            run_session,
+            run_cases=partial(
+                run_on_machine, run_resolved=lambda session, resolved: Soak(session, resolved).run()
+            ),
         ),
         write=partial(write_outputs, make_results_text=results_text),
     )
 
 
-def _soak_and_judge(session: RunningSession, resolved: Measured) -> Judged:
-    return Soak(session, resolved).run()
-
-
-@dataclass
 class Soak:
     """Soaks the cases of a session for the duration of --soak.
 
     `resolved` contains the cases and the devices. `tallies` contains the amount that was compared
-    so far, by case.
+    so far, and `failures` the reason why the soak of a case stopped, by case.
     """
 
-    session: RunningSession
-    resolved: Measured
-    tallies: dict[Case, Tally] = field(init=False)
-    _observers: Mapping[str, Observer] = field(init=False)
-    _end_s: float = 0.0
-    _launch_count: int = 0
-
-    def __post_init__(self) -> None:
-        self.tallies = {job.case: Tally() for job in self.resolved.jobs.values()}
-        self._observers = make_observers(self.resolved, self.session.executor)
+    def __init__(self, session: RunningSession, resolved: Measured) -> None:
+        self.session = session
+        self.resolved = resolved
+        self.tallies = {job.case: Tally() for job in resolved.jobs.values()}
+        self.failures: dict[Case, Failure] = {}
+        self._observers = make_observers(resolved, session.executor)
+        self._end_s = 0.0
+        self._launch_count = 0
 
     def run(self) -> Judged:
         """Soak all cases, and return their verdicts.
@@ -82,12 +78,8 @@ class Soak:
         self._end_s = begun_s + self.resolved.options.extra[NAME]
         try:
             with executor:
-                while frameworks := dict.fromkeys(
-                    case.framework for case in self._unfinished_cases()
-                ):
-                    for framework in frameworks:
-                        if self._unfinished_cases(framework):
-                            self._soak_launch(framework)
+                while cases := self._unfinished_cases():
+                    self._soak_launch(self._next_case(cases).framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved).values():
                 display.replace_progress(f"{verdict.spec.id}: {verdict.headline()}")
@@ -107,9 +99,13 @@ class Soak:
             case
             for case, tally in self.tallies.items()
             if framework in ("", case.framework)
-            and not tally.is_over
+            and case not in self.failures
             and not (is_late and tally.iterations)
         ]
+
+    def _next_case(self, cases: Sequence[Case]) -> Case:
+        """Return the case that was soaked for the shortest time, of several the largest payload."""
+        return min(cases, key=lambda case: (self.tallies[case].soaked_s, -case.payload_bytes))
 
     def _soak_launch(self, framework: str) -> None:
         """Soak the open cases of a framework in a new launch."""
@@ -124,8 +120,7 @@ class Soak:
         with executor.time_phase("starting"):
             group = executor.open_group(starter, launch)
         if isinstance(group, Failure):
-            for case in self._unfinished_cases(framework):
-                self._add_reply(case, group)
+            self.failures |= dict.fromkeys(self._unfinished_cases(framework), group)
             return
         start_s = time.monotonic() - begun_s
         if self._launch_count == 1:
@@ -135,41 +130,38 @@ class Soak:
         self._observe_health(None)
         with executor.time_phase("measuring"):
             while time.monotonic() < end_s and (cases := self._unfinished_cases(framework)):
-                # The case that was soaked for the shortest time is next, a large payload first.
-                order = {case: (self.tallies[case].soaked_s, -case.payload_bytes) for case in cases}
-                self._soak_case(group, min(cases, key=order.__getitem__))
+                self._soak_case(group, self._next_case(cases))
                 if group.has_ended:
                     return
         executor.close_group(group)
 
     def _soak_case(self, group: Group, case: Case) -> None:
-        left_s = max(0.0, self._end_s - time.monotonic())
-        amount = amount_text(self.tallies.values())
+        left_s, tally = max(0.0, self._end_s - time.monotonic()), self.tallies[case]
+        amount = amount_text(sum(self.tallies.values(), Tally()))
         self.session.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
         seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved.plan
         key = next(job.key for job in self.resolved.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
-        request, doing = Request("soak", SoakRun, values), f"soaking {case.name}"
-        replies = group.ask_each(request, plan.timeout_s + seconds, doing)
-        for process, reply in enumerate([replies] if isinstance(replies, Failure) else replies):
-            self._add_reply(case, reply, process)
+        request = Request("soak", Tally, {**values, "iterations": tally.iterations})
+        reply = group.ask(request, plan.timeout_s + seconds, f"soaking {case.name}")
+        if isinstance(reply, Failure):
+            self.failures[case] = reply
+        else:
+            self.tallies[case] = tally + reply
         self._observe_health(case)
 
     def _observe_health(self, case: Case | None) -> None:
         for observer in self._observers.values():
             observer.observe(case)
 
-    def _add_reply(self, case: Case, reply: SoakRun | Failure, process: int = 0) -> None:
-        self.tallies[case] = self.tallies[case].with_reply(reply, process)
-
     def _verdicts(self, observed: Measured) -> dict[Spec, Verdict]:
-        hosts = observed.machine.process_hosts
         verdicts = {
             spec: replace(verdict, extra={NAME: Tally()})
             for spec, verdict in observed.skipped_verdicts.items()
         }
         for spec, job in observed.jobs.items():
-            verdict = judge_soaked_case(spec, job.case, self.tallies[job.case], hosts)
+            failure = self.failures.get(job.case)
+            verdict = judge_soaked_case(spec, job.case, self.tallies[job.case], failure)
             findings = findings_of_extensions(observed, spec, verdict)
             verdicts[spec] = merge_findings(verdict, findings)
         return {spec: verdicts[spec] for spec in observed.specs}
@@ -186,7 +178,9 @@ class Soak:
         }
         return Judged(
             collected=observed.collected,
-            session_verdict=judge_soak_session(list(verdicts.values()), self.tallies),
+            session_verdict=judge_soak_session(
+                list(verdicts.values()), self.tallies, self.failures
+            ),
             verdicts=verdicts,
             observations=replace(observed, measurements=failures),
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from busbw.judge.findings import Finding
 from busbw.model.case import Spec
 from busbw.model.launch import Measurement, Run
-from busbw.model.stored import setup_changes
+from busbw.model.stored import Record, setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, rows_of
@@ -27,21 +27,21 @@ def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
     # The cases of a soak have no measurements.
     if spec not in measured.measurements:
         return Finding()
-    runs, reference = measured.measurements[spec].runs, _reference_signature(measured, spec)
-    old_signature, versions = reference or ("", {})
-    changes = setup_changes(versions, runs[0].versions) if reference is not None and runs else ()
+    runs, reference = measured.measurements[spec].runs, _reference_launches(measured, spec)
+    old_signature, signature = common_signature(reference), common_signature(runs)
+    has_both = bool(reference and runs)
+    changes = setup_changes(reference[0].versions, runs[0].versions) if has_both else ()
     text = order_change_text(runs, old_signature, changes)
-    if reference is None or "require_signature" not in measured.options.extra:
+    if not reference or "require_signature" not in measured.options.extra:
         return Finding(notes=(text,) if text else ())
-    signature = common_signature(runs)
     if not text and runs and bool(old_signature) is not bool(signature):
         text = f"no signature to compare: {old_signature or 'none'} -> {signature or 'none'}"
     return Finding(failure=text)
 
 
-def common_signature(runs: Sequence[Run]) -> str:
+def common_signature(launches: Sequence[Run | Record]) -> str:
     """Return the signature of all launches; empty if it is missing or differs between launches."""
-    signatures = {str(run.extra.get(NAME, "")) for run in runs}
+    signatures = {str(launch.extra.get(NAME, "")) for launch in launches}
     return signatures.pop() if len(signatures) == 1 else ""
 
 
@@ -69,19 +69,14 @@ def order_change_text(
     return ""
 
 
-def _reference_signature(measured: Measured, spec: Spec) -> tuple[str, Mapping[str, str]] | None:
-    """Return the signature and the package versions of the reference; None without a reference.
-
-    The reference is the other stack, or else the newest session of the baseline.
-    """
+def _reference_launches(measured: Measured, spec: Spec) -> Sequence[Run | Record]:
+    """Return the launches of the other stack, or else the newest session of the baseline."""
+    if measured.is_paired:
+        return measured.references[spec].runs
     job, baseline = measured.jobs[spec], measured.jobs[spec].baseline_search.baseline
-    reference = measured.references[spec].runs if measured.is_paired else ()
-    if reference:
-        return common_signature(reference), reference[0].versions
-    if baseline is not None and baseline.case.protocol == job.case.protocol:
-        newest = baseline.records[-1]
-        return str(newest.extra.get(NAME, "")), newest.versions
-    return None
+    if baseline is None or baseline.case.protocol != job.case.protocol:
+        return ()
+    return baseline.records[-1:]
 
 
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:

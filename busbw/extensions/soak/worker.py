@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.field_types import AtLeast1, Natural, NotNegative
-from busbw.model.launch import LaunchId, Plan
+from busbw.model.field_types import Natural, NotNegative
+from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import AllGather, check_devices, wrong_result
+from busbw.worker.host import host_name
 from busbw.worker.serve import request_value
 
 if TYPE_CHECKING:
@@ -28,40 +29,27 @@ if TYPE_CHECKING:
 # The duration that a batch of iterations should have, and its largest number of iterations.
 _BATCH_S, _MAX_BATCH_ITERATIONS = 0.2, 2**14
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WrongElement:
-    """An element of a result that differs from the expected element.
-
-    `expected` and `actual` are the bits of both elements as integers. It is the first wrong element
-    of `rank` in `iteration`.
-    """
-
-    rank: Natural
-    element: Natural
-    iteration: AtLeast1
-    expected: Natural
-    actual: Natural
-
-    @property
-    def bits(self) -> tuple[int, ...]:
-        """The numbers of the bits that differ; bit 0 is the least significant."""
-        changed = self.expected ^ self.actual
-        return tuple(bit for bit in range(changed.bit_length()) if changed >> bit & 1)
+# The frameworks with a module that prepares their programs; `worker_values` prepares all others.
+_FRAMEWORKS_WITH_MODULE = ("fake", "jax")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SoakRun:
-    """The reply of a process: how much it compared on its ranks in `seconds`.
+class Tally:
+    """The amount of a case that was soaked, in a turn or in a session.
 
-    `mismatch` is the wrong element that ended the run; None if all elements were right.
+    `soaked_s` is the time in seconds. `compared_bytes` are the compared bytes of all ranks.
     """
 
-    launch: LaunchId
-    iterations: Natural
-    compared_bytes: Natural
-    seconds: NotNegative
-    mismatch: WrongElement | None = None
+    iterations: Natural = 0
+    compared_bytes: Natural = 0
+    soaked_s: NotNegative = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            iterations=self.iterations + other.iterations,
+            compared_bytes=self.compared_bytes + other.compared_bytes,
+            soaked_s=self.soaked_s + other.soaked_s,
+        )
 
 
 class SoakProgram(ABC):
@@ -73,12 +61,10 @@ class SoakProgram(ABC):
 
     draw: int = -1
 
-    @abstractmethod
-    def renew_input(self) -> None:
+    def renew_input(self) -> None:  # noqa: B027 a program of a test has no values
         """Replace the current input with new random numbers."""
 
-    @abstractmethod
-    def swap_inputs(self) -> None:
+    def swap_inputs(self) -> None:  # noqa: B027 a program of a test has no values
         """Make the other input the current input."""
 
     @abstractmethod
@@ -90,82 +76,96 @@ class SoakProgram(ABC):
         """Return a hash of the last result of each rank of this process."""
 
     @abstractmethod
-    def find_mismatch(self, iteration: int) -> WrongElement | None:
-        """Return the first wrong element of the last result; None if all elements are right.
-
-        `iteration` is the number of the iteration that gave the result.
-        """
+    def find_mismatch(self) -> str:
+        """Return a text with the first wrong element of the last result; empty if none is wrong."""
 
 
-def soak(session: MeasureSession, request: Mapping[str, Any]) -> SoakRun:
+def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
+    """Return a text with a wrong element of `rank`, and with the bits in which it is wrong.
+
+    `expected` and `actual` are the bits of the right and of the wrong element as integers. Bit 0 is
+    the least significant.
+    """
+    changed = expected ^ actual
+    bits = [str(bit) for bit in range(changed.bit_length()) if changed >> bit & 1]
+    return (
+        f"rank {rank} ({host_name()}), element {element}: {actual:#x}, expected {expected:#x} "
+        f"(bit{'s' * (len(bits) > 1)} {', '.join(bits)})"
+    )
+
+
+def soak(session: MeasureSession, request: Mapping[str, Any]) -> Tally:
     """Run iterations of the case in the request for `seconds`, and compare their results.
 
-    The case runs out of place, so that its input does not change. Raises MeasuringError if the case
-    does not fit the memory, cannot be compiled, or no sum over all ranks is exact.
+    `iterations` of the request is the number of iterations before. The case runs out of place, so
+    that its input does not change. Raises MeasuringError if a result on this process is wrong, or
+    if the case does not fit the memory, cannot be compiled, or no sum over all ranks is exact.
     """
     case, key = request_value(request, "case", Case), request_value(request, "key", EnvironmentKey)
     backend, collective = session.backend, COLLECTIVES[case.collective]
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
-    ranks, need = case.ranks // key.processes, backend.memory_need(case)
+    need = backend.memory_need(case)
     if need is not None:
         # The need is for a single input, and a soak has two inputs.
-        more = ranks * collective.input_bytes(case.payload_bytes, case.group_size)
+        input_bytes = collective.input_bytes(case.payload_bytes, case.group_size)
+        more = case.ranks // key.processes * input_bytes
         need = replace(need, needed_bytes=need.needed_bytes + more)
         limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
         session.host_memory.check_fits(need, limit_bytes, key)
     check_devices(backend.reachable_devices(), case, key)
-    result_bytes = ranks * collective.output_bytes(case.payload_bytes, case.group_size)
-    framework = importlib.import_module(f"{__name__}_{backend.name}")
+    module = backend.name if backend.name in _FRAMEWORKS_WITH_MODULE else "values"
+    framework = importlib.import_module(f"{__name__}_{module}")
     with framework.prepared_program(backend, case) as program:
-        comparison = ResultComparison(program, result_bytes, backend.now_s, backend.all_gather)
-        return comparison.compare_results(request_value(request, "seconds", float), session.launch)
+        iterations = request_value(request, "iterations", int)
+        comparison = ResultComparison(program, backend.now_s, backend.all_gather, iterations)
+        tally = comparison.compare_results(request_value(request, "seconds", float))
+    iteration_bytes = case.ranks * collective.output_bytes(case.payload_bytes, case.group_size)
+    return replace(tally, compared_bytes=tally.iterations * iteration_bytes)
 
 
 @dataclass
 class ResultComparison:
     """Compares the results of `program`.
 
-    `result_bytes` are the bytes of a result on all ranks of this process, `now_s` is a clock, and
-    `all_gather` exchanges numbers with the other processes.
+    `now_s` is a clock, and `all_gather` exchanges numbers with the other processes. `iterations` is
+    the number of iterations so far, also before this comparison.
     """
 
     program: SoakProgram
-    result_bytes: int
     now_s: Callable[[], float]
     all_gather: AllGather
     iterations: int = 0
     # The hashes of the right result on each rank, by the number of the input.
     _right_hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def compare_results(self, seconds: float, launch: LaunchId) -> SoakRun:
-        """Run and compare iterations for `seconds`, or until a process finds a wrong element."""
-        begun_s, batch, left_s = self.now_s(), 1, seconds
-        mismatch, is_wrong = None, False
-        self.program.renew_input()
-        while left_s > 0 and not is_wrong:
-            batch_begun_s = self.now_s()
-            mismatch = self._run_batch(batch)
-            is_wrong = self._max_over_processes(float(mismatch is not None)) > 0
-            left_s = seconds - self._max_over_processes(self.now_s() - begun_s)
-            if self._max_over_processes(self.now_s() - batch_begun_s) < _BATCH_S / 2:
-                batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
-        return SoakRun(
-            launch=launch,
-            iterations=self.iterations,
-            compared_bytes=self.iterations * self.result_bytes,
-            seconds=self.now_s() - begun_s,
-            mismatch=mismatch,
-        )
+    def compare_results(self, seconds: float) -> Tally:
+        """Run and compare iterations for `seconds`, or until a process finds a wrong element.
 
-    def _run_batch(self, count: int) -> WrongElement | None:
-        """Run `count` iterations, and return their first wrong element; None if all are right.
+        Returns the same on all processes, without the compared bytes. Raises MeasuringError
+        WRONG_RESULT if this process finds a wrong element.
+        """
+        begun_s, first_iteration, batch = self.now_s(), self.iterations, 1
+        soaked_s, mismatch, is_wrong = 0.0, "", False
+        self.program.renew_input()
+        while soaked_s < seconds and not is_wrong:
+            mismatch = self._run_batch(batch)
+            is_wrong = self._max_over_processes(float(mismatch != "")) > 0
+            before_s, soaked_s = soaked_s, self._max_over_processes(self.now_s() - begun_s)
+            if soaked_s - before_s < _BATCH_S / 2:
+                batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
+        if mismatch:
+            raise wrong_result(mismatch)
+        return Tally(iterations=self.iterations - first_iteration, soaked_s=soaked_s)
+
+    def _run_batch(self, count: int) -> str:
+        """Run `count` iterations; return a text on the first wrong result, empty if none is wrong.
 
         The iterations use a new input and the current input of the last batch alternately.
         """
         self.program.swap_inputs()
         self.program.renew_input()
-        mismatch = None
+        mismatch = ""
         for _ in range(count):
             self.program.run_iteration()
             self.iterations += 1
@@ -174,24 +174,22 @@ class ResultComparison:
             self.program.swap_inputs()
         return mismatch
 
-    def _compare_result(self) -> WrongElement | None:
-        """Return the first wrong element of the last result; None if all elements are right.
+    def _compare_result(self) -> str:
+        """Return a text if the last result is wrong; an empty text if it is right.
 
-        The hashes of the first right result of an input are kept. Raises MeasuringError
-        WRONG_RESULT if the hashes differ from them although all elements are right.
+        The hashes of the first right result of an input are kept. If all elements are right, but
+        their hashes are different, the result is wrong, too.
         """
         hashes, draw = self.program.result_hashes(), self.program.draw
         if self._right_hashes.get(draw) == hashes:
-            return None
-        mismatch = self.program.find_mismatch(self.iterations)
-        if mismatch is None and draw in self._right_hashes:
-            raise wrong_result(
-                f"iteration {self.iterations}: every word is right, and yet the hashes of ranks "
-                f"are {hashes} after {self._right_hashes[draw]}"
-            )
-        if mismatch is None:
+            return ""
+        mismatch = self.program.find_mismatch()
+        if not mismatch and draw not in self._right_hashes:
             self._right_hashes[draw] = hashes
-        return mismatch
+            return ""
+        hashes_text = f"the hashes of ranks are {hashes} after {self._right_hashes.get(draw)}"
+        problem = mismatch or f"every word is right, and yet {hashes_text}"
+        return f"iteration {self.iterations}: {problem}"
 
     def _max_over_processes(self, value: float) -> float:
         """Return the largest `value` over all processes of the group, each of which calls this."""

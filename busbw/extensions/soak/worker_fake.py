@@ -1,7 +1,7 @@
 """A soak of the fake framework, whose script can make results wrong.
 
 With ``{"flips": {"every": 1000, "word": {"rank": 1}}}`` in a case of the script, every 1000th
-result is wrong; `word` overrides fields of the WrongElement.
+result is wrong; `word` overrides arguments of `mismatch_text`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from busbw.model.case import Case
 from busbw.worker.backends.base import Program
 from busbw.worker.backends.fake.backend import FakeBackend
 
-from .worker import SoakProgram, WrongElement
+from .worker import SoakProgram, mismatch_text
 
 
 @contextlib.contextmanager
@@ -37,12 +37,6 @@ class FakeProgram(SoakProgram):
     draw = 0
     _result_count: int = 0
 
-    def renew_input(self) -> None:
-        """Do nothing: the fake framework has no values."""
-
-    def swap_inputs(self) -> None:
-        """Do nothing: the fake framework has no values."""
-
     def run_iteration(self) -> None:
         self.program.run(1)
         self._result_count += 1
@@ -50,9 +44,9 @@ class FakeProgram(SoakProgram):
     def result_hashes(self) -> tuple[int, ...]:
         return (int(self._is_wrong),)
 
-    def find_mismatch(self, iteration: int) -> WrongElement | None:
+    def find_mismatch(self) -> str:
         word = {"rank": 1, "element": 7, "expected": 0, "actual": 1, **self.flips.get("word", {})}
-        return WrongElement(iteration=iteration, **word) if self._is_wrong else None
+        return mismatch_text(**word) if self._is_wrong else ""
 
     @property
     def _is_wrong(self) -> bool:

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import itertools
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +28,8 @@ _NVLINK_ERRORS = {
     "NVLink CRC errors": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
 }
 _MAX_LINKS = 36
-# The counters of a GPU, by the field of HealthReader in which they are kept, and by their name. The
-# value is NVML's function with its arguments: names of NVML's constants, or numbers of links.
+# The counters of a GPU, by the field of a Reading that has them, and by their name. The value is
+# NVML's function with its arguments: names of NVML's constants, or numbers of links.
 _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = {
     "errors": {
         "ECC errors corrected": (
@@ -70,7 +71,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
     "nvmlDeviceGetNvLinkState": lambda state: not state,
 }
-# The metrics of TPUs, each with the field of HealthReader in which it is kept and a name.
+# The metrics of TPUs, each with the field of a Reading that has it and a name.
 _TPU_METRICS = {
     "ici_link_health": ("errors", "link health"),
     "tpu_throttle_score": ("throttled_s", "throttling"),
@@ -106,9 +107,10 @@ class HealthReader:
 
     device: Device
     root: Path = Path("/")
-    errors: dict[str, float] = field(default_factory=dict)
-    throttled_s: dict[str, float] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
+    # The latest counters by name, by the field of a Reading.
+    _counters: defaultdict[str, defaultdict[str, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
     _read_s: float = field(default_factory=time.monotonic)
     # In how many periods, and for how many nanoseconds, a cgroup was throttled, by its folder.
     _last_throttling: dict[Path, tuple[int, int]] = field(default_factory=dict)
@@ -131,9 +133,9 @@ class HealthReader:
         return Reading(
             host=host.host_name(),
             read_s=self._read_s,
-            errors={name: count for name, count in self.errors.items() if count},
-            throttled_s=dict(self.throttled_s),
-            values=dict(self.values),
+            errors={name: count for name, count in self._counters["errors"].items() if count},
+            throttled_s=dict(self._counters["throttled_s"]),
+            values=dict(self._counters["values"]),
             problem=problem,
         )
 
@@ -154,10 +156,8 @@ class HealthReader:
                 self._last_throttling[folder] = new_counts
                 periods_s = (new_counts[0] - old_counts[0]) * period_us / 1e6
                 gained_s = max(0.0, min(periods_s, (new_counts[1] - old_counts[1]) / 1e9))
-                self._add_throttling(f"{CPU_QUOTA} of {share_us / period_us:.4g}", gained_s)
-
-    def _add_throttling(self, name: str, seconds: float) -> None:
-        self.throttled_s[name] = self.throttled_s.get(name, 0.0) + seconds
+                name = f"{CPU_QUOTA} of {share_us / period_us:.4g}"
+                self._counters["throttled_s"][name] += gained_s
 
     def _read_gpus(self, nvml: Any) -> None:
         """Read the counters of all GPUs; a counter that a GPU does not support is left out."""
@@ -170,7 +170,7 @@ class HealthReader:
                         numbers = (getattr(nvml, str(word), word) for word in arguments)
                         value = getattr(nvml, function)(handle, *numbers)
                         number = float(_CONVERSIONS.get(function, float)(value))
-                        getattr(self, kind)[f"gpu {index} {counter}"] = number
+                        self._counters[kind][f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
         """Read the metrics of TPUs that the server of a running program supports.
@@ -185,9 +185,9 @@ class HealthReader:
                 label, _, value = str(row).rpartition(":")
                 name = f"{label.strip() or f'tpu {index}'} {counter}"
                 if kind == "throttled_s":
-                    self._add_throttling(name, seconds if float(value) > 0 else 0.0)
+                    self._counters[kind][name] += seconds if float(value) > 0 else 0.0
                 else:
-                    getattr(self, kind)[name] = float(value)
+                    self._counters[kind][name] = float(value)
 
 
 def open_session(options: Any) -> HealthReader:

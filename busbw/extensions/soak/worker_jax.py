@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import jax
@@ -14,29 +13,26 @@ from jax.sharding import Mesh, PartitionSpec
 
 from busbw.model.case import Case
 from busbw.model.words import Device
+from busbw.worker.backends.chain import Chain
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import lower_over_mesh
-from busbw.worker.backends.jax.program import JaxProgram
 
+from .worker import SoakProgram
 from .worker_values import CompiledProgram, SoakValues
 
 
 @contextlib.contextmanager
-def prepared_program(backend: JaxBackend, case: Case) -> Iterator[CompiledProgram]:
-    """Yield the compiled program of `case`, after a check that it contains the case's collective.
-
-    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
-    """
-    mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
-    make = partial(JaxProgram, case, mesh, is_virtual=is_cpu, values_type=SoakValues)
-    with backend.hold_program(make) as chain:
+def prepared_program(backend: JaxBackend, case: Case) -> Iterator[SoakProgram]:
+    """Yield the compiled program of `case`, as `worker_values.prepared_program` does."""
+    with backend.prepare_program(case, values_type=SoakValues) as chain:
+        mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
         yield CompiledProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
 
 
 class DeviceProgram(CompiledProgram):
     """A program on devices with memory of their own, where the devices hash the results."""
 
-    def __init__(self, chain: JaxProgram, mesh: Mesh) -> None:
+    def __init__(self, chain: Chain, mesh: Mesh) -> None:
         super().__init__(chain)
         self._mesh = mesh
         self._hash: Any = None

@@ -6,9 +6,10 @@ is exact. Integers use all bits. This module needs only numpy.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from busbw.collectives.base import DTYPES
+from busbw.model.case import Case
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.chain import Chain
+from busbw.worker.backends.framework import FrameworkBackend
 from busbw.worker.backends.values import (
     Array,
     ExactValues,
@@ -25,13 +28,23 @@ from busbw.worker.backends.values import (
     map_ranks,
 )
 
-from .worker import SoakProgram, WrongElement
+from .worker import SoakProgram, mismatch_text
 
 # The elements after which an input repeats. The number is prime, so that no two neighboring chunks
 # whose length is a power of two are equal.
 _PERIOD = 4093
 # The number of powers of two that draws use, from the smallest to the largest normal numbers.
 _SCALES = 4
+
+
+@contextlib.contextmanager
+def prepared_program(backend: FrameworkBackend, case: Case) -> Iterator[SoakProgram]:
+    """Yield the compiled program of `case`, after a check that it contains the case's collective.
+
+    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
+    """
+    with backend.prepare_program(case, values_type=SoakValues) as chain:
+        yield CompiledProgram(chain)
 
 
 class CompiledProgram(SoakProgram):
@@ -69,8 +82,8 @@ class CompiledProgram(SoakProgram):
 
         return tuple(map_ranks(digest, sorted(results), self.values.case.payload_bytes))
 
-    def find_mismatch(self, iteration: int) -> WrongElement | None:
-        return self.values.find_mismatch(self.draw, iteration, self.chain.results_by_rank())
+    def find_mismatch(self) -> str:
+        return self.values.find_mismatch(self.draw, self.chain.results_by_rank())
 
 
 @dataclass(frozen=True)
@@ -118,13 +131,10 @@ class SoakValues(ExactValues):
         blocks: list[Any] = self.collective.result_blocks(inputs, position, self._reduce_exactly)
         return np.stack(blocks)
 
-    def find_mismatch(
-        self, draw: int, iteration: int, results: Mapping[int, Any]
-    ) -> WrongElement | None:
-        """Return the first wrong element in the results of this process; None if all are right.
+    def find_mismatch(self, draw: int, results: Mapping[int, Any]) -> str:
+        """Return a text with the first wrong element of this process; empty if none is wrong.
 
-        `draw` is the number of the inputs, `iteration` is stored in the returned element, and
-        `results` contains the result of each rank.
+        `draw` is the number of the inputs, and `results` contains the result of each rank.
         """
         for rank, result in results.items():
             for begin, part, exact in chunks_with_exact_values(
@@ -133,14 +143,9 @@ class SoakValues(ExactValues):
                 expected = exact.view(self._word_dtype)
                 actual = np.ascontiguousarray(part).view(self._word_dtype)
                 for index in np.flatnonzero(expected != actual)[:1]:
-                    return WrongElement(
-                        rank=rank,
-                        element=begin + int(index),
-                        iteration=iteration,
-                        expected=int(expected[index]),
-                        actual=int(actual[index]),
-                    )
-        return None
+                    words = int(expected[index]), int(actual[index])
+                    return mismatch_text(rank, begin + int(index), *words)
+        return ""
 
     def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
         """Return the exact reduction of the blocks of all ranks."""

@@ -59,21 +59,18 @@ def _times_by_quantity(
     measured: Sequence[ChipTimes], hosts: Sequence[str]
 ) -> Iterator[tuple[str, TimesByChip]]:
     """Yield each quantity, such as ``the link x+``, and its times by chip or link."""
-    # For each rank: its process, the index of the rank in the times of the process, and its host.
-    places = {
-        rank: (process, row, hosts[index * len(hosts) // len(measured)])
-        for index, process in enumerate(measured)
-        for row, rank in enumerate(process.ranks)
-    }
-    names = {rank: f"chip {rank} of host {host}" for rank, (_, _, host) in places.items()}
-    keys = {rank: (names[rank], host) for rank, (_, _, host) in places.items()}
-    yield "computing", {keys[r]: process.compute_s[row] for r, (process, row, _) in places.items()}
-    yield "copying", {keys[r]: process.copy_s[row] for r, (process, row, _) in places.items()}
-    for direction in dict.fromkeys(
-        direction for process in measured for direction in process.links_s
-    ):
+    # For each rank: its process, the index of the rank in the times of the process, and its chip.
+    places = {}
+    for index, process in enumerate(measured):
+        host = hosts[index * len(hosts) // len(measured)]
+        for row, rank in enumerate(process.ranks):
+            places[rank] = process, row, (f"chip {rank} of host {host}", host)
+    yield "computing", {chip: process.compute_s[row] for process, row, chip in places.values()}
+    yield "copying", {chip: process.copy_s[row] for process, row, chip in places.values()}
+    # Each process lists the links of all processes.
+    for direction in measured[0].links_s if measured else ():
         links = {}
-        for source, target in sorted({p for process in measured for p in process.pairs[direction]}):
-            process, row, host = places[target]
-            links[f"{names[source]} to {names[target]}", host] = process.links_s[direction][row]
+        for source, target in sorted(measured[0].pairs[direction]):
+            process, row, (name, host) = places[target]
+            links[f"{places[source][2][0]} to {name}", host] = process.links_s[direction][row]
         yield f"the link {direction}", links

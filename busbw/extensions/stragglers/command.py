@@ -37,7 +37,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Spec
 from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Plan
-from busbw.model.words import Device, plural
+from busbw.model.words import Device, FailureKind, plural
 from busbw.report.renderers import render
 from busbw.session.arguments import parse_payloads, parse_ratio, parse_seconds
 from busbw.session.command_line import hosts_of
@@ -177,18 +177,20 @@ def _with_slow_chips(
         again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
-    if not result.times and (launch.reason or not losses):
-        raise NoHostAnswersError(launch.reason or "expected 3 chips or more, to tell a slow one")
-    lost = [hosts[launch.lost_host_position]] if launch.lost_host_position is not None else []
-    silent = [NoAnswer(name=f"host {h}", hosts=(h,), reason=launch.reason) for h in lost]
+    reason = launch.failure.message if launch.failure else ""
+    if not result.times and (reason or not losses):
+        raise NoHostAnswersError(reason or "expected 3 chips or more, to tell a slow one")
+    lost = [NoAnswer(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts]
     return replace(
         result,
         rounds=groups.rounds,
         slow=(*result.slow, *slow),
-        unreachable=(*result.unreachable, *silent),
+        unreachable=(*result.unreachable, *lost),
         detectable={**result.detectable, **losses},
-        unmeasured=launch.reason,
-        is_incomplete=launch.is_incomplete,
+        unmeasured=reason,
+        # A framework that cannot measure chips leaves nothing to be measured.
+        is_incomplete=launch.failure is not None
+        and launch.failure.kind is not FailureKind.UNAVAILABLE,
     )
 
 
@@ -214,8 +216,7 @@ def _find_device(starter: Starter, transport: HostsTransport, processes: int) ->
 
     The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.
     """
-    hosts = range(len(transport.names))
-    reason = ""
+    hosts, reason = range(len(transport.names)), ""
     for group in (tuple(hosts), *((host,) for host in hosts)):
         count = processes * len(group)
         try:

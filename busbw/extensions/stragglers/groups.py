@@ -50,7 +50,8 @@ class GroupMeasurer:
     def measure_groups(self, groups: Round) -> list[TimesByQuantity | str]:
         """Return the times of each group by quantity, or the reason why the group has no times."""
         steps = [partial(GroupLaunch.measure_case, spec=spec) for spec in self.specs]
-        return [launch.reason or launch.times_s for launch in self._launch_groups(groups, steps)]
+        launches = self._launch_groups(groups, steps)
+        return [launch.failure.message if launch.failure else launch.times_s for launch in launches]
 
     def measure_chips(self, hosts: HostGroup, payload_bytes: int, rounds: int) -> GroupLaunch:
         """Measure the chips of `hosts`, and the links between chips, in a single launch.
@@ -85,7 +86,7 @@ class GroupMeasurer:
 
 @dataclass
 class GroupLaunch:
-    """The launch of a group of hosts: its times, or the reason why it has no times.
+    """The launch of a group of hosts: its times, or the failure because of which it has no times.
 
     Args:
         measurer: The GroupMeasurer that started the launch.
@@ -93,10 +94,7 @@ class GroupLaunch:
         host_indexes: The indexes of the group's hosts among all hosts.
         times_s: The time of each quantity, such as ``all-reduce 16M``.
         chips: The times of chips by process.
-        reason: Why the launch failed; empty without a failure.
-        lost_host_position: The index in `host_indexes` of the host that did not answer; None if
-            every host answered, or if it is unknown which host did not.
-        is_incomplete: Whether the launch failed. False if the framework cannot measure chips.
+        failure: The failure that ended the launch; None without a failure.
 
     """
 
@@ -105,30 +103,30 @@ class GroupLaunch:
     host_indexes: Sequence[int]
     times_s: dict[str, float] = field(default_factory=dict)
     chips: Sequence[ChipTimes] = ()
-    reason: str = ""
-    lost_host_position: int | None = None
-    is_incomplete: bool = False
+    failure: Failure | None = None
+
+    @property
+    def lost_hosts(self) -> list[str]:
+        """The host that did not answer; empty if all answered, or if it is unknown which did not.
+
+        The failure of a process that did not answer names the process.
+        """
+        failure = self.failure
+        # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
+        # process that does not answer.
+        if failure is None or not failure.launch.member or "," in failure.message.partition(":")[0]:
+            return []
+        process = int(failure.launch.member.removeprefix("worker"))
+        host_index = self.host_indexes[process // self.measurer.processes]
+        return [self.measurer.transport.names[host_index]]
 
     def run_step(self, step: Step) -> None:
-        """Run a step unless an earlier step failed, and keep the reason if the step fails.
-
-        If a single process did not answer, its host is noted as lost.
-        """
-        if self.reason:
-            return
-        try:
-            failure = step(self)
-        except (HostError, GridError) as error:
-            self.reason, self.is_incomplete = str(error), True
-            return
-        if failure is not None:
-            self.reason = failure.message
-            self.is_incomplete = failure.kind is not FailureKind.UNAVAILABLE
-            index = failure.launch.member.removeprefix("worker")
-            # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
-            # process that does not answer.
-            if index and "," not in failure.message.partition(":")[0]:
-                self.lost_host_position = int(index) // self.measurer.processes
+        """Run a step unless an earlier step failed, and keep the failure if the step fails."""
+        if self.failure is None:
+            try:
+                self.failure = step(self)
+            except (HostError, GridError) as error:
+                self.failure = Failure(kind=FailureKind.CRASHED, message=str(error))
 
     def start_workers(self) -> Failure | None:
         starter, count = self.measurer.starter, self.measurer.processes * len(self.host_indexes)
@@ -170,22 +168,16 @@ class GroupLaunch:
         return answer if isinstance(answer, Failure) else None
 
     def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
-        """Measure the chips of all processes, and then the links with `payload_bytes`."""
-        for size in (0, payload_bytes):
-            request = Request("chips", ChipTimes, {"rounds": rounds, "payload_bytes": size})
-            timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.measurer.plan.timeout_s
-            doing = "measuring links" if size else "measuring chips"
-            answers = self._workers.ask_each(request, timeout_s, doing)
-            replies = [answers] if isinstance(answers, Failure) else answers
-            failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
-            if failure is not None:
-                return failure
-            chips = [reply for reply in replies if isinstance(reply, ChipTimes)]
-            self.chips = [
-                replace(chip, links_s=link.links_s, pairs=link.pairs)
-                for chip, link in zip(self.chips or chips, chips)
-            ]
-        return None
+        values = {"rounds": rounds, "payload_bytes": payload_bytes}
+        timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.measurer.plan.timeout_s
+        answers = self._workers.ask_each(
+            Request("chips", ChipTimes, values), timeout_s, "measuring chips"
+        )
+        replies = [answers] if isinstance(answers, Failure) else answers
+        failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
+        if failure is None:
+            self.chips = [reply for reply in replies if isinstance(reply, ChipTimes)]
+        return failure
 
     def close_workers(self) -> None:
         self.executor.close_group(self._workers)

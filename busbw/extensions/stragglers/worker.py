@@ -35,12 +35,10 @@ class ChipTimes:
 
 
 def measure_chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
-    """Time each chip of this process, or the links between its chips and other chips.
+    """Time a computation and a copy on each chip of this process, and on TPUs the links to them.
 
-    The request contains `rounds`, the number of times to measure, and `payload_bytes`. If
-    `payload_bytes` is 0, a computation and a copy are timed on every chip. Otherwise permutes that
-    send so many bytes over each link are timed. Only on TPUs do they show slow links: on other
-    devices the result contains no ranks and no times.
+    The request contains `rounds`, the number of times to measure, and `payload_bytes`, which are
+    sent over each link.
 
     Raises MeasuringError if the framework is not JAX, or if the recording of the links is
     incomplete.

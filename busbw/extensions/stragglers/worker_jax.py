@@ -33,7 +33,7 @@ from busbw.worker.backends.recordings import timed_instructions
 
 from .worker import ChipTimes
 
-Pairs = list[tuple[int, int]]
+Pairs = tuple[tuple[int, int], ...]
 # The seconds of each round, for each rank of a process.
 RowsByRank = tuple[tuple[float, ...], ...]
 Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
@@ -57,19 +57,14 @@ _WRAPPING_EXTENTS = {
 
 
 def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Time a computation and a copy on each chip of this process, or the links to the chips.
+    """Time each chip of this process and, on TPUs, the links to the chips.
 
-    If `payload_bytes` is not 0, only the links are timed, while each carries so many bytes. On
-    devices other than TPUs the result then contains no ranks and no times.
+    Each link carries `payload_bytes`.
     """
-    devices = backend.devices()
-    if not payload_bytes:
-        return time_chips(devices, rounds)
-    if backend.device is not Device.TPU:
-        # On other devices the time of a permute includes the wait for a late sender, so that it
-        # does not show a slow link.
-        return ChipTimes(ranks=())
-    return time_links(devices, rounds, payload_bytes, backend.record_profile)
+    # On other devices the time of a permute includes the wait for a late sender, so that it does
+    # not show a slow link.
+    recording = backend.record_profile if backend.device is Device.TPU else None
+    return time_chips(backend.devices(), rounds, payload_bytes, recording)
 
 
 def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
@@ -84,12 +79,12 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
         extent = max(extents) + 1
         for direction in (1, -1) if extent > 2 else (1,):
             is_closed = extent >= 2 and (extent == 2 or _wraps_around(devices[0], extent))
-            pairs = []
+            pairs: Pairs = ()
             for position, rank in ranks.items():
                 target = position[axis] + direction
                 if is_closed or 0 <= target < extent:
                     other = (*position[:axis], target % extent, *position[axis + 1 :])
-                    pairs += [(rank, ranks[other])] if other in ranks else []
+                    pairs += ((rank, ranks[other]),) if other in ranks else ()
             if pairs:
                 pairs_by_direction[_direction_name(axis, len(coordinates[0]), direction)] = pairs
     return pairs_by_direction
@@ -111,10 +106,9 @@ def _direction_name(axis: int, axis_count: int, direction: int) -> str:
 
 def _wraps_around(device: Any, extent: int) -> bool:
     """Return whether the last chip along an axis of this extent is linked to the first chip."""
-    if getattr(device, "coords", None) is None:
-        return True
+    is_ring = getattr(device, "coords", None) is None
     min_extent = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
-    return extent >= min_extent and extent % 4 == 0
+    return is_ring or (extent >= min_extent and extent % 4 == 0)
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
@@ -137,42 +131,34 @@ def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
     return jax.jit(mapped).lower(*([rows] * len(directions)))
 
 
-def time_chips(devices: Sequence[Any], rounds: int) -> ChipTimes:
-    """Time a computation, and then a copy, on every chip of this process.
-
-    All chips do the same at the same time. `devices` are the devices of all processes.
-    """
-    local_chips, ranks = _local_chips(devices)
-    is_cpu = local_chips[0].platform == "cpu"
-    return ChipTimes(
-        ranks=ranks,
-        compute_s=_time_together(local_chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds),
-        copy_s=_time_together(local_chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds),
-    )
-
-
-def time_links(
-    devices: Sequence[Any], rounds: int, payload_bytes: int, recording: Recording
+def time_chips(
+    devices: Sequence[Any], rounds: int, payload_bytes: int, recording: Recording | None
 ) -> ChipTimes:
-    """Time the links to this process's chips, while all links carry a payload in each direction.
+    """Time a computation, a copy and then the links, on all chips of this process at once.
 
-    `devices` are the devices of all processes, and `recording` records the program with the
-    profiler. Raises MeasuringError if the recording lacks a permute.
+    Args:
+        devices: The devices of all processes.
+        rounds: The number of times to measure.
+        payload_bytes: The bytes that each link carries in each direction.
+        recording: Records the program of the links with the profiler. None to time no links.
+
+    Raises MeasuringError if the recording lacks a permute.
+
     """
-    local_chips, ranks = _local_chips(devices)
+    ranks = [r for r, device in enumerate(devices) if device.process_index == jax.process_index()]
+    chips, links = [devices[rank] for rank in ranks], find_links(devices)
+    is_cpu, links_s = chips[0].platform == "cpu", {}
+    compute_s = _time_together(chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds)
+    copy_s = _time_together(chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds)
+    if recording and links:
+        links_s = _time_permutes(devices, len(chips), rounds, payload_bytes, recording)
     return ChipTimes(
-        ranks=ranks,
-        links_s=_time_permutes(devices, len(local_chips), rounds, payload_bytes, recording),
-        pairs={direction: tuple(pairs) for direction, pairs in find_links(devices).items()},
+        ranks=tuple(ranks),
+        compute_s=compute_s,
+        copy_s=copy_s,
+        links_s=links_s,
+        pairs=links,
     )
-
-
-def _local_chips(devices: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """Return the chips of this process, and their ranks."""
-    ranks = tuple(
-        rank for rank, device in enumerate(devices) if device.process_index == jax.process_index()
-    )
-    return [devices[rank] for rank in ranks], ranks
 
 
 def _multiply(matrix: Any) -> Any:
@@ -218,8 +204,6 @@ def _time_permutes(
     `local_chip_count` is the number of chips of this process. Raises MeasuringError if the
     recording lacks a permute.
     """
-    if len(devices) < 2:
-        return {}
     lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()
     module = hlo.read_module(compiled.as_text())

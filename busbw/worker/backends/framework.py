@@ -12,10 +12,8 @@ import platform
 import re
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
-from typing import TypeVar, final
+from collections.abc import Iterator, Sequence
+from typing import final
 
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
@@ -27,15 +25,13 @@ from busbw.worker import host, process
 from .base import (
     Backend,
     MemoryNeed,
-    Program,
     first_line,
     single_process_gather,
     unavailable,
 )
 from .chain import Chain
 from .out_of_memory import is_out_of_memory, out_of_memory_error
-
-ChainT = TypeVar("ChainT", bound=Chain)
+from .values import ExactValues
 
 
 class FrameworkBackend(Backend):
@@ -100,21 +96,21 @@ class FrameworkBackend(Backend):
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept_memory=self.allocator_keeps_memory)
 
     @final
-    def prepare_program(
-        self, case: Case, injection: Injection | None = None
-    ) -> AbstractContextManager[Program]:
-        return self.hold_program(partial(self._make_program, case, injection))
-
-    @final
     @contextlib.contextmanager
-    def hold_program(self, make_program: Callable[[], ChainT]) -> Iterator[ChainT]:
-        """Bind the program from `make_program` in a `with` block, and release it at the end.
+    def prepare_program(
+        self,
+        case: Case,
+        injection: Injection | None = None,
+        values_type: type[ExactValues] = ExactValues,
+    ) -> Iterator[Chain]:
+        """Compile and prove the program of `case`, and bind it in a `with` block.
 
-        If the block or `make_program` raises an error because memory ran out, raise MeasuringError
-        OUT_OF_MEMORY instead. Any other error ends the worker.
+        `values_type` is the class of the starting values and the exact results. If the block or
+        compiling raises an error because memory ran out, raises MeasuringError OUT_OF_MEMORY
+        instead. Any other error ends the worker.
         """
         try:
-            program = make_program()
+            program = self._make_program(case, injection, values_type)
             try:
                 yield program
             finally:
@@ -146,10 +142,13 @@ class FrameworkBackend(Backend):
         """Return the bytes of host memory that all ranks of `case` take together at the peak."""
 
     @abstractmethod
-    def _make_program(self, case: Case, injection: Injection | None) -> Chain:
+    def _make_program(
+        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+    ) -> Chain:
         """Compile and prove the program of `case`, with the injected work if there is any.
 
-        Raises MeasuringError if the case cannot be measured.
+        `values_type` is the class of the starting values and the exact results. Raises
+        MeasuringError if the case cannot be measured.
         """
 
 

@@ -28,6 +28,7 @@ from busbw.worker import host, process, sharing
 
 from ..base import RecordingReader, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..values import ExactValues
 from . import collective, versions
 from .collective import EVERYWHERE
 from .injection import calibrate_delay, requested_delay
@@ -84,10 +85,18 @@ class JaxBackend(FrameworkBackend):
     def _needed_host_bytes(self, case: Case) -> int:
         return collective.needed_host_bytes(case)
 
-    def _make_program(self, case: Case, injection: Injection | None) -> JaxProgram:
+    def _make_program(
+        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+    ) -> JaxProgram:
         is_virtual, delay = self.device is Device.CPU, requested_delay(case, injection)
         mesh = self.mesh(case)
-        program = JaxProgram(case, mesh, is_virtual=is_virtual, is_delayed=delay is not None)
+        program = JaxProgram(
+            case,
+            mesh,
+            is_virtual=is_virtual,
+            is_delayed=delay is not None,
+            values_type=values_type,
+        )
         if delay is not None:
             ranks_per_core = len(mesh.local_devices) / host.usable_cores() if is_virtual else 1.0
             calibrate_delay(program, delay, self.all_gather, ranks_per_core=ranks_per_core)

@@ -25,6 +25,7 @@ from busbw.worker import host, process
 
 from ..base import MeasuringError, RecordingReader, first_line, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..values import ExactValues
 from .program import TensorflowProgram, make_strategy, needed_host_bytes
 
 # The name of this back end's programs in protocols. It changes if the programs change.
@@ -109,10 +110,12 @@ class TensorflowBackend(FrameworkBackend):
     def _needed_host_bytes(self, case: Case) -> int:
         return needed_host_bytes(case)
 
-    def _make_program(self, case: Case, injection: Injection | None) -> TensorflowProgram:
+    def _make_program(
+        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+    ) -> TensorflowProgram:
         if injection is not None and injection.extra is InjectionKind.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        return TensorflowProgram(case, self.strategy_of(case))
+        return TensorflowProgram(case, self.strategy_of(case), values_type)
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:

@@ -1,7 +1,7 @@
 """A soak of a real JAX program on CPU devices into whose result a fault is planted.
 
 ``python -m tests.unit.extensions.soak.planted FAULT COLLECTIVE N...`` prints for each iteration N
-a line of JSON: the WrongElement that was found, and what was planted, as rank, element and bit.
+a line of JSON: the text on the wrong result, and what was planted, as rank, element and bit.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from busbw.extensions.soak.worker_values import CompiledProgram
 from busbw.model.case import Spec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
+from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import array_at
 from busbw.worker.measure import MeasureSession
@@ -91,10 +92,14 @@ def main(fault: str, name: str, *numbers: str) -> None:
     for number in map(int, numbers):
         planted: list[Planted] = []
         CompiledProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
-        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS}
-        reply = soak(session, {name: wire.to_json(value) for name, value in request.items()})
+        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "iterations": 0}
+        problem = ""
+        try:
+            soak(session, {name: wire.to_json(value) for name, value in request.items()})
+        except MeasuringError as error:
+            problem = error.to_failure(session.launch).message
         CompiledProgram.run_iteration = run  # type: ignore[method-assign]
-        print(json.dumps({"mismatch": wire.to_json(reply.mismatch), "planted": planted}))
+        print(json.dumps({"problem": problem, "planted": planted}))
 
 
 if __name__ == "__main__":

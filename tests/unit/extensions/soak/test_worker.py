@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 
 import pytest
 
-from busbw.extensions.soak.worker import ResultComparison, SoakProgram, SoakRun, WrongElement
-from busbw.model.launch import LaunchId
+from busbw.extensions.soak.worker import ResultComparison, SoakProgram, Tally, mismatch_text
 from busbw.worker.backends.base import MeasuringError
-
-LAUNCH = LaunchId(name="soak")
-BYTES = 1000
 
 
 class ScriptedProgram(SoakProgram):
@@ -33,9 +30,6 @@ class ScriptedProgram(SoakProgram):
     def renew_input(self) -> None:
         self.draw = (self.draw + 1) % 3
 
-    def swap_inputs(self) -> None:
-        """Do nothing: the draw names the input."""
-
     def run_iteration(self) -> None:
         self.runs += 1
 
@@ -43,45 +37,46 @@ class ScriptedProgram(SoakProgram):
         is_other = self.runs in (*self._wrong_runs, *self._hashed_runs)
         return (self.draw, int(is_other))
 
-    def find_mismatch(self, iteration: int) -> WrongElement | None:
-        self.compared.append(iteration)
-        if self.runs not in self._wrong_runs:
-            return None
-        return WrongElement(rank=1, element=7, iteration=iteration, expected=4, actual=5)
+    def find_mismatch(self) -> str:
+        self.compared.append(self.runs)
+        return "rank 1, element 7" if self.runs in self._wrong_runs else ""
 
 
-def _soak(program: ScriptedProgram, seconds: float = 2.0, others: Sequence[float] = ()) -> SoakRun:
+def _soak(
+    program: ScriptedProgram, seconds: float = 2.0, others: Sequence[float] = (), before: int = 0
+) -> Tally:
     def gather(values: Sequence[float]) -> Sequence[Sequence[float]]:
         return [values, *([value] for value in others)]
 
-    return ResultComparison(program, BYTES, program.now_s, gather).compare_results(seconds, LAUNCH)
+    return ResultComparison(program, program.now_s, gather, before).compare_results(seconds)
 
 
 def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_by_hash() -> None:
     program = ScriptedProgram()
-    run = _soak(program)
-    assert run.mismatch is None
-    assert run.iterations > 1500
-    assert run.compared_bytes == run.iterations * BYTES
+    tally = _soak(program)
+    assert tally.iterations > 1500
     assert len(program.compared) == 3
-    assert program.runs == run.iterations
+    assert program.runs == tally.iterations
 
 
 def test_a_soak_takes_the_requested_time_and_at_most_the_time_of_one_more_batch() -> None:
-    assert 2.0 <= _soak(ScriptedProgram()).seconds < 2.5
+    assert 2.0 <= _soak(ScriptedProgram()).soaked_s < 2.5
     assert _soak(ScriptedProgram(), seconds=1e-6).iterations == 1
 
 
-def test_the_first_wrong_element_ends_a_soak() -> None:
-    mismatch = _soak(ScriptedProgram([900]), seconds=100.0).mismatch
-    assert mismatch is not None
-    assert (mismatch.iteration, mismatch.element, mismatch.bits) == (900, 7, (0,))
+def test_the_first_wrong_element_ends_a_soak_and_its_iteration_is_that_of_all_turns() -> None:
+    with pytest.raises(MeasuringError, match=r"^iteration 5900: rank 1, element 7$"):
+        _soak(ScriptedProgram([900, 901]), seconds=100.0, before=5000)
 
 
 def test_a_wrong_element_ends_a_soak_also_in_processes_whose_own_results_are_right() -> None:
-    run = _soak(ScriptedProgram(), seconds=100.0, others=[1.0])
-    assert run.mismatch is None
-    assert run.iterations == 1
+    assert _soak(ScriptedProgram(), seconds=100.0, others=[1.0], before=7).iterations == 1
+
+
+def test_the_text_on_a_wrong_element_names_each_wrong_bit_and_the_host_of_the_rank() -> None:
+    text = mismatch_text(2, 77, 0x3F800000, 0)
+    assert text.startswith(f"rank 2 ({platform.node()}), element 77: 0x0, expected 0x3f800000 ")
+    assert text.endswith("(bits 23, 24, 25, 26, 27, 28, 29)")
 
 
 def test_a_changed_hash_of_a_result_without_a_wrong_word_is_an_error() -> None:

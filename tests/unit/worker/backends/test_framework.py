@@ -109,7 +109,9 @@ class Small(FrameworkBackend):
     def _needed_host_bytes(self, case: Case) -> int:
         return case.payload_bytes
 
-    def _make_program(self, case: Case, injection: Injection | None) -> Chain:
+    def _make_program(
+        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+    ) -> Chain:
         backend = self
 
         class ReleasedCounter(Counter):
