@@ -9,6 +9,7 @@ from pathlib import Path
 
 from busbw.driver.transport import Starter
 from busbw.extensions.compiled import compilation
+from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT
 from busbw.extensions.compiled.parallel import Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
@@ -27,7 +28,7 @@ def compiling() -> Iterator[ParallelCompiler]:
         python=sys.executable,
         framework="jax",
         service="compile",
-        default_variables=compilation.COMPILER_ENVIRONMENT["jax"],
+        default_variables=COMPILER_ENVIRONMENT["jax"],
     )
     with local_executor() as executor:
         yield ParallelCompiler(executor, {"": starter}, worker_count=2, timeout_s=TIMEOUT_S)
@@ -60,9 +61,9 @@ def compiled(
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
 from busbw import wire
-from busbw.extensions.compiled import compilation, topologies, worker, worker_jax
+from busbw.extensions.compiled import compilers, topologies, worker, worker_jax
 _, topology, mesh, collective = sys.argv
-real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
+real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from busbw import grid
 from busbw.baselines import document, files
-from busbw.driver.executor import Executor
-from busbw.driver.transport import Starter
-from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, GridError, Spec
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
@@ -19,38 +16,24 @@ from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import written_baseline_tables
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import shipped_folder
-from busbw.session.machine import python_of
 from busbw.session.options import Options
-from busbw.session.progress import Display
+from busbw.session.run import RunningSession
 from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError
 
 from . import baselines
-from .compilers import CompileSettings, download_libtpu
+from .compilers import compile_cache_folder, compiler_starters
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
 from .parallel import Job, ParallelCompiler
+from .report import compiler_lines
 from .worker_values import (
-    RELEASE_VARIABLE,
     CompiledBaseline,
     CompiledProgram,
     CompiledVerdict,
     Compiler,
     CompileSpec,
+    Topology,
 )
-
-# Environment variables of workers that compile, by framework; a value that the user set wins.
-COMPILER_ENVIRONMENT = {
-    "jax": {
-        # A compiler needs no hardware: do not search for it, here or in a cloud's metadata.
-        "JAX_PLATFORMS": "cpu",
-        "TPU_SKIP_MDS_QUERY": "1",
-        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-        # Several processes may load libtpu at once, because they do not use a chip.
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,66 +45,102 @@ class Compilation(Observed):
     maps each compiled case to its program, or to the failure of the compiler.
     """
 
-    settings: CompileSettings
     specs: tuple[CompileSpec, ...]
     jobs: Mapping[CompileSpec, Job]
     compilers: Mapping[tuple[str, str], Compiler]
     results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
 
 
-def make_parallel_compiler(
-    options: Options, settings: CompileSettings, executor: Executor, display: Display
-) -> ParallelCompiler:
-    """Return a ParallelCompiler that uses all processors.
+def compile_and_judge(collected: Collected, session: RunningSession) -> Judged:
+    """Compile the selected cases with all processors, and judge the programs.
 
-    Raises UsageError if a release of libtpu is missing and cannot be downloaded.
+    Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
+    no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
+    not be written.
     """
-    return ParallelCompiler(
-        executor=executor,
-        starters=_compiler_starters(options, settings),
+    display, options = session.display, collected.options
+    parallel = ParallelCompiler(
+        executor=session.executor,
+        starters=compiler_starters(options),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
-        cache=settings.cache,
+        cache=compile_cache_folder(options),
         report_progress=display.show_status,
     )
-
-
-def find_compilers_and_jobs(
-    collected: Collected,
-    settings: CompileSettings,
-    specs: tuple[CompileSpec, ...],
-    parallel: ParallelCompiler,
-) -> Compilation:
-    """Return a Compilation with the compilers and jobs of the `specs`, and without results.
-
-    Raises UsageError if a topology has no compiler or cannot run a case, if a baseline cannot be
-    read, or if accepted programs could not be written.
-    """
-    compilers = _find_compilers(parallel, specs, settings)
-    jobs = {}
-    topologies = {topology.name: topology for topology in settings.topologies}
-    for spec in specs:
-        compiler = compilers[spec.compiler, spec.topology]
-        if compiler.devices is None:
-            continue
-        with usage_error(GridError, where=f"--topology={spec.topology}: "):
-            case, key = case_on(spec, compiler.devices)
-        jobs[spec] = Job(
-            case=case, topology=topologies[spec.topology], compiler=spec.compiler, key=key
+    specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
+    compilers = _find_compilers(parallel, specs, options.extra["topology"])
+    jobs = _find_jobs(options, specs, compilers)
+    for text in compiler_lines(tuple(compilers.values())):
+        display.write_line(text)
+    start_s = time.monotonic()
+    results = parallel.compile_jobs(list(jobs.values()))
+    display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
+    return judge_programs(
+        Compilation(
+            collected=collected,
+            specs=specs,
+            compilers=compilers,
+            jobs=jobs,
+            results=dict(zip(jobs, results)),
         )
+    )
+
+
+def _find_compilers(
+    parallel: ParallelCompiler, specs: Sequence[CompileSpec], topologies: Sequence[Topology]
+) -> dict[tuple[str, str], Compiler]:
+    """Return each compiler for each selected topology, by its label and the name of the topology.
+
+    Raises UsageError if no compiler supports one of the topologies.
+    """
+    names = {spec.topology for spec in specs}
+    selected = [topology for topology in topologies if topology.name in names]
+    compilers = {
+        (label, compiler.topology): compiler
+        for label in dict.fromkeys(spec.compiler for spec in specs)
+        for compiler in parallel.describe_compilers(label, selected)
+    }
+    supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
+    for (_, name), compiler in compilers.items():
+        if name not in supported_names:
+            raise UsageError(f"--topology={name}: {compiler.missing}")
+    return compilers
+
+
+def _find_jobs(
+    options: Options,
+    specs: Sequence[CompileSpec],
+    compilers: Mapping[tuple[str, str], Compiler],
+) -> dict[CompileSpec, Job]:
+    """Return the job of each case whose compiler supports the topology, with its stored program.
+
+    Raises UsageError if a topology cannot run a case, if a baseline cannot be read, or if accepted
+    programs could not be written.
+    """
+    jobs: dict[CompileSpec, Job] = {}
+    topologies = {topology.name: topology for topology in options.extra["topology"]}
+    roots = (options.baselines, shipped_folder("baselines"))
     # Compiling may take long: files are checked first, so that a damaged file is found early.
     with usage_error(document.BaselineError, OutputError, OSError):
-        if collected.options.writes_baselines:
+        for spec in specs:
+            devices = compilers[spec.compiler, spec.topology].devices
+            if devices is None:
+                continue
+            with usage_error(GridError, where=f"--topology={spec.topology}: "):
+                case, key = case_on(spec, devices)
+            # The program that busbw ships is compared with if the user has stored no program.
+            stored = (baselines.find_program(root, key, case) for root in roots)
+            jobs[spec] = Job(
+                case=case,
+                topology=topologies[spec.topology],
+                compiler=spec.compiler,
+                key=key,
+                baseline=next(filter(None, stored), None),
+            )
+        if options.writes_baselines:
             keys_and_cases = [(job.key, job.case) for job in jobs.values()]
-            files.check_writable(collected.options.baselines / baselines.FOLDER, keys_and_cases)
-        jobs = {spec: _with_baseline(collected.options, job) for spec, job in jobs.items()}
-    return Compilation(
-        collected=collected,
-        settings=settings,
-        specs=specs,
-        compilers=compilers,
-        jobs=jobs,
-    )
+            files.check_writable(options.baselines / baselines.FOLDER, keys_and_cases)
+    return jobs
 
 
 def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
@@ -134,23 +153,6 @@ def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey
     return grid.case_and_key(spec, target)
 
 
-def _with_baseline(options: Options, job: Job) -> Job:
-    """Return `job` with the stored program of its case, or else the program that busbw ships."""
-    roots = (options.baselines, shipped_folder("baselines"))
-    stored = (baselines.find_program(root, job.key, job.case) for root in roots)
-    return replace(job, baseline=next(filter(None, stored), None))
-
-
-def compile_jobs(
-    compilation: Compilation, parallel: ParallelCompiler, display: Display
-) -> Compilation:
-    """Compile all jobs of `compilation`, and return a Compilation with the results."""
-    start_s = time.monotonic()
-    results = parallel.compile_jobs(list(compilation.jobs.values()))
-    display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
-    return replace(compilation, results=dict(zip(compilation.jobs, results)))
-
-
 def judge_programs(compilation: Compilation) -> Judged:
     """Return the verdicts on all cases.
 
@@ -159,12 +161,6 @@ def judge_programs(compilation: Compilation) -> Judged:
     compiler does not support the topology.
     """
     verdicts: dict[Spec, CompiledVerdict] = {}
-    options = compilation.options
-    judging_settings = CompileJudgingSettings(
-        accepts_changes=compilation.settings.accepts_changes,
-        accepts_all=options.update_baselines == "all",
-        accepts_new=options.update_baselines in ("all", "new"),
-    )
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
     for spec in sorted(compilation.specs, key=lambda spec: labels.index(spec.compiler)):
@@ -178,16 +174,13 @@ def judge_programs(compilation: Compilation) -> Judged:
         case_key = replace(spec, compiler="")
         is_first = case_key not in previous
         baseline = job.baseline if is_first else previous[case_key]
-        other_release = "" if is_first or baseline is None else baseline.release
-        # Baselines are required only for the first compiler, because only its programs are compared
-        # with baselines.
-        case_judging_settings = replace(
-            judging_settings,
-            requires_baselines=options.require_baselines and is_first,
-            reference_name=other_release or "the baseline",
-        )
         verdicts[spec] = judge_compiled_case(
-            spec, job.case, result, baseline, case_judging_settings, release=compiler.release
+            spec,
+            job.case,
+            result,
+            baseline,
+            _judging_settings(compilation.options, baseline, is_first=is_first),
+            release=compiler.release,
         )
         previous[case_key] = baseline_from(
             job.case, result, compiler.release, compilation.collected.date
@@ -200,50 +193,21 @@ def judge_programs(compilation: Compilation) -> Judged:
     )
 
 
-def _compiler_starters(options: Options, settings: CompileSettings) -> dict[str, Starter]:
-    """Return the starter of workers for each compiler, by the label of the compiler."""
-    # A session that compiles has a single framework.
-    framework = options.frameworks[0]
-    starter = Starter(
-        python=python_of(options, framework),
-        framework=framework,
-        service="compile",
-        default_variables=COMPILER_ENVIRONMENT.get(framework, {}),
-    )
-    if not settings.libtpu_versions:
-        return dict.fromkeys(settings.compiler_labels, starter)
-    starters = {}
-    for label, version in zip(settings.compiler_labels, settings.libtpu_versions, strict=True):
-        environment = {RELEASE_VARIABLE: f"libtpu {version}"}
-        if not FRAMEWORKS[framework].is_scripted:
-            library = download_libtpu(version, settings.cache)
-            environment["TPU_LIBRARY_PATH"] = str(library)
-        starters[label] = replace(starter, environment=environment)
-    return starters
+def _judging_settings(
+    options: Options, baseline: CompiledBaseline | None, *, is_first: bool
+) -> CompileJudgingSettings:
+    """Return how a program is compared with `baseline`.
 
-
-def _find_compilers(
-    parallel: ParallelCompiler, specs: Sequence[CompileSpec], settings: CompileSettings
-) -> dict[tuple[str, str], Compiler]:
-    """Return each compiler for each selected topology, by its label and the name of the topology.
-
-    Raises UsageError if no compiler supports one of the topologies.
+    Baselines are required only for the first compiler (`is_first`), because only its programs are
+    compared with baselines.
     """
-    topologies = [
-        topology
-        for topology in settings.topologies
-        if topology.name in {spec.topology for spec in specs}
-    ]
-    compilers = {
-        (label, compiler.topology): compiler
-        for label in dict.fromkeys(spec.compiler for spec in specs)
-        for compiler in parallel.describe_compilers(label, topologies)
-    }
-    supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
-    for (_, name), compiler in compilers.items():
-        if name not in supported_names:
-            raise UsageError(f"--topology={name}: {compiler.missing}")
-    return compilers
+    update = options.update_baselines
+    return CompileJudgingSettings(
+        requires_baselines=options.require_baselines and is_first,
+        accepts_changes="accept_compiled_changes" in options.extra,
+        is_stored=update == "all" or (update == "new" and baseline is None),
+        reference_name="the baseline" if is_first or baseline is None else baseline.release,
+    )
 
 
 def baseline_from(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
@@ -37,9 +36,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         (labels[place // for_each_label], compiler.topology): compiler
         for place, compiler in enumerate(compilers)
     }
-    settings: Any = SimpleNamespace(
-        accepts_changes=inputs["settings"]["accept_changes"], topologies=topologies
-    )
+    extra = {"accept_compiled_changes": True} if inputs["settings"]["accept_changes"] else {}
     jobs: dict[CompileSpec, Job] = {}
     results: dict[CompileSpec, CompiledProgram | Failure] = {}
     by_name = {topology.name: topology for topology in topologies}
@@ -57,8 +54,9 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = compilation.Compilation(
-        collected=Collected(options=replayed.options_of(inputs, baselines=root), began=COMPILED),
-        settings=settings,
+        collected=Collected(
+            options=replayed.options_of(inputs, baselines=root, extra=extra), began=COMPILED
+        ),
         specs=specs,
         compilers=described,
         jobs=jobs,
