@@ -29,10 +29,9 @@ from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.module import published_algorithm
-from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.serve import request_value
 
-from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker_programs import LoweredProgram, OptimizedProgram
 from .worker_values import CompiledProgram, Compiler, Topology
 
 # The version of the cache's format; files of other versions are ignored.
@@ -113,12 +112,7 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
         with contextlib.suppress(*damage):
             document = wire.parse_json(gzip.decompress(storage.read(path)))
             return wire.from_json(OptimizedProgram, document)
-    try:
-        optimized = lowered.compile()
-    except CompileError as error:
-        if is_out_of_memory(error):
-            raise out_of_memory_error(error) from error
-        raise MeasuringError(FailureKind.COMPILE_ERROR, str(error)) from error
+    optimized = lowered.compile()
     if path is not None:
         content = json.dumps(wire.to_json(optimized)).encode()
         try:

@@ -17,6 +17,7 @@ import jax
 from jax.experimental import topologies
 
 from busbw.extensions.program import worker_jax as program_jax
+from busbw.extensions.program.worker import compile_error
 from busbw.extensions.program.worker_inventory import mesh_in_stablehlo
 from busbw.model.case import Case
 from busbw.model.words import Device, FailureKind
@@ -26,7 +27,7 @@ from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
-from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker_programs import LoweredProgram, OptimizedProgram
 from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 # The variable with the path of the libtpu that JAX uses.
@@ -81,8 +82,8 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedProgram:
     """Compile a lowered program; `devices` are the devices of a user's program, None for a case.
 
-    Raises CompileError if the compiler refuses the program, or if this jaxlib is too old to read
-    the output of the compiler. Raises MeasuringError if a user's program uses other devices.
+    Raises MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the
+    output of the compiler, or if a user's program uses other devices.
     """
     try:
         compiled = lowered.compile()
@@ -90,7 +91,7 @@ def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedPro
             _check_devices(compiled, devices)
         memory, text = compiled.memory_analysis(), compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
-        raise CompileError(str(error).strip()) from error
+        raise compile_error(error) from error
     return OptimizedProgram(
         text=text,
         needed_bytes=int(

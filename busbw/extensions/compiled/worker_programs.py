@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
-class CompileError(Exception):
-    """The compiler refused a program; the message is the compiler's own."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class OptimizedProgram:
     """The optimized HLO of a program, and the memory of a rank that the program needs.
@@ -30,9 +26,9 @@ class LoweredProgram:
     """A program before it is compiled; `text` is its StableHLO.
 
     `collectives_per_turn` is the number of collectives in a turn of the program's loop, or in the
-    whole program if it has no loop. `compile` compiles the program, and raises CompileError if the
-    compiler refuses it. `mesh` maps the axis names of a user's program to their extents. It is None
-    for a program of busbw.
+    whole program if it has no loop. `compile` compiles the program, and raises MeasuringError if
+    the compiler refuses it. `mesh` maps the axis names of a user's program to their extents. It is
+    None for a program of busbw.
     """
 
     text: str

@@ -32,7 +32,7 @@ from busbw.extensions.compiled import compilers, topologies
 real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
-from busbw.extensions.compiled.worker_programs import CompileError
+from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
 
 asked = json.loads(sys.argv[1])
@@ -52,7 +52,7 @@ for name in asked["topologies"]:
             )
             try:
                 text = compiler.lower_case(case, topology).compile().text
-            except CompileError as error:
+            except MeasuringError as error:
                 text = ""
             say([name, collective, size, text])
 """
