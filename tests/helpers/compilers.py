@@ -9,8 +9,7 @@ from pathlib import Path
 
 from busbw.driver.transport import Starter
 from busbw.extensions.compiled import compilation
-from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT
-from busbw.extensions.compiled.parallel import Job, ParallelCompiler
+from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
 from busbw.model.launch import Failure

@@ -22,10 +22,8 @@ from busbw.session.state import Collected, Judged, Observed
 from busbw.storage import OutputError
 
 from . import baselines
-from .compilers import compile_cache_folder, compiler_starters
+from .compilers import Job, ParallelCompiler, compile_cache_folder, compiler_starters
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
-from .parallel import Job, ParallelCompiler
-from .report import compiler_lines
 from .worker_values import (
     CompiledBaseline,
     CompiledProgram,
@@ -70,7 +68,7 @@ def compile_and_judge(collected: Collected, session: RunningSession) -> Judged:
     specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
     compilers = _find_compilers(parallel, specs, options.extra["topology"])
     jobs = _find_jobs(options, specs, compilers)
-    for text in compiler_lines(tuple(compilers.values())):
+    for text in _compiler_lines(tuple(compilers.values())):
         display.write_line(text)
     start_s = time.monotonic()
     results = parallel.compile_jobs(list(jobs.values()))
@@ -105,6 +103,17 @@ def _find_compilers(
         if name not in supported_names:
             raise UsageError(f"--topology={name}: {compiler.missing}")
     return compilers
+
+
+def _compiler_lines(compilers: Sequence[Compiler]) -> list[str]:
+    """Return lines that say which release compiles for each topology, or why no release does."""
+    topologies: dict[str, dict[str, None]] = {}
+    for compiler in compilers:
+        if not compiler.missing:
+            topologies.setdefault(compiler.release, {})[compiler.topology] = None
+    texts = [f"{release} for {', '.join(names)}" for release, names in sorted(topologies.items())]
+    texts += [f"none for {c.topology}: {c.missing}" for c in compilers if c.missing]
+    return [f"busbw compiler: {text}" for text in texts]
 
 
 def _find_jobs(

@@ -1,20 +1,34 @@
-"""The compilers of a session: how their workers are started, and releases of libtpu to download."""
+"""Start the compilers of a session, and compile cases in several workers at once.
+
+Each worker compiles a single case at a time. Compiling is not timed, so it may use all processors.
+A compiler that crashes or hangs costs a process and a case, and a new worker compiles the other
+cases.
+"""
 
 from __future__ import annotations
 
+import itertools
 import sys
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import storage
-from busbw.driver.transport import Starter
+from busbw.driver.executor import Executor
+from busbw.driver.group import Group
+from busbw.driver.transport import Request, Starter, T
 from busbw.frameworks import FRAMEWORKS
+from busbw.model.case import Case
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import EnvironmentKey
 from busbw.session.arguments import cache_folder
 from busbw.session.errors import usage_error
 from busbw.session.machine import python_of
 from busbw.session.options import Options
 
-from .worker_values import RELEASE_VARIABLE
+from .worker_values import RELEASE_VARIABLE, CompiledBaseline, CompiledProgram, Compiler, Topology
 
 # Environment variables of workers that compile, by framework; a value that the user set wins.
 COMPILER_ENVIRONMENT = {
@@ -89,3 +103,96 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
         release = (f"--python={sys.executable}", f"libtpu=={version}")
         uv.build_once(folder, lambda new: uv.run_uv(*install, *release, "--target", new))
         return folder / "libtpu" / "libtpu.so"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A case to compile for a topology.
+
+    `compiler` is the label of the compiler. `key` is the environment of the case, and `baseline`
+    the stored program of the case; None if nothing is stored.
+    """
+
+    case: Case
+    topology: Topology
+    key: EnvironmentKey
+    compiler: str = ""
+    baseline: CompiledBaseline | None = field(default=None, compare=False)
+
+
+@dataclass
+class ParallelCompiler:
+    """Compiles jobs with up to `worker_count` processes at once.
+
+    `starters` maps the label of each compiler to the way in which its workers are started. A worker
+    that does not answer within `timeout_s` is killed. `cache` is the folder that keeps compiled
+    programs between sessions; None to keep nothing. `report_progress` is called with a line after
+    each job.
+    """
+
+    executor: Executor
+    starters: Mapping[str, Starter]
+    worker_count: int
+    timeout_s: float
+    cache: Path | None = None
+    report_progress: Callable[[str], None] = lambda text: None
+    # The workers, by the number of the thread that uses them and the label of the compiler.
+    _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
+    _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
+        """Return the compiler with the label `compiler` as it is for each of the topologies.
+
+        If a worker does not start or ends, the reason is in `missing` of the result.
+        """
+        compilers = []
+        with self.executor:
+            for topology in topologies:
+                request = Request("describe", Compiler, {"topology": topology})
+                answer = self._ask_worker(compiler, request, "starting the compiler")
+                if isinstance(answer, Failure):
+                    answer = Compiler(topology=topology.name, missing=answer.message)
+                compilers.append(answer)
+        return compilers
+
+    def compile_jobs(self, jobs: Sequence[Job]) -> list[CompiledProgram | Failure]:
+        """Compile all jobs, and return their results in the order of the jobs.
+
+        All workers are stopped at the end, also after an error or an interrupt.
+        """
+        results: list[CompiledProgram | Failure] = []
+        with (
+            self.executor,
+            ThreadPoolExecutor(max(1, min(self.worker_count, len(jobs)))) as threads,
+        ):
+            try:
+                for job, result in zip(jobs, threads.map(self._compile_job, jobs)):
+                    results.append(result)
+                    names = f"{job.case.name} for {job.topology.name}"
+                    self.report_progress(f"busbw: compiled {len(results)}/{len(jobs)}: {names}")
+            except BaseException:
+                self.executor.stop()
+                raise
+        return results
+
+    def _compile_job(self, job: Job) -> CompiledProgram | Failure:
+        cache = str(self.cache) if self.cache else ""
+        values = {"topology": job.topology, "case": job.case, "cache": cache}
+        return self._ask_worker(
+            job.compiler, Request("compile", CompiledProgram, values), "compiling"
+        )
+
+    def _ask_worker(self, compiler: str, request: Request[T], activity: str) -> T | Failure:
+        """Return the reply of this thread's worker to a request, or why there is no reply.
+
+        If the worker has ended, a new worker is started. `activity` describes the request in
+        messages.
+        """
+        thread_and_compiler = threading.get_ident(), compiler
+        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].is_over:
+            launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
+            group = self.executor.open_group(self.starters[compiler], launch)
+            if isinstance(group, Failure):
+                return group
+            self._groups[thread_and_compiler] = group
+        return self._groups[thread_and_compiler].ask(request, self.timeout_s, activity)

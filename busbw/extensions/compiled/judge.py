@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.extensions.program.changes import collective_differences
+from busbw.extensions.program.report import collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case

@@ -22,10 +22,9 @@ from busbw.session.record import write_outputs
 from busbw.session.run import run_session
 from busbw.session.state import Collected, Judged
 
-from . import report
 from .compilation import accept_programs, compile_and_judge
 from .compilers import compile_cache_folder, compiler_labels
-from .results import compiled_verdicts, results_json
+from .results import compiled_tables, compiled_verdicts, results_json
 from .worker_values import CompiledVerdict, CompileSpec
 
 # The frameworks whose programs can be compiled for a topology; the first is the default.
@@ -105,7 +104,7 @@ def _header_text(options: Options) -> str:
 
 
 def _tables_of(judged: Judged, verbose: bool) -> Tables:
-    return report.compiled_tables(compiled_verdicts(judged)), ()
+    return compiled_tables(compiled_verdicts(judged)), ()
 
 
 def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:

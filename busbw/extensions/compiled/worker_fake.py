@@ -31,7 +31,7 @@ from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import cause_event
 
-from .worker_programs import LoweredProgram, OptimizedProgram
+from .worker import LoweredProgram, OptimizedProgram
 from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"

@@ -1,22 +1,28 @@
-"""Measure the collectives of programs, as a mode of sessions."""
+"""Read the collectives of programs, and measure each by itself, as a mode of sessions."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from busbw import storage
+from busbw import storage, wire
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import lock_this_machine, transport_for
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Request
+from busbw.grid import check_equal_blocks
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import LETTER_AXES
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
 from busbw.session import machine, mode, run
@@ -24,10 +30,16 @@ from busbw.session.errors import UsageError, usage_error
 from busbw.session.options import Options
 from busbw.session.state import Collected, Judged
 
-from . import dumps
-from .cases import spec_of_collective
 from .options import is_hlo_file, program_name, program_sources
-from .worker_values import ProgramCollectives, ProgramError
+from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
+from .worker_values import (
+    CONSECUTIVE,
+    STRIDED,
+    CollectiveUse,
+    CollectiveUses,
+    ProgramCollectives,
+    ProgramError,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +164,7 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     if not is_hlo_file(source):
         return _collectives_of_function(options, source)
     with usage_error(ProgramError, storage.InputError, where=f"{source}: "):
-        return ProgramCollectives(uses=dumps.read_hlo_file(Path(source), options.ranks))
+        return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
 
 
 def _collectives_of_function(options: Options, source: str) -> ProgramCollectives:
@@ -188,3 +200,105 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.text}: {answer.message}")
     return answer
+
+
+def spec_of_collective(
+    use: CollectiveUse, mesh: Mapping[str, int], *, framework: str, clock: str
+) -> Spec:
+    """Return the Spec that measures the collective `use` by itself.
+
+    `mesh` maps the axis names of the program's mesh to their extents. Raises GridError, with the
+    reason as its message, if busbw cannot measure the collective.
+    """
+    dtype = _dtype_to_measure(use, len(mesh))
+    if use.axes in (CONSECUTIVE, STRIDED):
+        extents = {"": use.groups, use.axes: use.ranks}
+        mesh = extents if use.axes == CONSECUTIVE else dict(reversed(extents.items()))
+    letters = dict(zip(mesh, LETTER_AXES))
+    has_axes = bool(use.axes) and math.prod(mesh.values()) > use.ranks
+    axes = "".join(letters[name] for name in use.axes.split(",") if has_axes)
+    spec = Spec(
+        framework=framework,
+        payload_bytes=use.payload_bytes,
+        collective=use.kind,
+        reduce_op=use.reduce_op or "none",
+        placement=COLLECTIVES[use.kind].placements[0],
+        axes=axes,
+        dtype=dtype,
+        ranks=use.ranks * use.groups,
+        mesh="x".join(map(str, mesh.values())) if has_axes else "",
+        clock=clock,
+    )
+    check_equal_blocks(spec, use.ranks * use.groups)
+    return spec
+
+
+def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
+    """Return the dtype to measure the collective `use` with.
+
+    A collective that only moves data is measured as float32 if busbw does not support its dtype.
+    `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
+    measure the collective; the message is the reason.
+    """
+    collective = COLLECTIVES.get(use.kind)
+    if collective is None:
+        raise GridError("busbw has no such collective")
+    # A collective that only moves data takes the same time with every dtype of the same bytes.
+    dtype = use.dtype if use.dtype in DTYPES or collective.reduce_ops else "float32"
+    reasons = {
+        "its payload is not known": not use.payload_bytes,
+        "a group of one rank moves nothing": use.ranks == 1,
+        "how often it runs depends on data": use.per_iteration,
+        f"expected a dtype of {', '.join(DTYPES)}: no other one's sums are checked": (
+            dtype not in DTYPES
+        ),
+        f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
+            collective.reduce_ops and use.reduce_op not in REDUCE_OPS
+        ),
+        f"its mesh has more than {len(LETTER_AXES)} axes": axis_count > len(LETTER_AXES),
+        "its groups are no axes of a mesh, or no rings along one": (
+            not use.groups or (not use.axes and use.groups > 1)
+        ),
+    }
+    for reason, is_true in reasons.items():
+        if is_true:
+            raise GridError(reason)
+    return dtype
+
+
+_BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
+_RANK = re.compile(r"\d+")
+
+
+def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
+    """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
+
+    `ranks` is the number of ranks that the user expects; None to read it from the file. Raises
+    InputError if the file cannot be read. Raises ProgramError if the file is not optimized HLO, is
+    incomplete, contains several programs, or is compiled for another number of ranks.
+    """
+    # Editors on Windows write a byte order mark first, and end lines with two characters.
+    content = storage.gunzip(storage.read(path))
+    text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    conflict = wire.git_leftover_text(content)
+    if conflict:
+        raise ProgramError(f"line {conflict}")
+    head = text.partition("\n")[0]
+    if not head.startswith("HloModule ") or not is_scheduled(head):
+        raise ProgramError(
+            f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
+            "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"
+        )
+    if "\nHloModule " in text:
+        raise ProgramError("it has several programs; expected a file for each")
+    uses = collectives_in_hlo(text, ranks=ranks)
+    check_complete(text)
+    compiled_for = ranks_in_head(head) or max((use.ranks * use.groups for use in uses), default=0)
+    # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
+    # counted. But the highest rank that they name exists.
+    named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
+    highest = max(named, default=-1) + 1
+    if ranks and (compiled_for not in (0, ranks) or highest > ranks):
+        most = max(compiled_for, highest)
+        raise ProgramError(f"it is compiled for {most} ranks, expected {ranks} (--ranks)")
+    return uses

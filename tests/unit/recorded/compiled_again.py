@@ -11,7 +11,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.extensions.compiled import baselines, compilation
-from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled.compilers import Job
 from busbw.extensions.compiled.results import results_json
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
 from busbw.model.case import Case, Spec, convert_to

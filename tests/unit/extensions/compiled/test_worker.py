@@ -12,7 +12,7 @@ import pytest
 from busbw import wire
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_programs import LoweredProgram, OptimizedProgram
+from busbw.extensions.compiled.worker import LoweredProgram, OptimizedProgram
 from busbw.extensions.compiled.worker_values import (
     RELEASE_VARIABLE,
     CompiledProgram,
