@@ -52,12 +52,9 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
 
 
 def _table_title(verdict: CompiledVerdict) -> str:
-    by = verdict.program.release or verdict.spec.compiler
-    by = f" by {by}" if by else ""
-    if verdict.case is None:
-        return f"{verdict.spec.topology}{by}"
-    case = verdict.case
-    return f"{verdict.spec.topology}: {case.family_name}, {case.ranks} ranks{by}"
+    case, release = verdict.case, verdict.program.release or verdict.spec.compiler
+    family = f": {case.family_name}, {case.ranks} ranks" if case is not None else ""
+    return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
 
 
 def _compiled_row(verdict: CompiledVerdict) -> Row:

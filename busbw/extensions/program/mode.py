@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections import Counter
@@ -14,11 +13,10 @@ from pathlib import Path
 from busbw import storage, wire
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
-from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import lock_this_machine, transport_for
+from busbw.driver.local import lock_this_machine
 from busbw.driver.schedules import Side
-from busbw.driver.transport import HostError, Request
+from busbw.driver.transport import Request
 from busbw.grid import check_equal_blocks
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Failure, LaunchId
@@ -180,18 +178,15 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     # A worker on another host runs in another folder.
     path = str(Path(place).absolute()) if place.endswith(".py") else place
     request = Request("program", ProgramCollectives, {"source": f"{path}:{function}"})
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(usage_error(HostError))
-        bundle = Bundle()
-        stack.callback(bundle.remove)
-        transport = stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
-        # A device is used by a single session at a time.
-        stack.enter_context(lock_this_machine(options.device_wait))
+    # A device is used by a single session at a time.
+    with (
+        run.open_transport(options) as transport,
+        lock_this_machine(options.device_wait),
+        Executor(transport) as executor,
+    ):
         transport.join(options.device_wait)
         transport.lock(options.device_wait)
-        group = stack.enter_context(Executor(transport)).open_group(
-            starter, LaunchId(name="program")
-        )
+        group = executor.open_group(starter, LaunchId(name="program"))
         answer = (
             group
             if isinstance(group, Failure)

@@ -55,8 +55,6 @@ def traffic_bytes(use: CollectiveUse) -> int | None:
     They are payload x busbw factor x runs per step. Returns None if busbw does not support the
     collective, if its groups are unknown, or if its number of runs per step depends on data.
     """
-    if use.ranks == 1:
-        return 0
     collective = COLLECTIVES.get(use.kind)
     if collective is None or use.per_iteration or not use.ranks:
         return None
