@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from busbw.driver.transport import Starter
-from busbw.extensions.compiled import compilation
 from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
+from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
 from busbw.model.launch import Failure
@@ -49,7 +49,7 @@ def compiled(
         devices = available[topology].devices
         assert devices is not None, available[topology].missing
         spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
-        case, key = compilation.case_on(spec, devices)
+        case, key = case_on(spec, devices)
         return Job(case=case, key=key, topology=topology_of(topology))
 
     jobs = {name: job(*program) for name, program in programs.items()}

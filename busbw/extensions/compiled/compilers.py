@@ -27,8 +27,16 @@ from busbw.session.arguments import cache_folder
 from busbw.session.errors import usage_error
 from busbw.session.machine import python_of
 from busbw.session.options import Options
+from busbw.session.state import Observed
 
-from .worker_values import RELEASE_VARIABLE, CompiledBaseline, CompiledProgram, Compiler, Topology
+from .worker_values import (
+    RELEASE_VARIABLE,
+    CompiledBaseline,
+    CompiledProgram,
+    Compiler,
+    CompileSpec,
+    Topology,
+)
 
 # Environment variables of workers that compile, by framework; a value that the user set wins.
 COMPILER_ENVIRONMENT = {
@@ -118,6 +126,21 @@ class Job:
     key: EnvironmentKey
     compiler: str = ""
     baseline: CompiledBaseline | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compilation(Observed):
+    """The cases to compile, and the results so far.
+
+    `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps
+    each case to its job; a case whose compiler does not support the topology has no job. `results`
+    maps each compiled case to its program, or to the failure of the compiler.
+    """
+
+    specs: tuple[CompileSpec, ...]
+    jobs: Mapping[CompileSpec, Job]
+    compilers: Mapping[tuple[str, str], Compiler]
+    results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 from busbw.session.record import document_head
 from busbw.session.state import Judged
 
-from .compilation import Compilation
+from .compilers import Compilation
 from .worker_values import CompiledComparison, CompiledVerdict, Compiler, CompileSpec
 
 _COLUMNS = (

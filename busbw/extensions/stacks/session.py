@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from busbw import storage
 from busbw.driver.bundle import worker_hash
@@ -144,11 +143,6 @@ def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
     return tuple(texts)
 
 
-# A locked stack that was measured: its framework, its earlier sessions (None without a history),
-# and its measurements in the present session.
-MeasuredReference: TypeAlias = tuple[str, Sequence[Session] | None, Session]
-
-
 # The text on the stack names at most this many failed cases.
 _MAX_NAMED_CASES = 3
 
@@ -197,8 +191,13 @@ def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[
     return f"the stack ({', '.join(stack_changes) or 'the same versions'}): {lost}"
 
 
-def judge_machine(references: Sequence[MeasuredReference], policy: Policy) -> MachineJudgement:
+def judge_machine(
+    references: Sequence[tuple[str, Sequence[Session] | None, Session]], policy: Policy
+) -> MachineJudgement:
     """Judge by all `references` whether a machine is slower than in earlier sessions.
+
+    A reference is a locked stack that was measured: its framework, its earlier sessions (None
+    without a history), and its measurements in the present session.
 
     The machine is slower if at least one reference is slower. It is not slower if each reference is
     known not to be slower. Otherwise the answer is unknown.

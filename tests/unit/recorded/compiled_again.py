@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled import baselines, compilation
-from busbw.extensions.compiled.compilers import Job
+from busbw.extensions.compiled import baselines
+from busbw.extensions.compiled.compilers import Compilation, Job
+from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import results_json
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
 from busbw.model.case import Case, Spec, convert_to
@@ -53,7 +54,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
-    programs = compilation.Compilation(
+    programs = Compilation(
         collected=Collected(
             options=replayed.options_of(inputs, baselines=root, extra=extra), began=COMPILED
         ),
@@ -63,9 +64,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         results=results,
     )
     document: dict[str, Any] = json.loads(
-        results_json(
-            replayed.with_skip_option(compilation.judge_programs(programs), inputs["skip"])
-        )
+        results_json(replayed.with_skip_option(judge_programs(programs), inputs["skip"]))
     )
     return {**document, "command": ""}
 
