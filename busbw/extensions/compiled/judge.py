@@ -149,8 +149,7 @@ def _judge_program(
 
 
 def _is_accepted(change: Difference, settings: CompileJudgingSettings) -> bool:
-    is_algorithm = change.name not in _MEMORY_FIELDS
-    return settings.is_stored or (settings.accepts_changes and is_algorithm)
+    return settings.is_stored or (settings.accepts_changes and change.name not in _MEMORY_FIELDS)
 
 
 # The field of each size of memory, by its name in messages.
@@ -232,8 +231,7 @@ def _compiled_text(verdicts: Sequence[CompiledVerdict]) -> str:
     tried = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
     topologies = len({verdict.spec.topology for verdict in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    releases = {verdict.program.release for verdict in tried}
-    by = ", ".join(sorted(filter(None, releases)))
+    by = ", ".join(sorted({verdict.program.release for verdict in tried} - {""}))
     skipped = len(verdicts) - len(tried)
     more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
     return f"{plural(len(tried), 'case')} for {where} compiled by {by}{more}"

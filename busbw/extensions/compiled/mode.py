@@ -122,8 +122,8 @@ def program_spec(framework: str, source: str) -> Spec:
 
 def _header_text(options: Options) -> str:
     programs = ", ".join(program_sources(options)) or plural(len(options.payloads), "payload")
-    names = ", ".join(topology.name for topology in options.extra["topology"])
-    return f"busbw: compiling for {names}, {programs}"
+    topologies = ", ".join(topology.name for topology in options.extra["topology"])
+    return f"busbw: compiling for {topologies}, {programs}"
 
 
 def _tables_of(judged: Judged, verbose: bool) -> Tables:
@@ -186,8 +186,8 @@ def _find_compilers(
 
     Raises UsageError if no compiler supports one of the topologies.
     """
-    names = {spec.topology for spec in specs}
-    selected = [topology for topology in topologies if topology.name in names]
+    topology_names = {spec.topology for spec in specs}
+    selected = [topology for topology in topologies if topology.name in topology_names]
     compilers = {
         (label, compiler.topology): compiler
         for label in dict.fromkeys(spec.compiler for spec in specs)

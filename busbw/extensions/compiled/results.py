@@ -146,16 +146,15 @@ class CompiledSession(SessionRecord):
     def describe_specifics(self) -> SessionDescription:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
-        facts = {
-            "topologies": ", ".join(topologies),
-            "compilers": ", ".join(filter(None, releases)),
-            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
-            "host": self.host,
-            "file": PurePath(self.name).name,
-        }
         return SessionDescription(
             title="Collectives as they are compiled",
-            facts=facts,
+            facts={
+                "topologies": ", ".join(topologies),
+                "compilers": ", ".join(filter(None, releases)),
+                "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
+                "host": self.host,
+                "file": PurePath(self.name).name,
+            },
             tables=compiled_tables(self.verdicts),
         )
 

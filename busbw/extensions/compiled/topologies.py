@@ -161,8 +161,7 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
 
 def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     match = _GPU_COUNT.fullmatch(layout)
-    ranks_per_host = int(match["each"]) if match else 0
-    hosts = int(match["hosts"] or 1) if match else 0
+    hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
     if not 1 <= ranks_per_host <= gpu.max_ranks or hosts * ranks_per_host < 2:
         raise ValueError(
             f"{name!r}: {gpu.name} is known with 2 to {gpu.max_ranks} GPUs in a host, such as "

@@ -103,10 +103,8 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
     cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
     lowered: LoweredProgram = compiler.lower_case(case, topology)
-    path = None
-    if cache:
-        path = Path(cache) / _cached_name(lowered, topology, compiler.describe_compiler(topology))
-    optimized = _load_or_compile(lowered, path)
+    name = cache and _cached_name(lowered, topology, compiler.describe_compiler(topology))
+    optimized = _load_or_compile(lowered, Path(cache) / name if cache else None)
     program = _describe_program(case, topology, lowered, optimized)
     _check_fits_memory(topology, optimized)
     return program

@@ -42,12 +42,8 @@ _MOST_CHARACTERS = 300
 
 def describe_compiler(topology: Topology) -> Compiler:
     """Return the compiler for `topology`; its field `missing` says why there is no compiler."""
-    release = _compiler_release(topology.device)
-    if not release:
-        names = {Device.TPU: "libtpu", Device.GPU: "XLA for CUDA"}
-        missing = f'{names[topology.device]} is not installed: pip install "busbw[compilers]"'
-        return Compiler(topology=topology.name, missing=missing)
     try:
+        release = _compiler_release(topology.device)
         devices = _devices_of_topology(topology)
     except MeasuringError as error:
         return Compiler(topology=topology.name, missing=str(error))
@@ -150,14 +146,17 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
 def _compiler_release(device: Device) -> str:
     """Return the package and version of the compiler for a kind of device.
 
-    An example is ``libtpu 0.0.42.1``. Returns an empty text if no compiler is installed.
+    An example is ``libtpu 0.0.42.1``. Raises MeasuringError if no compiler is installed.
     """
     library = os.environ.get(_LIBRARY, "")
     if device is Device.TPU and library:
         return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
     installed = package_versions(*_PACKAGES[device])
-    releases = (f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed)
-    return next(releases, "")
+    releases = [f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed]
+    if not releases:
+        names = " or ".join(_PACKAGES[device])
+        raise unavailable(f'{names} is not installed: pip install "busbw[compilers]"')
+    return releases[0]
 
 
 def _libtpu_release(library: Path) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,15 +43,13 @@ from .worker_values import (
 class ProgramCases:
     """The cases that measure the collectives of the program `name`, each collective by itself.
 
-    `runs_per_step` maps each case to the number of times that a step of the program runs its
-    collective. `collective_names` maps each case to its collective in words. `notes` are sentences
-    on the collectives that are measured with another dtype, or not at all. `unmeasured_names` are
-    the names of the collectives that move data but are not measured.
+    `measured` maps each case to its collective, whose `times` are all runs of such collectives in a
+    step. `notes` are sentences on the collectives that are measured with another dtype, or not at
+    all. `unmeasured_names` are the names of the collectives that move data but are not measured.
     """
 
     name: str
-    runs_per_step: Mapping[Spec, int]
-    collective_names: Mapping[Spec, str]
+    measured: Mapping[Spec, CollectiveUse]
     notes: tuple[str, ...]
     unmeasured_names: tuple[str, ...] = ()
 
@@ -63,17 +60,17 @@ class ProgramCases:
         """
         name = f"communication of {self.name}"
         seconds = {
-            spec: verdict.now.median_s * self.runs_per_step[spec]
+            spec: verdict.now.median_s * self.measured[spec].times
             for spec, verdict in verdicts.items()
-            if spec in self.runs_per_step and verdict.now is not None
+            if spec in self.measured and verdict.now is not None
         }
-        if len(seconds) < len(self.runs_per_step):
-            missing = plural(len(self.runs_per_step) - len(seconds), "case")
+        if len(seconds) < len(self.measured):
+            missing = plural(len(self.measured) - len(seconds), "case")
             return f"{name}: unknown, {missing} without a time"
         total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
         return (
             f"{name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.collective_names[longest]} x {self.runs_per_step[longest]} is "
+            f"{self.measured[longest].name} x {self.measured[longest].times} is "
             f"{seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(self.unmeasured_names)}" if self.unmeasured_names else "")
@@ -100,21 +97,20 @@ def mode_of(options: Options) -> mode.Mode | None:
 def _add_specs(
     programs: Sequence[ProgramCases], collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.runs_per_step))
+    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.measured))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
 def _header_text(sources: Sequence[str], options: Options) -> str:
-    launches = options.launches_text
-    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
+    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {options.launches_text}"
 
 
 def _measure_programs(
     programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
 ) -> Judged:
     for program in programs:
-        total = plural(sum(program.runs_per_step.values()), "collective")
-        summary = f"{total} per step in {plural(len(program.runs_per_step), 'case')}"
+        total = plural(sum(use.times for use in program.measured.values()), "collective")
+        summary = f"{total} per step in {plural(len(program.measured), 'case')}"
         for text in (summary, *program.notes):
             session.display.write_line(f"busbw program: {program.name}: {text}")
     judged = run.measure_and_judge(collected, session)
@@ -128,27 +124,27 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    framework, runs_per_step = options.frameworks[0], Counter[Spec]()
-    collective_names, notes, unmeasured_names = dict[Spec, str](), list[str](), list[str]()
+    measured, notes, unmeasured_names = dict[Spec, CollectiveUse](), list[str](), list[str]()
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:
-            spec = spec_of_collective(use, program.mesh, framework=framework, clock=options.clock)
+            spec = spec_of_collective(
+                use, program.mesh, framework=options.frameworks[0], clock=options.clock
+            )
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
             unmeasured_names += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        runs_per_step[spec] += use.times
-        collective_names.setdefault(spec, use.name)
+        times = measured[spec].times + use.times if spec in measured else use.times
+        measured[spec] = replace(measured.get(spec, use), times=times)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not runs_per_step:
+    if not measured:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
     return ProgramCases(
         name=program_name(source),
-        runs_per_step=runs_per_step,
-        collective_names=collective_names,
+        measured=measured,
         notes=tuple(dict.fromkeys(notes)),
         unmeasured_names=tuple(unmeasured_names),
     )

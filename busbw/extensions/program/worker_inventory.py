@@ -81,15 +81,14 @@ def collectives_in_hlo(
         module, head = read_module(text), _COMPUTATION.split(text, maxsplit=1)[0]
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
-            collectives = plural(len(module.collectives()), "collective")
             raise ProgramError(
                 "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
-                f"computation, got {collectives} until its end at line {len(lines)}, "
-                f"{lines[-1].strip()[:60]!r}"
+                f"computation, got {plural(len(module.collectives()), 'collective')} until its end "
+                f"at line {len(lines)}, {lines[-1].strip()[:60]!r}"
             )
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
-        inventory = _Inventory(module, axes, UserSources(head, source_folder), LoopCounter(module))
-        uses = inventory.uses_in(module.entry)
+        sources = UserSources(head, source_folder)
+        uses = _Inventory(module, axes, sources, LoopCounter(module)).uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error

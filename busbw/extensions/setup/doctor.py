@@ -111,8 +111,11 @@ def run(options: argparse.Namespace) -> int:
     read_options(_option_words(shared), Path())
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
-    began = moment_text(datetime.now(UTC))
-    head = {"document": "busbw doctor", "busbw": __version__, "began": began}
+    head = {
+        "document": "busbw doctor",
+        "busbw": __version__,
+        "began": moment_text(datetime.now(UTC)),
+    }
     for name, (description, settings) in CHECKS.items():
         print(f"{description}: ", end="", flush=True)
         try:
@@ -163,8 +166,8 @@ def _outcome_counts_text(session: Judged) -> str:
 
     A case without a baseline, as all cases are here, counts as measured.
     """
-    outcomes = [verdict.outcome.value for verdict in session.verdicts.values()]
-    text = ", ".join(f"{n} {outcome}" for outcome, n in Counter(outcomes).items())
+    counts = Counter(verdict.outcome.value for verdict in session.verdicts.values())
+    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 

@@ -89,9 +89,9 @@ def session_finding(judged: Judged) -> SessionVerdict:
     machine = _judge_machine_by_references(measured)
     if machine is None:
         return judged.session_verdict
-    has_verdict = SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes
-    changes = _stack_change_texts(measured)
-    stack = stack_judgement_text(judged.verdicts.values(), changes) if has_verdict else ""
+    stack = ""
+    if SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes:
+        stack = stack_judgement_text(judged.verdicts.values(), _stack_change_texts(measured))
     return add_machine_judgement(judged.session_verdict, machine, stack)
 
 

@@ -10,13 +10,12 @@ import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 from busbw import storage
-from busbw.cli import Commands, add_command
+from busbw.cli import Commands, add_command, write_file
 from busbw.session.errors import UsageError
 
 _CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
@@ -95,13 +94,13 @@ def run(options: argparse.Namespace) -> int:
         ),
     }
     is_complete = all((root / name).is_file() for name in files)
-    done = [_write_if_missing(root / name, text) for name, text in files.items()]
+    codes = [_write_if_missing(root / name, text) for name, text in files.items()]
     _print_notes(root)
-    if all(done) and not is_complete:
+    if not any(codes) and not is_complete:
         print("\nNext:")
         for number, step in enumerate(_next_steps(options), 1):
             print(f"{number}. {step}")
-    return int(not all(done))
+    return max(codes)
 
 
 def _next_steps(options: argparse.Namespace) -> Iterator[str]:
@@ -175,18 +174,15 @@ def _origin_requirement(extra: str) -> str:
     return ""
 
 
-def _write_if_missing(path: Path, text: str) -> bool:
-    """Write a file unless it exists, and print what was done; tell whether the file exists now."""
+def _write_if_missing(path: Path, text: str) -> int:
+    """Write a file unless it exists, print what was done, and return the exit code."""
     if path.is_file():
         print(f"exists, left unchanged: {path}")
-        return True
-    try:
-        storage.write(path, text)
-    except OSError as error:
-        print(f"busbw init: {storage.os_error_text(error)}", file=sys.stderr)
-        return False
-    print(f"wrote {path}")
-    return True
+        return 0
+    code = write_file(text, path, "busbw init: ")
+    if not code:
+        print(f"wrote {path}")
+    return code
 
 
 def _print_notes(root: Path) -> None:
