@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from busbw import extensions
+from busbw import extensions, storage
 from busbw.session.option import GROUPS
 from busbw.session.options import OPTIONS
 
@@ -40,7 +40,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         groups[title] = parser.getgroup(title, title, after=previous_title)
         previous_title = title
     for option in OPTIONS.values():
-        groups[option.group].addoption(option.flag, default=None, **option.arguments)
+        where = (
+            f"{option.flag} is also an option of conftest.py or of a plugin; rename that option: "
+        )
+        with storage.reraise_as(pytest.UsageError, ValueError, where=where):
+            groups[option.group].addoption(option.flag, default=None, **option.arguments)
         if option.has_setting:
             text = f"Same as {option.flag}; an option that may be repeated has one value per line"
             parser.addini(f"busbw_{option.name}", text, type="linelist", default=[])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import extensions
@@ -19,6 +19,7 @@ from .errors import UsageError, raise_with_remedy, usage_error
 from .judge import fail_all_cases, judge_measured
 from .machine import check_request, find_machine
 from .measure import measure_cases
+from .options import Options
 from .progress import Display
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
@@ -37,6 +38,20 @@ class RunningSession:
     transport: Transport
     executor: Executor
     display: Display
+
+
+@contextlib.contextmanager
+def open_transport(options: Options) -> Iterator[Transport]:
+    """Yield the Transport to the hosts of a session, and close it at the end.
+
+    Raises UsageError if a host cannot be used, or if a limit of the operating system is reached.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(raise_with_remedy(UsageError))
+        stack.enter_context(usage_error(HostError))
+        bundle = Bundle()
+        stack.callback(bundle.remove)
+        yield stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
 
 
 def run_session(
@@ -63,15 +78,10 @@ def run_session(
 
     """
     notes = list[str]()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(raise_with_remedy(UsageError))
-        stack.enter_context(usage_error(HostError))
-        bundle = Bundle()
-        stack.callback(bundle.remove)
-        transport = transport_for(collected.options.remote, bundle)
+    with open_transport(collected.options) as transport:
         session = RunningSession(
             specs=tuple(specs),
-            transport=stack.enter_context(contextlib.closing(transport)),
+            transport=transport,
             executor=Executor(transport, notes.append),
             display=display,
         )

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from busbw.driver.transport import Starter
-from busbw.extensions.compiled import compilation
-from busbw.extensions.compiled.parallel import Job, ParallelCompiler
+from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
+from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
 from busbw.model.launch import Failure
@@ -27,7 +27,7 @@ def compiling() -> Iterator[ParallelCompiler]:
         python=sys.executable,
         framework="jax",
         service="compile",
-        default_variables=compilation.COMPILER_ENVIRONMENT["jax"],
+        default_variables=COMPILER_ENVIRONMENT["jax"],
     )
     with local_executor() as executor:
         yield ParallelCompiler(executor, {"": starter}, worker_count=2, timeout_s=TIMEOUT_S)
@@ -49,7 +49,7 @@ def compiled(
         devices = available[topology].devices
         assert devices is not None, available[topology].missing
         spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
-        case, key = compilation.case_on(spec, devices)
+        case, key = case_on(spec, devices)
         return Job(case=case, key=key, topology=topology_of(topology))
 
     jobs = {name: job(*program) for name, program in programs.items()}
@@ -60,9 +60,9 @@ def compiled(
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
 from busbw import wire
-from busbw.extensions.compiled import compilation, topologies, worker, worker_jax
+from busbw.extensions.compiled import compilers, topologies, worker, worker_jax
 _, topology, mesh, collective = sys.argv
-real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
+real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms

@@ -124,21 +124,18 @@ def save_programs(
     cannot be written.
     """
     changes: list[ChangeRow] = []
-    texts: dict[Path, str] = {}
-    opened: dict[Path, StoredPrograms] = {}
+    changed: dict[Path, tuple[EnvironmentKey, StoredPrograms]] = {}
     with files.lock_for_writing(root):
         for key, new in accepted_programs:
             path = files.baseline_path(root / FOLDER, key, new.case)
-            programs = opened[path] if path in opened else _read_stored(path, key, new.case)
+            programs = changed[path][1] if path in changed else _read_stored(path, key, new.case)
             before = _program_of_case(new.case, programs)
             if before is not None and replace(before, date=new.date) == new:
                 continue
-            opened[path] = {**programs, new.case.line_key: new}
-            texts[path] = file_text(key, opened[path])
-            was = before.text if before is not None else "none"
-            changes.append((path, new.case, was, new.text, ""))
-        if texts:
+            changed[path] = key, {**programs, new.case.line_key: new}
+            changes.append((path, new.case, before.text if before else "none", new.text, ""))
+        if changed:
             files.remove_half_written_files(root)
-        for path, text in texts.items():
-            storage.write(path, text)
+        for path, (key, programs) in changed.items():
+            storage.write(path, file_text(key, programs))
     return changes

@@ -1,131 +1,97 @@
-"""The topologies to compile for, and the compilers to use, as the options say.
+"""Start the compilers of a session, and compile cases in several workers at once.
 
-A wrong value raises ValueError with the values that are expected. No release of libtpu is
-downloaded before it is needed.
+Each worker compiles a single case at a time. Compiling is not timed, so it may use all processors.
+A compiler that crashes or hangs costs a process and a case, and a new worker compiles the other
+cases.
 """
 
 from __future__ import annotations
 
-import re
+import itertools
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import storage
-from busbw.extensions.program.options import program_sources
-from busbw.model.words import Device
+from busbw.driver.executor import Executor
+from busbw.driver.group import Group
+from busbw.driver.transport import Request, Starter, T
+from busbw.frameworks import FRAMEWORKS
+from busbw.model.case import Case
+from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import EnvironmentKey
 from busbw.session.arguments import cache_folder
-from busbw.session.errors import UsageError, usage_error
-from busbw.session.files import is_named_csv
+from busbw.session.errors import usage_error
+from busbw.session.machine import python_of
 from busbw.session.options import Options
+from busbw.session.state import Observed
 
-from .topologies import USUAL_TOPOLOGIES, topology_of
-from .worker_values import Topology
+from .worker_values import (
+    RELEASE_VARIABLE,
+    CompiledBaseline,
+    CompiledProgram,
+    Compiler,
+    CompileSpec,
+    Topology,
+)
 
-# The frameworks whose programs can be compiled for a topology; the first is the default.
-COMPILING_FRAMEWORKS = ("jax", "fake")
-
-_VERSION = re.compile(r"\d+(\.\d+)+\w*")
-
-# Words that stand for a topology of each chip, and the kinds of devices that they include.
-TOPOLOGY_FAMILIES: Mapping[str, tuple[Device, ...]] = {
-    "all": (Device.TPU, Device.GPU),
-    "tpu": (Device.TPU,),
-    "gpu": (Device.GPU,),
+# Environment variables of workers that compile, by framework; a value that the user set wins.
+COMPILER_ENVIRONMENT = {
+    "jax": {
+        # A compiler needs no hardware: do not search for it, here or in a cloud's metadata.
+        "JAX_PLATFORMS": "cpu",
+        "TPU_SKIP_MDS_QUERY": "1",
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+        # Several processes may load libtpu at once, because they do not use a chip.
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompileSettings:
-    """The topologies to compile for, and the compilers to use.
+def compiler_labels(options: Options) -> tuple[str, ...]:
+    """Return the labels of the compilers; a single compiler has the empty label."""
+    versions = options.extra.get("libtpu", ())
+    return tuple(f"libtpu{version}" for version in versions) if len(versions) > 1 else ("",)
 
-    `libtpu_versions` are the values of --libtpu; empty for the installed libtpu. `cache` is the
-    folder of compiled programs and downloaded compilers; None to keep nothing. `accepts_changes`
-    says that a changed algorithm is no failure. `programs` are the user's programs, which are
-    compiled instead of the collectives; empty if there are none.
+
+def compile_cache_folder(options: Options) -> Path | None:
+    """Return the folder of compiled programs and downloaded compilers; None to keep nothing.
+
+    Raises UsageError if --compile-cache names no folder that can be written.
     """
-
-    topologies: tuple[Topology, ...]
-    libtpu_versions: tuple[str, ...]
-    cache: Path | None
-    accepts_changes: bool
-    programs: tuple[str, ...] = ()
-
-    @property
-    def compiler_labels(self) -> tuple[str, ...]:
-        """The labels of the compilers; a single compiler has the empty label."""
-        if len(self.libtpu_versions) < 2:
-            return ("",)
-        return tuple(f"libtpu{version}" for version in self.libtpu_versions)
-
-
-def compile_settings(options: Options) -> CompileSettings | None:
-    """Return the topologies to compile for and the compilers to use; None without --topology.
-
-    Raises UsageError if an option is wrong or does not go with --topology.
-    """
-    text, extra = options.extra.get("topology", ""), options.extra
-    if not text:
-        return None
-    if options.names_frameworks and not set(options.frameworks) <= set(COMPILING_FRAMEWORKS):
-        names = ",".join(options.frameworks)
-        raise UsageError(f"--frameworks: expected jax with --topology, got {names!r}")
-    if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
-        raise UsageError("--results: expected a JSON file with --topology: a table has times")
-    with usage_error(ValueError, where="--libtpu: "):
-        versions = parse_libtpu_versions(extra.get("libtpu", ""))
-    if len(versions) > 1 and options.update_baselines:
-        raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
-    with usage_error(ValueError, where="--topology: "):
-        topologies = parse_topologies(text)
     with usage_error(ValueError, where="--compile-cache: "):
-        cache = _checked_cache_folder(extra.get("compile_cache", ""))
-    return CompileSettings(
-        topologies=topologies,
-        libtpu_versions=versions,
-        cache=cache,
-        accepts_changes="accept_compiled_changes" in extra,
-        programs=program_sources(options),
-    )
-
-
-def _checked_cache_folder(text: str) -> Path | None:
-    """Return the folder that --compile-cache names; None for ``none``.
-
-    Raises ValueError if the path cannot be used as a folder.
-    """
-    folder = cache_folder(text)
-    if folder is not None:
-        storage.check_writable_folder(folder)
+        folder = cache_folder(options.extra.get("compile_cache", ""))
+        if folder is not None:
+            storage.check_writable_folder(folder)
     return folder
 
 
-def parse_libtpu_versions(text: str) -> tuple[str, ...]:
-    """Return the versions in the comma list of --libtpu, each once.
+def compiler_starters(options: Options) -> dict[str, Starter]:
+    """Return the starter of workers for each compiler, by the label of the compiler.
 
-    Raises ValueError if a word is not a version.
+    Raises UsageError if a release of libtpu is missing and cannot be downloaded.
     """
-    versions = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
-    for version in versions:
-        if not _VERSION.fullmatch(version):
-            raise ValueError(f"expected versions such as 0.0.42.1, got {version!r}")
-    return versions
-
-
-def parse_topologies(text: str) -> tuple[Topology, ...]:
-    """Return the topologies of --topology, each once.
-
-    The words ``all``, ``tpu`` and ``gpu`` stand for a topology of each chip. Raises ValueError if a
-    topology is unknown.
-    """
-    topologies: list[Topology] = []
-    for word in filter(None, map(str.strip, text.split(","))):
-        usual = map(topology_of, USUAL_TOPOLOGIES if word in TOPOLOGY_FAMILIES else (word,))
-        topologies += [
-            t for t in usual if word not in TOPOLOGY_FAMILIES or t.device in TOPOLOGY_FAMILIES[word]
-        ]
-    return tuple(dict.fromkeys(topologies))
+    # A session that compiles has a single framework.
+    framework = options.frameworks[0]
+    starter = Starter(
+        python=python_of(options, framework),
+        framework=framework,
+        service="compile",
+        default_variables=COMPILER_ENVIRONMENT.get(framework, {}),
+    )
+    starters = dict.fromkeys(compiler_labels(options), starter)
+    for label, version in zip(starters, options.extra.get("libtpu", ())):
+        environment = {RELEASE_VARIABLE: f"libtpu {version}"}
+        if not FRAMEWORKS[framework].is_scripted:
+            library = download_libtpu(version, compile_cache_folder(options))
+            environment["TPU_LIBRARY_PATH"] = str(library)
+        starters[label] = replace(starter, environment=environment)
+    return starters
 
 
 def download_libtpu(version: str, cache: Path | None) -> Path:
@@ -145,3 +111,111 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
         release = (f"--python={sys.executable}", f"libtpu=={version}")
         uv.build_once(folder, lambda new: uv.run_uv(*install, *release, "--target", new))
         return folder / "libtpu" / "libtpu.so"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A case to compile for a topology.
+
+    `compiler` is the label of the compiler. `key` is the environment of the case, and `baseline`
+    the stored program of the case; None if nothing is stored.
+    """
+
+    case: Case
+    topology: Topology
+    key: EnvironmentKey
+    compiler: str = ""
+    baseline: CompiledBaseline | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compilation(Observed):
+    """The cases to compile, and the results so far.
+
+    `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps
+    each case to its job; a case whose compiler does not support the topology has no job. `results`
+    maps each compiled case to its program, or to the failure of the compiler.
+    """
+
+    specs: tuple[CompileSpec, ...]
+    jobs: Mapping[CompileSpec, Job]
+    compilers: Mapping[tuple[str, str], Compiler]
+    results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
+
+
+@dataclass
+class ParallelCompiler:
+    """Compiles jobs with up to `worker_count` processes at once.
+
+    `starters` maps the label of each compiler to the way in which its workers are started. A worker
+    that does not answer within `timeout_s` is killed. `cache` is the folder that keeps compiled
+    programs between sessions; None to keep nothing. `report_progress` is called with a line after
+    each job.
+    """
+
+    executor: Executor
+    starters: Mapping[str, Starter]
+    worker_count: int
+    timeout_s: float
+    cache: Path | None = None
+    report_progress: Callable[[str], None] = lambda text: None
+    # The workers, by the number of the thread that uses them and the label of the compiler.
+    _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
+    _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
+        """Return the compiler with the label `compiler` as it is for each of the topologies.
+
+        If a worker does not start or ends, the reason is in `missing` of the result.
+        """
+        compilers = []
+        with self.executor:
+            for topology in topologies:
+                request = Request("describe", Compiler, {"topology": topology})
+                answer = self._ask_worker(compiler, request, "starting the compiler")
+                if isinstance(answer, Failure):
+                    answer = Compiler(topology=topology.name, missing=answer.message)
+                compilers.append(answer)
+        return compilers
+
+    def compile_jobs(self, jobs: Sequence[Job]) -> list[CompiledProgram | Failure]:
+        """Compile all jobs, and return their results in the order of the jobs.
+
+        All workers are stopped at the end, also after an error or an interrupt.
+        """
+        results: list[CompiledProgram | Failure] = []
+        with (
+            self.executor,
+            ThreadPoolExecutor(max(1, min(self.worker_count, len(jobs)))) as threads,
+        ):
+            try:
+                for job, result in zip(jobs, threads.map(self._compile_job, jobs)):
+                    results.append(result)
+                    names = f"{job.case.name} for {job.topology.name}"
+                    self.report_progress(f"busbw: compiled {len(results)}/{len(jobs)}: {names}")
+            except BaseException:
+                self.executor.stop()
+                raise
+        return results
+
+    def _compile_job(self, job: Job) -> CompiledProgram | Failure:
+        cache = str(self.cache) if self.cache else ""
+        values = {"topology": job.topology, "case": job.case, "cache": cache}
+        return self._ask_worker(
+            job.compiler, Request("compile", CompiledProgram, values), "compiling"
+        )
+
+    def _ask_worker(self, compiler: str, request: Request[T], activity: str) -> T | Failure:
+        """Return the reply of this thread's worker to a request, or why there is no reply.
+
+        If the worker has ended, a new worker is started. `activity` describes the request in
+        messages.
+        """
+        thread_and_compiler = threading.get_ident(), compiler
+        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].has_ended:
+            launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
+            group = self.executor.open_group(self.starters[compiler], launch)
+            if isinstance(group, Failure):
+                return group
+            self._groups[thread_and_compiler] = group
+        return self._groups[thread_and_compiler].ask(request, self.timeout_s, activity)

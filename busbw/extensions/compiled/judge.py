@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.extensions.program.changes import collective_differences
+from busbw.extensions.program.report import collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case
@@ -34,21 +34,19 @@ LEAST_MEMORY_GROWTH_BYTES = MIB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompileJudgingSettings:
-    """The options of the user on which verdicts about compiled programs depend.
+    """The options of the user on which the verdict about a compiled program depends.
 
     Attributes:
         requires_baselines: Whether a case without a comparable baseline fails.
         accepts_changes: Whether a changed algorithm is no failure.
-        accepts_all: Whether all programs are going to be stored, so that no program fails.
-        accepts_new: Whether programs without a baseline are going to be stored.
+        is_stored: Whether the program is going to be stored, so that no difference fails.
         reference_name: The name of the earlier program in messages.
 
     """
 
     requires_baselines: bool = False
     accepts_changes: bool = False
-    accepts_all: bool = False
-    accepts_new: bool = False
+    is_stored: bool = False
     reference_name: str = "the baseline"
 
 
@@ -72,122 +70,90 @@ def judge_compiled_case(
         release: The release of the compiler that produced `result`.
 
     """
-    verdict = (
-        _judge_failure(spec, result, baseline, settings)
-        if isinstance(result, Failure)
-        else _judge_program(spec, result, baseline, settings, case)
+    verdict = CompiledVerdict(
+        spec=spec,
+        case=case,
+        outcome=Outcome.PASS,
+        failed=False,
+        text="",
+        program=CompiledComparison(release=release, baseline=baseline),
     )
-    program = replace(verdict.program, release=release, baseline=baseline)
-    return replace(verdict, case=case, program=program)
+    if isinstance(result, Failure):
+        return _judge_failure(replace(verdict, failure=result), result, baseline, settings)
+    program = replace(verdict.program, now=result)
+    return _judge_program(replace(verdict, program=program), case, result, baseline, settings)
 
 
 def _judge_failure(
-    spec: CompileSpec,
+    verdict: CompiledVerdict,
     failure: Failure,
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
-    if failure.kind is FailureKind.OUT_OF_MEMORY:
-        return _judge_out_of_memory(spec, failure, baseline, settings)
+    text, needed, available = failure.first_line, failure.needed_bytes, failure.available_bytes
     if failure.kind is FailureKind.COMPILE_ERROR:
-        outcome, text = Outcome.COMPILE_ERROR, failure.message.splitlines()[0]
-    else:
-        outcome = Outcome.FAILED
-        text = f"{failure.kind.text}: {failure.first_line}"
-    return CompiledVerdict(spec=spec, outcome=outcome, failed=True, text=text, failure=failure)
-
-
-def _judge_out_of_memory(
-    spec: CompileSpec,
-    failure: Failure,
-    baseline: CompiledBaseline | None,
-    settings: CompileJudgingSettings,
-) -> CompiledVerdict:
-    needed, available = failure.needed_bytes, failure.available_bytes
-    if needed is None or available is None:
-        text = failure.message.splitlines()[0]
-    else:
+        return replace(verdict, outcome=Outcome.COMPILE_ERROR, failed=True, text=text)
+    if failure.kind is not FailureKind.OUT_OF_MEMORY:
+        text = f"{failure.kind.text}: {text}"
+        return replace(verdict, outcome=Outcome.FAILED, failed=True, text=text)
+    if needed is not None and available is not None:
         text = f"needs {bytes_text(needed, 2)}, {bytes_text(available, 2)} available"
     if baseline is None:
-        failed, expected = (
-            settings.requires_baselines and not settings.accepts_new,
-            settings.accepts_new,
-        )
-        text += "; no baseline"
+        is_unexpected, reason = settings.requires_baselines, "no baseline"
     elif baseline.compiled is None:
-        failed, expected = False, True
-        text += f"; expected, as in {settings.reference_name}"
+        is_unexpected, reason = False, f"expected, as in {settings.reference_name}"
     else:
-        failed, expected = not settings.accepts_all, settings.accepts_all
-        text += f"; it compiled in {settings.reference_name} ({baseline.release})"
-    return CompiledVerdict(
-        spec=spec,
+        is_unexpected = True
+        reason = f"it compiled in {settings.reference_name} ({baseline.release})"
+    failed = is_unexpected and not settings.is_stored
+    return replace(
+        verdict,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
-        expected=expected,
-        text=text,
-        failure=failure,
+        expected=settings.is_stored or (baseline is not None and not failed),
+        text=f"{text}; {reason}",
     )
 
 
 def _judge_program(
-    spec: CompileSpec,
+    verdict: CompiledVerdict,
+    case: Case,
     now: CompiledProgram,
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
-    case: Case,
 ) -> CompiledVerdict:
-    def make_verdict(
-        outcome: Outcome, text: str, *, failed: bool = False, differences: Sequence[Difference] = ()
-    ) -> CompiledVerdict:
-        program = CompiledComparison(now=now, differences=tuple(differences))
-        return CompiledVerdict(
-            spec=spec, outcome=outcome, failed=failed, text=text, program=program
-        )
-
+    reference = settings.reference_name
+    requires_baselines = settings.requires_baselines and not settings.is_stored
     if baseline is None:
-        return make_verdict(
-            Outcome.NO_BASELINE,
-            f"{now.algorithm_text}; nothing to compare with",
-            failed=settings.requires_baselines and not settings.accepts_new,
-        )
+        text = f"{now.algorithm_text}; nothing to compare with"
+        return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baselines, text=text)
     if baseline.case.protocol != case.protocol:
-        return make_verdict(
-            Outcome.INCOMPARABLE,
-            f"another program: {baseline.case.protocol} in {settings.reference_name}, "
-            f"{case.protocol} now",
-            failed=settings.requires_baselines and not settings.accepts_all,
-        )
+        text = f"another program: {baseline.case.protocol} in {reference}, {case.protocol} now"
+        return replace(verdict, outcome=Outcome.INCOMPARABLE, failed=requires_baselines, text=text)
     if baseline.compiled is None:
-        return make_verdict(
-            Outcome.IMPROVED, f"it fits now; out of memory in {settings.reference_name}"
-        )
-    changes = [
-        _apply_acceptance(change, settings)
+        text = f"it fits now; out of memory in {reference}"
+        return replace(verdict, outcome=Outcome.IMPROVED, text=text)
+    differences = tuple(
+        replace(change, fails=change.fails and not _is_accepted(change, settings))
         for change in program_differences(baseline.compiled, now)
-    ]
-    if not changes:
-        return make_verdict(
-            Outcome.PASS, f"compiles as in {settings.reference_name}: {now.algorithm_text}"
-        )
-    return make_verdict(
-        Outcome.CHANGED,
-        "; ".join(change.text for change in changes),
-        failed=any(change.fails for change in changes),
-        differences=changes,
+    )
+    if not differences:
+        return replace(verdict, text=f"compiles as in {reference}: {now.algorithm_text}")
+    return replace(
+        verdict,
+        outcome=Outcome.CHANGED,
+        failed=any(change.fails for change in differences),
+        text="; ".join(change.text for change in differences),
+        program=replace(verdict.program, differences=differences),
     )
 
 
-def _apply_acceptance(change: Difference, settings: CompileJudgingSettings) -> Difference:
-    """Return `change`, which no longer fails the case if the user accepts such changes."""
-    is_accepted = settings.accepts_all or (
-        settings.accepts_changes and change.name not in _MEMORY_NAMES
-    )
-    return replace(change, fails=change.fails and not is_accepted)
+def _is_accepted(change: Difference, settings: CompileJudgingSettings) -> bool:
+    return settings.is_stored or (settings.accepts_changes and change.name not in _MEMORY_FIELDS)
 
 
-_MEMORY_NAMES = ("temporary memory", "peak memory")
-
+# The field of each size of memory, by its name in messages.
+_MEMORY_FIELDS = {"temporary memory": "temporary_bytes", "peak memory": "peak_bytes"}
 
 # The properties of a program that are compared as texts, by their names in messages.
 _PROPERTIES: Mapping[str, Callable[[CompiledProgram], str]] = {
@@ -207,50 +173,42 @@ def program_differences(
     Less memory is a difference that does not fail the case.
     """
     if old_program.uses or new_program.uses:
-        return (
-            *collective_differences(old_program.uses, new_program.uses),
-            *_memory_differences(old_program, new_program),
-        )
-    old, new = old_program.algorithm, new_program.algorithm
-    if bool(old) is bool(new):
-        names = sorted({*old, *new})
-        texts = [(name, old.get(name, ""), new.get(name, "")) for name in names]
+        differences = collective_differences(old_program.uses, new_program.uses)
     else:
-        published = {True: "published", False: "not published"}
-        texts = [("algorithm", published[bool(old)], published[bool(new)])]
-    texts += [(name, text(old_program), text(new_program)) for name, text in _PROPERTIES.items()]
-    return (
-        *(
-            Difference(name=name, before=old_text, now=new_text, fails=True)
-            for name, old_text, new_text in texts
-            if old_text != new_text
-        ),
-        *_memory_differences(old_program, new_program),
-    )
+        differences = tuple(_property_differences(old_program, new_program))
+    return (*differences, *_memory_differences(old_program, new_program))
 
 
-def _memory_differences(
+def _property_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
-    yield from _bytes_difference(
-        _MEMORY_NAMES[0], old_program.temporary_bytes, new_program.temporary_bytes
-    )
-    yield from _bytes_difference(_MEMORY_NAMES[1], old_program.peak_bytes, new_program.peak_bytes)
+    old, new = old_program.algorithm, new_program.algorithm
+    if bool(old) is bool(new):
+        texts = {name: (old.get(name, ""), new.get(name, "")) for name in sorted({*old, *new})}
+    else:
+        published = {True: "published", False: "not published"}
+        texts = {"algorithm": (published[bool(old)], published[bool(new)])}
+    texts |= {name: (text(old_program), text(new_program)) for name, text in _PROPERTIES.items()}
+    for name, (old_text, new_text) in texts.items():
+        if old_text != new_text:
+            yield Difference(name=name, before=old_text, now=new_text, fails=True)
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _bytes_difference(name: str, old_bytes: int, new_bytes: int) -> Iterator[Difference]:
-    """Yield the difference between two sizes of memory; nothing if they are equal."""
-    if old_bytes == new_bytes:
-        return
-    most = old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES)
-    texts = bytes_text(old_bytes), bytes_text(new_bytes)
-    if texts[0] == texts[1]:
-        texts = f"{old_bytes} bytes", f"{new_bytes} bytes"
-    yield Difference(name=name, before=texts[0], now=texts[1], fails=new_bytes > most)
+def _memory_differences(
+    old_program: CompiledProgram, new_program: CompiledProgram
+) -> Iterator[Difference]:
+    for name, field in _MEMORY_FIELDS.items():
+        old_bytes, new_bytes = getattr(old_program, field), getattr(new_program, field)
+        most = old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES)
+        texts = bytes_text(old_bytes), bytes_text(new_bytes)
+        if texts[0] == texts[1]:
+            texts = f"{old_bytes} bytes", f"{new_bytes} bytes"
+        if old_bytes != new_bytes:
+            yield Difference(name=name, before=texts[0], now=texts[1], fails=new_bytes > most)
 
 
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
@@ -273,8 +231,7 @@ def _compiled_text(verdicts: Sequence[CompiledVerdict]) -> str:
     tried = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
     topologies = len({verdict.spec.topology for verdict in tried})
     where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    releases = {verdict.program.release for verdict in tried}
-    by = ", ".join(sorted(filter(None, releases)))
+    by = ", ".join(sorted({verdict.program.release for verdict in tried} - {""}))
     skipped = len(verdicts) - len(tried)
     more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
     return f"{plural(len(tried), 'case')} for {where} compiled by {by}{more}"

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from busbw import grid
-from busbw.extensions.program.options import program_name
-from busbw.model.case import Spec, convert_to
+from busbw.baselines import document, files
+from busbw.extensions.program.options import program_name, program_sources
+from busbw.model.case import Case, GridError, Spec, convert_to
+from busbw.model.launch import Failure
+from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import plural
+from busbw.model.words import FailureKind, Outcome, plural
 from busbw.model.workload import ALL_COLLECTIVES
+from busbw.report.session import written_baseline_tables
 from busbw.report.table import attributes_or_none
 from busbw.session.accept import accept_baselines
 from busbw.session.command_line import how_to_install
-from busbw.session.errors import UsageError
+from busbw.session.errors import UsageError, usage_error
+from busbw.session.files import is_named_csv, shipped_folder
 from busbw.session.mode import Mode, Tables
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
 from busbw.session.run import RunningSession, run_session
 from busbw.session.state import Collected, Judged
+from busbw.storage import OutputError
 
-from . import compilation, report
-from .compilers import COMPILING_FRAMEWORKS, CompileSettings, compile_settings
-from .results import compiled_verdicts, results_json
-from .worker_values import CompiledVerdict, CompileSpec
+from . import baselines
+from .compilers import (
+    Compilation,
+    Job,
+    ParallelCompiler,
+    compile_cache_folder,
+    compiler_labels,
+    compiler_starters,
+)
+from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
+from .results import compiled_tables, compiled_verdicts, results_json
+from .worker_values import (
+    CompiledBaseline,
+    CompiledProgram,
+    CompiledVerdict,
+    Compiler,
+    CompileSpec,
+    Topology,
+)
+
+# The frameworks whose programs can be compiled for a topology; the first is the default.
+_COMPILING_FRAMEWORKS = ("jax", "fake")
 
 
 def mode_of(options: Options) -> Mode | None:
@@ -32,38 +59,47 @@ def mode_of(options: Options) -> Mode | None:
 
     Raises UsageError if an option is wrong or does not go with --topology.
     """
-    settings = compile_settings(options)
-    if settings is None:
+    if "topology" not in options.extra:
         return None
+    _check_options(options)
     frameworks = options.frameworks
     if not options.names_frameworks:
-        frameworks = tuple(name for name in frameworks if name == COMPILING_FRAMEWORKS[0])
+        frameworks = tuple(name for name in frameworks if name == _COMPILING_FRAMEWORKS[0])
     if not frameworks:
         raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
     options = replace(options, frameworks=frameworks, absent_frameworks=(), history=None)
     return Mode(
         fixture="busbw_compiled",
         collected=Collected(options=options),
-        add_specs=partial(_add_specs, settings),
-        header=partial(_header_text, settings),
-        run_cases=partial(run_session, run_cases=partial(_compile_and_judge, settings)),
-        write=lambda judged: write_outputs(
-            accept_baselines(judged, compilation.accept_programs), results_json
-        ),
+        add_specs=_add_specs,
+        header=_header_text,
+        run_cases=partial(run_session, run_cases=compile_and_judge),
+        write=lambda judged: write_outputs(accept_baselines(judged, accept_programs), results_json),
         tables=_tables_of,
         properties=_junit_properties,
     )
 
 
-def _add_specs(
-    settings: CompileSettings, collected: Collected
-) -> tuple[Collected, tuple[Spec, ...]]:
+def _check_options(options: Options) -> None:
+    """Raise UsageError if an option does not go with --topology."""
+    if options.names_frameworks and not set(options.frameworks) <= set(_COMPILING_FRAMEWORKS):
+        names = ",".join(options.frameworks)
+        raise UsageError(f"--frameworks: expected jax with --topology, got {names!r}")
+    if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
+        raise UsageError("--results: expected a JSON file with --topology: a table has times")
+    if len(compiler_labels(options)) > 1 and options.update_baselines:
+        raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
+    compile_cache_folder(options)
+    program_sources(options)
+
+
+def _add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
     options = collected.options
-    specs = tuple(program_spec(options.frameworks[0], name) for name in settings.programs)
+    specs = tuple(program_spec(options.frameworks[0], name) for name in program_sources(options))
     compiled = tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
-        for topology in settings.topologies
-        for label in settings.compiler_labels
+        for topology in options.extra["topology"]
+        for label in compiler_labels(options)
         for spec in specs or grid.select_specs(options)
     )
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
@@ -84,28 +120,14 @@ def program_spec(framework: str, source: str) -> Spec:
     )
 
 
-def _header_text(settings: CompileSettings, options: Options) -> str:
-    programs = ", ".join(settings.programs) or plural(len(options.payloads), "payload")
-    names = ", ".join(topology.name for topology in settings.topologies)
-    return f"busbw: compiling for {names}, {programs}"
-
-
-def _compile_and_judge(
-    settings: CompileSettings, collected: Collected, session: RunningSession
-) -> Judged:
-    display = session.display
-    specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
-    parallel = compilation.make_parallel_compiler(
-        collected.options, settings, session.executor, display
-    )
-    resolved = compilation.find_compilers_and_jobs(collected, settings, specs, parallel)
-    for text in report.compiler_lines(tuple(resolved.compilers.values())):
-        display.write_line(text)
-    return compilation.judge_programs(compilation.compile_jobs(resolved, parallel, display))
+def _header_text(options: Options) -> str:
+    programs = ", ".join(program_sources(options)) or plural(len(options.payloads), "payload")
+    topologies = ", ".join(topology.name for topology in options.extra["topology"])
+    return f"busbw: compiling for {topologies}, {programs}"
 
 
 def _tables_of(judged: Judged, verbose: bool) -> Tables:
-    return report.compiled_tables(compiled_verdicts(judged)), ()
+    return compiled_tables(compiled_verdicts(judged)), ()
 
 
 def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
@@ -119,3 +141,203 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         **attributes_or_none(program.now if program else None, "temporary_bytes", "peak_bytes"),
         "algorithm": program.now.algorithm_text if program and program.now else None,
     }
+
+
+def compile_and_judge(collected: Collected, session: RunningSession) -> Judged:
+    """Compile the selected cases with all processors, and judge the programs.
+
+    Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
+    no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
+    not be written.
+    """
+    display, options = session.display, collected.options
+    parallel = ParallelCompiler(
+        executor=session.executor,
+        starters=compiler_starters(options),
+        worker_count=len(os.sched_getaffinity(0)),
+        timeout_s=options.case_timeout,
+        cache=compile_cache_folder(options),
+        report_progress=display.show_status,
+    )
+    specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
+    compilers = _find_compilers(parallel, specs, options.extra["topology"])
+    jobs = _find_jobs(options, specs, compilers)
+    for compiler in compilers.values():
+        release = compiler.release or f"none ({compiler.missing})"
+        display.write_line(f"busbw compiler for {compiler.topology}: {release}")
+    start_s = time.monotonic()
+    results = parallel.compile_jobs(list(jobs.values()))
+    display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
+    return judge_programs(
+        Compilation(
+            collected=collected,
+            specs=specs,
+            compilers=compilers,
+            jobs=jobs,
+            results=dict(zip(jobs, results)),
+        )
+    )
+
+
+def _find_compilers(
+    parallel: ParallelCompiler, specs: Sequence[CompileSpec], topologies: Sequence[Topology]
+) -> dict[tuple[str, str], Compiler]:
+    """Return each compiler for each selected topology, by its label and the name of the topology.
+
+    Raises UsageError if no compiler supports one of the topologies.
+    """
+    topology_names = {spec.topology for spec in specs}
+    selected = [topology for topology in topologies if topology.name in topology_names]
+    compilers = {
+        (label, compiler.topology): compiler
+        for label in dict.fromkeys(spec.compiler for spec in specs)
+        for compiler in parallel.describe_compilers(label, selected)
+    }
+    supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
+    for (_, name), compiler in compilers.items():
+        if name not in supported_names:
+            raise UsageError(f"--topology={name}: {compiler.missing}")
+    return compilers
+
+
+def _find_jobs(
+    options: Options,
+    specs: Sequence[CompileSpec],
+    compilers: Mapping[tuple[str, str], Compiler],
+) -> dict[CompileSpec, Job]:
+    """Return the job of each case whose compiler supports the topology, with its stored program.
+
+    Raises UsageError if a topology cannot run a case, if a baseline cannot be read, or if accepted
+    programs could not be written.
+    """
+    jobs: dict[CompileSpec, Job] = {}
+    topologies = {topology.name: topology for topology in options.extra["topology"]}
+    roots = (options.baselines, shipped_folder("baselines"))
+    # Compiling may take long: files are checked first, so that a damaged file is found early.
+    with usage_error(document.BaselineError, OutputError, OSError):
+        for spec in specs:
+            devices = compilers[spec.compiler, spec.topology].devices
+            if devices is None:
+                continue
+            with usage_error(GridError, where=f"--topology={spec.topology}: "):
+                case, key = case_on(spec, devices)
+            # The program that busbw ships is compared with if the user has stored no program.
+            stored = (baselines.find_program(root, key, case) for root in roots)
+            jobs[spec] = Job(
+                case=case,
+                topology=topologies[spec.topology],
+                compiler=spec.compiler,
+                key=key,
+                baseline=next(filter(None, stored), None),
+            )
+        if options.writes_baselines:
+            keys_and_cases = [(job.key, job.case) for job in jobs.values()]
+            files.check_writable(options.baselines / baselines.FOLDER, keys_and_cases)
+    return jobs
+
+
+def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on `devices`, which need not be attached, and its environment.
+
+    Raises GridError if the devices cannot run the case, such as a mesh that does not fit their
+    hosts.
+    """
+    target = grid.Target(device=devices.device, reason="", device_sets={spec.framework: devices})
+    return grid.case_and_key(spec, target)
+
+
+def judge_programs(compilation: Compilation) -> Judged:
+    """Return the verdicts on all cases.
+
+    The programs of the first compiler are compared with the baselines. The programs of each further
+    compiler are compared with the programs of the compiler before it. A case is skipped if its
+    compiler does not support the topology.
+    """
+    verdicts: dict[Spec, CompiledVerdict] = {}
+    previous: dict[CompileSpec, CompiledBaseline | None] = {}
+    labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
+    for spec in sorted(compilation.specs, key=lambda spec: labels.index(spec.compiler)):
+        compiler = compilation.compilers[spec.compiler, spec.topology]
+        if compiler.missing:
+            verdicts[spec] = CompiledVerdict(
+                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
+            )
+            continue
+        job, result = compilation.jobs[spec], compilation.results[spec]
+        case_key = replace(spec, compiler="")
+        is_first = case_key not in previous
+        baseline = job.baseline if is_first else previous[case_key]
+        verdicts[spec] = judge_compiled_case(
+            spec,
+            job.case,
+            result,
+            baseline,
+            _judging_settings(compilation.options, baseline, is_first=is_first),
+            release=compiler.release,
+        )
+        previous[case_key] = baseline_from(
+            job.case, result, compiler.release, compilation.collected.date
+        )
+    return Judged(
+        collected=compilation.collected,
+        session_verdict=judge_compiled_session(list(verdicts.values())),
+        verdicts={spec: verdicts[spec] for spec in compilation.specs},
+        observations=compilation,
+    )
+
+
+def _judging_settings(
+    options: Options, baseline: CompiledBaseline | None, *, is_first: bool
+) -> CompileJudgingSettings:
+    """Return how a program is compared with `baseline`.
+
+    Baselines are required only for the first compiler (`is_first`), because only its programs are
+    compared with baselines.
+    """
+    update = options.update_baselines
+    return CompileJudgingSettings(
+        requires_baselines=options.require_baselines and is_first,
+        accepts_changes="accept_compiled_changes" in options.extra,
+        is_stored=update == "all" or (update == "new" and baseline is None),
+        reference_name="the baseline" if is_first or baseline is None else baseline.release,
+    )
+
+
+def baseline_from(
+    case: Case, result: CompiledProgram | Failure, release: str, date: str
+) -> CompiledBaseline | None:
+    """Return the baseline that stores a result; None if the result is a failure.
+
+    OUT_OF_MEMORY is the only failure that can be stored. `release` is the release of the compiler,
+    and `date` the day of the session.
+    """
+    program = result if isinstance(result, CompiledProgram) else None
+    if isinstance(result, Failure) and result.kind is not FailureKind.OUT_OF_MEMORY:
+        return None
+    return CompiledBaseline(case=case, compiled=program, date=date, release=release)
+
+
+def accept_programs(judged: Judged) -> Judged:
+    """Store the programs as --update-baselines requests, and return `judged` with the changes.
+
+    Cases that are out of memory are stored, too. Failed cases are not stored.
+    """
+    compilation = judged.observations
+    if not isinstance(compilation, Compilation):
+        return judged
+    update, date = judged.options.update_baselines, judged.collected.date
+    accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
+    for spec, result in compilation.results.items():
+        job, verdict = compilation.jobs[spec], judged.verdicts[spec]
+        release = compilation.compilers[spec.compiler, spec.topology].release
+        baseline = baseline_from(job.case, result, release, date)
+        is_requested = {
+            "all": True,
+            "improved": verdict.outcome is Outcome.IMPROVED,
+            # A program that busbw ships is not new, although it is not in the user's folder.
+            "new": job.baseline is None,
+        }
+        if baseline is not None and is_requested[update] and not verdict.failed:
+            accepted.append((job.key, baseline))
+    rows = baselines.save_programs(judged.options.baselines, accepted)
+    return replace(judged, baseline_tables=written_baseline_tables(rows))

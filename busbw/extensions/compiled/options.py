@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from busbw import extensions
-from busbw.session.arguments import parse_text
+from busbw.session.arguments import argument_type, parse_text
 from busbw.session.option import Option
 
+if TYPE_CHECKING:
+    from .worker_values import Topology
+
 _GROUP = "busbw: compile without hardware, measure nothing"
+_VERSION = re.compile(r"\d+(\.\d+)+\w*")
+
+
+@argument_type
+def parse_topology_names(text: str) -> tuple[Topology, ...]:
+    """Return the topologies in a comma list of names and of families, each once."""
+    # Sessions without --topology do not wait for the tables of chips.
+    from .topologies import parse_topologies
+
+    return parse_topologies(text)
+
+
+@argument_type
+def parse_libtpu_versions(text: str) -> tuple[str, ...]:
+    """Return the versions in a comma list, each once."""
+    versions = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+    for version in versions:
+        if not _VERSION.fullmatch(version):
+            raise ValueError(f"expected versions such as 0.0.42.1, got {version!r}")
+    return versions
+
 
 TOPOLOGY = Option(
     name="topology",
     group=_GROUP,
     arguments={
-        "type": parse_text,
+        "type": parse_topology_names,
         "metavar": "LIST",
         "help": "Measure nothing: compile the same programs for chips that need not be attached, "
         "and compare the result with the compiled programs in the baselines. Example: "
@@ -34,7 +61,7 @@ LIBTPU = Option(
     group=_GROUP,
     needs="topology",
     arguments={
-        "type": parse_text,
+        "type": parse_libtpu_versions,
         "metavar": "LIST",
         "help": "With --topology: compile for TPUs with these versions of libtpu, as a comma list, "
         "and compare them with one another. uv downloads each version once",

@@ -1,25 +1,74 @@
-"""Write the results of a session that compiled as a JSON document, and read the document back."""
+"""Show the results of a session that compiled as tables, write them as JSON, and read them back."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from busbw import wire
+from busbw.extensions.program.report import collectives_table
 from busbw.model.case import Case, Spec, convert_to
 from busbw.model.field_types import parse_moment
 from busbw.model.launch import Failure
-from busbw.model.words import Outcome
+from busbw.model.words import Outcome, bytes_text, payload_text
 from busbw.report.reading import SessionDescription, SessionRecord, check_collective
 from busbw.report.results import SessionDocument, abbreviate_homes
+from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
+from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 from busbw.session.record import document_head
 from busbw.session.state import Judged
 
-from .compilation import Compilation
-from .report import compiled_tables
+from .compilers import Compilation
 from .worker_values import CompiledComparison, CompiledVerdict, Compiler, CompileSpec
+
+_COLUMNS = (
+    Column("payload_bytes", "payload", text=payload_text, width=8),
+    Column("temporary_bytes", "temporary", text=bytes_text, width=11),
+    Column("peak_bytes", "peak", text=bytes_text, width=11),
+    Column("outcome", "outcome", width=14, left_aligned=True, gap=2),
+    Column("algorithm_text", "algorithm", left_aligned=True),
+)
+
+
+def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+    """Return a table for each topology and release, with the collectives of programs below it."""
+    tables = []
+    for name, group in itertools.groupby(verdicts, key=_table_title):
+        alike = list(group)
+        tables.append(
+            Table(
+                title=TextLine(name, BOLD),
+                columns=_COLUMNS[0 if alike[0].spec.is_sized else 1 :],
+                rows=tuple(map(_compiled_row, alike)),
+            )
+        )
+        programs = [verdict.program.now for verdict in alike if verdict.program.now]
+        tables += [collectives_table(program.uses) for program in programs if program.uses]
+    return tables
+
+
+def _table_title(verdict: CompiledVerdict) -> str:
+    case, release = verdict.case, verdict.program.release or verdict.spec.compiler
+    family = f": {case.family_name}, {case.ranks} ranks" if case is not None else ""
+    return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
+
+
+def _compiled_row(verdict: CompiledVerdict) -> Row:
+    program = verdict.program
+    notes = tuple(TextLine(difference.text) for difference in program.differences)
+    if not notes and verdict.outcome not in QUIET_OUTCOMES:
+        notes = (TextLine(verdict.text),)
+    cells = {
+        "payload_bytes": verdict.spec.payload_bytes,
+        **attributes_or_none(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+        "outcome": verdict.outcome.value,
+    }
+    return Row(cells, markup=verdict_markup(verdict), notes=notes)
+
 
 DOCUMENT = "busbw compiled results"
 
@@ -97,16 +146,15 @@ class CompiledSession(SessionRecord):
     def describe_specifics(self) -> SessionDescription:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
-        facts = {
-            "topologies": ", ".join(topologies),
-            "compilers": ", ".join(filter(None, releases)),
-            "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
-            "host": self.host,
-            "file": PurePath(self.name).name,
-        }
         return SessionDescription(
             title="Collectives as they are compiled",
-            facts=facts,
+            facts={
+                "topologies": ", ".join(topologies),
+                "compilers": ", ".join(filter(None, releases)),
+                "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
+                "host": self.host,
+                "file": PurePath(self.name).name,
+            },
             tables=compiled_tables(self.verdicts),
         )
 

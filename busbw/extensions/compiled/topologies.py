@@ -103,18 +103,32 @@ def _ranks_of_slice(chip: Chip, shape: str) -> int:
     return chip.devices_per_chip * math.prod(mesh_shape(shape))
 
 
-# A topology of each chip, for ``all``: slices with 8 ranks, and a host with 8 GPUs.
-USUAL_TOPOLOGIES = (
-    *(
-        f"{name}:{x}"
-        for name, chip in SLICED_CHIPS.items()
-        for x in chip.shapes
-        if _ranks_of_slice(chip, x) == 8
-    ),
-    *(f"{name}:8" for name in GPUS),
+_USUAL_SLICES = tuple(
+    f"{name}:{shape}"
+    for name, chip in SLICED_CHIPS.items()
+    for shape in chip.shapes
+    if _ranks_of_slice(chip, shape) == 8
 )
+_USUAL_GPUS = tuple(f"{name}:8" for name in GPUS)
+
+# Words that stand for a topology of each chip: slices with 8 ranks, and a host with 8 GPUs.
+TOPOLOGY_FAMILIES = {
+    "all": (*_USUAL_SLICES, *_USUAL_GPUS),
+    "tpu": _USUAL_SLICES,
+    "gpu": _USUAL_GPUS,
+}
 
 _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
+
+
+def parse_topologies(text: str) -> tuple[Topology, ...]:
+    """Return the topologies in a comma list of names and families, each once.
+
+    Raises ValueError if a topology is unknown.
+    """
+    words = filter(None, map(str.strip, text.split(",")))
+    names = dict.fromkeys(name for word in words for name in TOPOLOGY_FAMILIES.get(word, (word,)))
+    return tuple(map(topology_of, names))
 
 
 def topology_of(name: str) -> Topology:
@@ -147,8 +161,7 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
 
 def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     match = _GPU_COUNT.fullmatch(layout)
-    ranks_per_host = int(match["each"]) if match else 0
-    hosts = int(match["hosts"] or 1) if match else 0
+    hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
     if not 1 <= ranks_per_host <= gpu.max_ranks or hosts * ranks_per_host < 2:
         raise ValueError(
             f"{name!r}: {gpu.name} is known with 2 to {gpu.max_ranks} GPUs in a host, such as "

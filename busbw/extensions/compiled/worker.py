@@ -15,7 +15,8 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,11 +30,41 @@ from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.module import published_algorithm
-from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.serve import request_value
 
-from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
 from .worker_values import CompiledProgram, Compiler, Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizedProgram:
+    """The optimized HLO of a program, and the memory of a rank that the program needs.
+
+    `needed_bytes` is the memory for arguments, outputs and temporary values. `temporary_bytes` is
+    the memory for temporary values alone. `peak_bytes` is the largest amount of memory in use at
+    any moment; 0 if the compiler does not report it.
+    """
+
+    text: str
+    needed_bytes: int
+    temporary_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A program before it is compiled; `text` is its StableHLO.
+
+    `collectives_per_turn` is the number of collectives in a turn of the program's loop, or in the
+    whole program if it has no loop. `compile` compiles the program, and raises MeasuringError if
+    the compiler refuses it. `mesh` maps the axis names of a user's program to their extents. It is
+    None for a program of busbw.
+    """
+
+    text: str
+    collectives_per_turn: int
+    compile: Callable[[], OptimizedProgram]
+    mesh: Mapping[str, int] | None = None
+
 
 # The version of the cache's format; files of other versions are ignored.
 _CACHE_FORMAT = 2
@@ -72,10 +103,8 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
     cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
     lowered: LoweredProgram = compiler.lower_case(case, topology)
-    path = None
-    if cache:
-        path = Path(cache) / _cached_name(lowered, topology, compiler.describe_compiler(topology))
-    optimized = _load_or_compile(lowered, path)
+    name = cache and _cached_name(lowered, topology, compiler.describe_compiler(topology))
+    optimized = _load_or_compile(lowered, Path(cache) / name if cache else None)
     program = _describe_program(case, topology, lowered, optimized)
     _check_fits_memory(topology, optimized)
     return program
@@ -113,12 +142,7 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
         with contextlib.suppress(*damage):
             document = wire.parse_json(gzip.decompress(storage.read(path)))
             return wire.from_json(OptimizedProgram, document)
-    try:
-        optimized = lowered.compile()
-    except CompileError as error:
-        if is_out_of_memory(error):
-            raise out_of_memory_error(error) from error
-        raise MeasuringError(FailureKind.COMPILE_ERROR, str(error)) from error
+    optimized = lowered.compile()
     if path is not None:
         content = json.dumps(wire.to_json(optimized)).encode()
         try:

@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from busbw.collectives import COLLECTIVES
+from busbw.extensions.program.worker import compile_error
 from busbw.model.case import Case
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import cause_event
 
-from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker import LoweredProgram, OptimizedProgram
 from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
@@ -73,66 +74,71 @@ def describe_compiler(topology: Topology) -> Compiler:
 
 def lower_case(case: Case, topology: Topology) -> LoweredProgram:
     """Return the program of a case; the script decides how it is compiled."""
-    program = case.program
-    scripted_case = _scripted_case(0 if program else case.payload_bytes, topology, program)
-    text, mesh = (
-        json.dumps([repr(case), scripted_case]),
-        dict(scripted_case.get("mesh", {})) if program else None,
+    script = _script_of_case(case, topology)
+    mesh = dict(script.get("mesh", {})) if case.program else None
+    return LoweredProgram(
+        json.dumps([repr(case), script]), 1, partial(_compile, case, script), mesh
     )
-    return LoweredProgram(text, 1, partial(_compile, case, scripted_case), mesh)
 
 
 def _read_script() -> dict[str, Any]:
-    script: dict[str, Any] = json.loads(os.environ.get(VARIABLE, "{}"))
+    return dict(json.loads(os.environ.get(VARIABLE, "{}")))
+
+
+def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
+    """Return the merged script entries of a case or of a user's program; later entries win."""
+    request = {
+        "topology": topology.name,
+        "payload_bytes": 0 if case.program else case.payload_bytes,
+        "release": describe_compiler(topology).release,
+        "program": case.program,
+    }
+    script: dict[str, Any] = {}
+    for entry in _read_script().get("cases", ()):
+        if all(entry.get(name, value) == value for name, value in request.items()):
+            script |= entry
     return script
 
 
-def _scripted_case(payload_bytes: int, topology: Topology, program: str) -> dict[str, Any]:
-    """Return the merged script entries of a case or of a user's program; later entries win.
-
-    `program` names the user's program; empty for a case.
-    """
-    request = {
-        "topology": topology.name,
-        "payload_bytes": payload_bytes,
-        "release": describe_compiler(topology).release,
-        "program": program,
-    }
-    scripted_case: dict[str, Any] = {}
-    for case in _read_script().get("cases", ()):
-        if all(case.get(name, value) == value for name, value in request.items()):
-            scripted_case |= case
-    return scripted_case
-
-
-def _compile(case: Case, scripted_case: dict[str, Any]) -> OptimizedProgram:
+def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
     """Return the output of a compiler: a loop with a single collective in each turn.
 
-    Raises CompileError if the script says that the compiler refuses the program.
+    Raises MeasuringError if the script says that the compiler refuses the program.
     """
-    event = scripted_case.get("then", "")
+    event = script.get("then", "")
     if event in _REFUSED:
-        raise CompileError(_REFUSED[event])
+        raise compile_error(RuntimeError(_REFUSED[event]))
     if event != _LOST:
         cause_event(event)
-    payload, temporary = case.payload_bytes, int(scripted_case.get("temporary_bytes", 0))
+    payload, temporary = case.payload_bytes, int(script.get("temporary_bytes", 0))
     return OptimizedProgram(
-        text=Path(scripted_case["hlo"]).read_text()
-        if "hlo" in scripted_case
-        else _hlo_text(case, scripted_case),
+        text=Path(script["hlo"]).read_text() if "hlo" in script else _hlo_text(case, script),
         needed_bytes=payload + temporary,
         temporary_bytes=temporary,
         peak_bytes=payload + temporary,
     )
 
 
-def _hlo_text(case: Case, scripted_case: dict[str, Any]) -> str:
+def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     shape = f"f32[{case.payload_bytes // 4}]{{0}}"
-    chosen = {"strategy": scripted_case.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
+    chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})
-    collective = f"{_collective_text(case)}, backend_config={config}"
-    kept = [] if scripted_case.get("then") == _LOST else ["  " + collective]
-    return "\n".join(["HloModule fake", "", *_program_lines(shape, kept)])
+    collective = f"  {_collective_text(case)}, backend_config={config}"
+    lines = [
+        "HloModule fake",
+        "",
+        f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
+        f"  %held = (s32[], {shape}) parameter(0)",
+        f"  %own = {shape} get-tuple-element(%held), index=1",
+        *([] if script.get("then") == _LOST else [collective]),
+        "}",
+        "",
+        f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
+        f"  %own.1 = {shape} parameter(0)",
+        f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
+        "}",
+    ]
+    return "\n".join(lines)
 
 
 def _collective_text(case: Case) -> str:
@@ -150,18 +156,3 @@ def _collective_text(case: Case) -> str:
         f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
         f"channel_id=1, {field}={{{ranks}}}{added}"
     )
-
-
-def _program_lines(shape: str, collective: list[str]) -> list[str]:
-    return [
-        f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
-        f"  %held = (s32[], {shape}) parameter(0)",
-        f"  %own = {shape} get-tuple-element(%held), index=1",
-        *collective,
-        "}",
-        "",
-        f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
-        f"  %own.1 = {shape} parameter(0)",
-        f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
-        "}",
-    ]

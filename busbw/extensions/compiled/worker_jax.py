@@ -17,6 +17,7 @@ import jax
 from jax.experimental import topologies
 
 from busbw.extensions.program import worker_jax as program_jax
+from busbw.extensions.program.worker import compile_error
 from busbw.extensions.program.worker_inventory import mesh_in_stablehlo
 from busbw.model.case import Case
 from busbw.model.words import Device, FailureKind
@@ -26,7 +27,7 @@ from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
-from .worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from .worker import LoweredProgram, OptimizedProgram
 from .worker_values import RELEASE_VARIABLE, Compiler, Topology
 
 # The variable with the path of the libtpu that JAX uses.
@@ -41,12 +42,8 @@ _MOST_CHARACTERS = 300
 
 def describe_compiler(topology: Topology) -> Compiler:
     """Return the compiler for `topology`; its field `missing` says why there is no compiler."""
-    release = _compiler_release(topology.device)
-    if not release:
-        names = {Device.TPU: "libtpu", Device.GPU: "XLA for CUDA"}
-        missing = f'{names[topology.device]} is not installed: pip install "busbw[compilers]"'
-        return Compiler(topology=topology.name, missing=missing)
     try:
+        release = _compiler_release(topology.device)
         devices = _devices_of_topology(topology)
     except MeasuringError as error:
         return Compiler(topology=topology.name, missing=str(error))
@@ -81,8 +78,8 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedProgram:
     """Compile a lowered program; `devices` are the devices of a user's program, None for a case.
 
-    Raises CompileError if the compiler refuses the program, or if this jaxlib is too old to read
-    the output of the compiler. Raises MeasuringError if a user's program uses other devices.
+    Raises MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the
+    output of the compiler, or if a user's program uses other devices.
     """
     try:
         compiled = lowered.compile()
@@ -90,7 +87,7 @@ def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedPro
             _check_devices(compiled, devices)
         memory, text = compiled.memory_analysis(), compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
-        raise CompileError(str(error).strip()) from error
+        raise compile_error(error) from error
     return OptimizedProgram(
         text=text,
         needed_bytes=int(
@@ -149,14 +146,17 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
 def _compiler_release(device: Device) -> str:
     """Return the package and version of the compiler for a kind of device.
 
-    An example is ``libtpu 0.0.42.1``. Returns an empty text if no compiler is installed.
+    An example is ``libtpu 0.0.42.1``. Raises MeasuringError if no compiler is installed.
     """
     library = os.environ.get(_LIBRARY, "")
     if device is Device.TPU and library:
         return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
     installed = package_versions(*_PACKAGES[device])
-    releases = (f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed)
-    return next(releases, "")
+    releases = [f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed]
+    if not releases:
+        names = " or ".join(_PACKAGES[device])
+        raise unavailable(f'{names} is not installed: pip install "busbw[compilers]"')
+    return releases[0]
 
 
 def _libtpu_release(library: Path) -> str:

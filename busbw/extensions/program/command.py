@@ -15,10 +15,9 @@ from busbw.session.arguments import parse_device, whole_number_type
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 
-from .changes import collective_differences
 from .mode import collectives_of_program
 from .options import is_hlo_file, parse_program_source
-from .table import collectives_table
+from .report import collective_differences, collectives_table
 from .worker_values import ProgramCollectives
 
 

@@ -1,22 +1,25 @@
-"""Measure the collectives of programs, as a mode of sessions."""
+"""Read the collectives of programs, and measure each by itself, as a mode of sessions."""
 
 from __future__ import annotations
 
-import contextlib
-from collections import Counter
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from busbw import storage
-from busbw.driver.bundle import Bundle
+from busbw import storage, wire
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
 from busbw.driver.executor import Executor
-from busbw.driver.local import lock_this_machine, transport_for
+from busbw.driver.local import lock_this_machine
 from busbw.driver.schedules import Side
-from busbw.driver.transport import HostError, Request
+from busbw.driver.transport import Request
+from busbw.grid import check_equal_blocks
 from busbw.model.case import GridError, Spec
 from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import LETTER_AXES
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
 from busbw.session import machine, mode, run
@@ -24,25 +27,29 @@ from busbw.session.errors import UsageError, usage_error
 from busbw.session.options import Options
 from busbw.session.state import Collected, Judged
 
-from . import dumps
-from .cases import spec_of_collective
 from .options import is_hlo_file, program_name, program_sources
-from .worker_values import ProgramCollectives, ProgramError
+from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
+from .worker_values import (
+    CONSECUTIVE,
+    STRIDED,
+    CollectiveUse,
+    CollectiveUses,
+    ProgramCollectives,
+    ProgramError,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCases:
     """The cases that measure the collectives of the program `name`, each collective by itself.
 
-    `runs_per_step` maps each case to the number of times that a step of the program runs its
-    collective. `collective_names` maps each case to its collective in words. `notes` are sentences
-    on the collectives that are measured with another dtype, or not at all. `unmeasured_names` are
-    the names of the collectives that move data but are not measured.
+    `measured` maps each case to its collective, whose `times` are all runs of such collectives in a
+    step. `notes` are sentences on the collectives that are measured with another dtype, or not at
+    all. `unmeasured_names` are the names of the collectives that move data but are not measured.
     """
 
     name: str
-    runs_per_step: Mapping[Spec, int]
-    collective_names: Mapping[Spec, str]
+    measured: Mapping[Spec, CollectiveUse]
     notes: tuple[str, ...]
     unmeasured_names: tuple[str, ...] = ()
 
@@ -53,17 +60,17 @@ class ProgramCases:
         """
         name = f"communication of {self.name}"
         seconds = {
-            spec: verdict.now.median_s * self.runs_per_step[spec]
+            spec: verdict.now.median_s * self.measured[spec].times
             for spec, verdict in verdicts.items()
-            if spec in self.runs_per_step and verdict.now is not None
+            if spec in self.measured and verdict.now is not None
         }
-        if len(seconds) < len(self.runs_per_step):
-            missing = plural(len(self.runs_per_step) - len(seconds), "case")
+        if len(seconds) < len(self.measured):
+            missing = plural(len(self.measured) - len(seconds), "case")
             return f"{name}: unknown, {missing} without a time"
         total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
         return (
             f"{name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.collective_names[longest]} x {self.runs_per_step[longest]} is "
+            f"{self.measured[longest].name} x {self.measured[longest].times} is "
             f"{seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(self.unmeasured_names)}" if self.unmeasured_names else "")
@@ -90,21 +97,20 @@ def mode_of(options: Options) -> mode.Mode | None:
 def _add_specs(
     programs: Sequence[ProgramCases], collected: Collected
 ) -> tuple[Collected, tuple[Spec, ...]]:
-    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.runs_per_step))
+    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.measured))
     return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
 
 
 def _header_text(sources: Sequence[str], options: Options) -> str:
-    launches = options.launches_text
-    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {launches}"
+    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {options.launches_text}"
 
 
 def _measure_programs(
     programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
 ) -> Judged:
     for program in programs:
-        total = plural(sum(program.runs_per_step.values()), "collective")
-        summary = f"{total} per step in {plural(len(program.runs_per_step), 'case')}"
+        total = plural(sum(use.times for use in program.measured.values()), "collective")
+        summary = f"{total} per step in {plural(len(program.measured), 'case')}"
         for text in (summary, *program.notes):
             session.display.write_line(f"busbw program: {program.name}: {text}")
     judged = run.measure_and_judge(collected, session)
@@ -118,27 +124,27 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    framework, runs_per_step = options.frameworks[0], Counter[Spec]()
-    collective_names, notes, unmeasured_names = dict[Spec, str](), list[str](), list[str]()
+    measured, notes, unmeasured_names = dict[Spec, CollectiveUse](), list[str](), list[str]()
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:
-            spec = spec_of_collective(use, program.mesh, framework=framework, clock=options.clock)
+            spec = spec_of_collective(
+                use, program.mesh, framework=options.frameworks[0], clock=options.clock
+            )
         except GridError as error:
             notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
             unmeasured_names += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        runs_per_step[spec] += use.times
-        collective_names.setdefault(spec, use.name)
+        times = measured[spec].times + use.times if spec in measured else use.times
+        measured[spec] = replace(measured.get(spec, use), times=times)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not runs_per_step:
+    if not measured:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
     return ProgramCases(
         name=program_name(source),
-        runs_per_step=runs_per_step,
-        collective_names=collective_names,
+        measured=measured,
         notes=tuple(dict.fromkeys(notes)),
         unmeasured_names=tuple(unmeasured_names),
     )
@@ -152,7 +158,7 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     if not is_hlo_file(source):
         return _collectives_of_function(options, source)
     with usage_error(ProgramError, storage.InputError, where=f"{source}: "):
-        return ProgramCollectives(uses=dumps.read_hlo_file(Path(source), options.ranks))
+        return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
 
 
 def _collectives_of_function(options: Options, source: str) -> ProgramCollectives:
@@ -168,18 +174,15 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     # A worker on another host runs in another folder.
     path = str(Path(place).absolute()) if place.endswith(".py") else place
     request = Request("program", ProgramCollectives, {"source": f"{path}:{function}"})
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(usage_error(HostError))
-        bundle = Bundle()
-        stack.callback(bundle.remove)
-        transport = stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
-        # A device is used by a single session at a time.
-        stack.enter_context(lock_this_machine(options.device_wait))
+    # A device is used by a single session at a time.
+    with (
+        run.open_transport(options) as transport,
+        lock_this_machine(options.device_wait),
+        Executor(transport) as executor,
+    ):
         transport.join(options.device_wait)
         transport.lock(options.device_wait)
-        group = stack.enter_context(Executor(transport)).open_group(
-            starter, LaunchId(name="program")
-        )
+        group = executor.open_group(starter, LaunchId(name="program"))
         answer = (
             group
             if isinstance(group, Failure)
@@ -188,3 +191,105 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     if isinstance(answer, Failure):
         raise UsageError(f"--program={source}: {answer.kind.text}: {answer.message}")
     return answer
+
+
+def spec_of_collective(
+    use: CollectiveUse, mesh: Mapping[str, int], *, framework: str, clock: str
+) -> Spec:
+    """Return the Spec that measures the collective `use` by itself.
+
+    `mesh` maps the axis names of the program's mesh to their extents. Raises GridError, with the
+    reason as its message, if busbw cannot measure the collective.
+    """
+    dtype = _dtype_to_measure(use, len(mesh))
+    if use.axes in (CONSECUTIVE, STRIDED):
+        extents = {"": use.groups, use.axes: use.ranks}
+        mesh = extents if use.axes == CONSECUTIVE else dict(reversed(extents.items()))
+    letters = dict(zip(mesh, LETTER_AXES))
+    has_axes = bool(use.axes) and math.prod(mesh.values()) > use.ranks
+    axes = "".join(letters[name] for name in use.axes.split(",") if has_axes)
+    spec = Spec(
+        framework=framework,
+        payload_bytes=use.payload_bytes,
+        collective=use.kind,
+        reduce_op=use.reduce_op or "none",
+        placement=COLLECTIVES[use.kind].placements[0],
+        axes=axes,
+        dtype=dtype,
+        ranks=use.ranks * use.groups,
+        mesh="x".join(map(str, mesh.values())) if has_axes else "",
+        clock=clock,
+    )
+    check_equal_blocks(spec, use.ranks * use.groups)
+    return spec
+
+
+def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
+    """Return the dtype to measure the collective `use` with.
+
+    A collective that only moves data is measured as float32 if busbw does not support its dtype.
+    `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
+    measure the collective; the message is the reason.
+    """
+    collective = COLLECTIVES.get(use.kind)
+    if collective is None:
+        raise GridError("busbw has no such collective")
+    # A collective that only moves data takes the same time with every dtype of the same bytes.
+    dtype = use.dtype if use.dtype in DTYPES or collective.reduce_ops else "float32"
+    reasons = {
+        "its payload is not known": not use.payload_bytes,
+        "a group of one rank moves nothing": use.ranks == 1,
+        "how often it runs depends on data": use.per_iteration,
+        f"expected a dtype of {', '.join(DTYPES)}: no other one's sums are checked": (
+            dtype not in DTYPES
+        ),
+        f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
+            collective.reduce_ops and use.reduce_op not in REDUCE_OPS
+        ),
+        f"its mesh has more than {len(LETTER_AXES)} axes": axis_count > len(LETTER_AXES),
+        "its groups are no axes of a mesh, or no rings along one": (
+            not use.groups or (not use.axes and use.groups > 1)
+        ),
+    }
+    for reason, is_true in reasons.items():
+        if is_true:
+            raise GridError(reason)
+    return dtype
+
+
+_BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
+_RANK = re.compile(r"\d+")
+
+
+def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
+    """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
+
+    `ranks` is the number of ranks that the user expects; None to read it from the file. Raises
+    InputError if the file cannot be read. Raises ProgramError if the file is not optimized HLO, is
+    incomplete, contains several programs, or is compiled for another number of ranks.
+    """
+    # Editors on Windows write a byte order mark first, and end lines with two characters.
+    content = storage.gunzip(storage.read(path))
+    text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    conflict = wire.git_leftover_text(content)
+    if conflict:
+        raise ProgramError(f"line {conflict}")
+    head = text.partition("\n")[0]
+    if not head.startswith("HloModule ") or not is_scheduled(head):
+        raise ProgramError(
+            f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
+            "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"
+        )
+    if "\nHloModule " in text:
+        raise ProgramError("it has several programs; expected a file for each")
+    uses = collectives_in_hlo(text, ranks=ranks)
+    check_complete(text)
+    compiled_for = ranks_in_head(head) or max((use.ranks * use.groups for use in uses), default=0)
+    # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
+    # counted. But the highest rank that they name exists.
+    named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
+    highest = max(named, default=-1) + 1
+    if ranks and (compiled_for not in (0, ranks) or highest > ranks):
+        most = max(compiled_for, highest)
+        raise ProgramError(f"it is compiled for {most} ranks, expected {ranks} (--ranks)")
+    return uses

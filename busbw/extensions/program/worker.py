@@ -11,6 +11,7 @@ from typing import Any
 
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
+from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.measure import MeasureSession
 from busbw.worker.serve import request_value
 
@@ -33,6 +34,13 @@ def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> Pro
     compiler = importlib.import_module(f"{__name__}_{framework}")
     text, mesh = compiler.compile_program(session.backend, request_value(request, "source", str))
     return parse_collectives(text, mesh)
+
+
+def compile_error(error: Exception) -> MeasuringError:
+    """Return the failure of a program that the compiler refuses with `error`."""
+    if is_out_of_memory(error):
+        return out_of_memory_error(error)
+    return MeasuringError(FailureKind.COMPILE_ERROR, str(error).strip())
 
 
 def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:

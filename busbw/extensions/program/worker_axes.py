@@ -106,8 +106,10 @@ class MeshAxes:
             if math.prod(extent for _, extent in axes) == size
         ]
         if 1 < size < ranks:
-            layouts.append(((("", ranks // size), (CONSECUTIVE, size)), (CONSECUTIVE,)))
-            layouts.append((((STRIDED, size), ("", ranks // size)), (STRIDED,)))
+            layouts += [
+                ((("", ranks // size), (CONSECUTIVE, size)), (CONSECUTIVE,)),
+                (((STRIDED, size), ("", ranks // size)), (STRIDED,)),
+            ]
         ordered = {tuple(sorted(group)) for group in groups}
         names = (axes for extents, axes in layouts if set(_groups_along(extents, axes)) == ordered)
         return ",".join(next(names, ()))

@@ -34,25 +34,13 @@ _PASSES_ON = _UNCHANGED | {
 }
 
 
-class CollectiveInProgress(NamedTuple):
-    """A collective that was started and is not waited for yet.
-
-    `start_name` is the name of the instruction that starts it, and `kind` is its opcode or chain
-    id. `operations_before` is the number of operations in the computation up to its start.
-    """
-
-    start_name: str
-    kind: str
-    operations_before: int
-
-
 class _CarriedCollectives(NamedTuple):
-    """The collectives in progress that a value of HLO refers to.
+    """The collectives in progress that a value of HLO refers to, by the names of their starts.
 
     If the value is a tuple, `elements` are the collectives of each of its elements.
     """
 
-    collectives: tuple[CollectiveInProgress, ...]
+    starts: tuple[str, ...]
     elements: tuple[_CarriedCollectives, ...] = ()
 
 
@@ -75,28 +63,24 @@ def count_hiding_operations(module: Module, computation: str) -> Mapping[str, in
     computation waits for counts as 1 operation.
     """
     hidden: dict[str, int] = {}
+    # The kind of each collective that is in progress, and the number of operations up to its start.
+    in_progress: dict[str, tuple[str, int]] = {}
     values: dict[str, _CarriedCollectives] = {}
     work = 0
     for instruction in module.computations.get(computation, ()):
-        carried = _collectives_carried_by(
-            instruction, [values.get(name, _NOTHING) for name in instruction.operands]
-        )
-        step, kind = _step_and_kind(module, instruction)
-        if step == "start":
-            values[instruction.name] = _CarriedCollectives(
-                (CollectiveInProgress(instruction.name, kind, work + _does_work(instruction)),)
-            )
-        elif step == "done":
-            for collective in carried.collectives:
-                if collective.kind == kind:
-                    hidden.setdefault(collective.start_name, work - collective.operations_before)
-        elif instruction.op in _PASSES_ON or step == "update":
-            values[instruction.name] = carried
+        name, step, kind = instruction.name, *_step_and_kind(module, instruction)
+        operands = [values.get(operand, _NOTHING) for operand in instruction.operands]
+        carried = _collectives_carried_by(instruction, operands)
+        if step == "done":
+            for start in carried.starts:
+                if start in in_progress and in_progress[start][0] == kind:
+                    hidden[start] = work - in_progress.pop(start)[1]
         work += _does_work(instruction)
-    in_progress = (part for carried in values.values() for part in carried.collectives)
-    return {
-        collective.start_name: hidden.get(collective.start_name, 1) for collective in in_progress
-    }
+        if step == "start":
+            in_progress[name], values[name] = (kind, work), _CarriedCollectives((name,))
+        elif step == "update" or instruction.op in _PASSES_ON:
+            values[name] = carried
+    return hidden | dict.fromkeys(in_progress, 1)
 
 
 def _collectives_carried_by(
@@ -111,8 +95,8 @@ def _collectives_carried_by(
         return operands[0].elements[int(index[1])]
     if instruction.op in _UNCHANGED and operands:
         return operands[0]
-    collectives = tuple(dict.fromkeys(part for operand in operands for part in operand.collectives))
-    return _CarriedCollectives(collectives, tuple(operands) if instruction.op == "tuple" else ())
+    starts = tuple(dict.fromkeys(start for operand in operands for start in operand.starts))
+    return _CarriedCollectives(starts, tuple(operands) if instruction.op == "tuple" else ())
 
 
 def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:

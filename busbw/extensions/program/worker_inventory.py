@@ -53,7 +53,7 @@ _COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
 _BRANCHES = re.compile(
-    r"(?:branch_computations=\{([^}]*)\}|(?:true|false)_computation=(%?[\w.-]+))"
+    r"\b(?:branch_computations|(?:true|false)_computation)=(\{[^}]*\}|%?[\w.-]+)"
 )
 
 
@@ -81,15 +81,14 @@ def collectives_in_hlo(
         module, head = read_module(text), _COMPUTATION.split(text, maxsplit=1)[0]
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
-            collectives = plural(len(module.collectives()), "collective")
             raise ProgramError(
                 "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
-                f"computation, got {collectives} until its end at line {len(lines)}, "
-                f"{lines[-1].strip()[:60]!r}"
+                f"computation, got {plural(len(module.collectives()), 'collective')} until its end "
+                f"at line {len(lines)}, {lines[-1].strip()[:60]!r}"
             )
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
-        inventory = _Inventory(module, axes, UserSources(head, source_folder), LoopCounter(module))
-        uses = inventory.uses_in(module.entry)
+        sources = UserSources(head, source_folder)
+        uses = _Inventory(module, axes, sources, LoopCounter(module)).uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
@@ -189,11 +188,7 @@ class _Inventory:
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
         if instruction.op == "conditional":
-            names = ",".join(
-                several or single
-                for several, single in _BRANCHES.findall(instruction.unquoted_text)
-            )
-            branches = (name.strip().lstrip("%") for name in names.split(","))
+            branches = _NAME.findall(" ".join(_BRANCHES.findall(instruction.unquoted_text)))
             # A single branch runs: a collective runs at most as often as in the branch with the
             # most runs.
             most = merge_equal_uses(
@@ -206,13 +201,7 @@ class _Inventory:
             return ()
         if instruction.collective:
             return (self._describe_collective(instruction, hiding_counts.get(instruction.name, 0)),)
-        uses = self._uses_of_called(
-            instruction,
-            (use for name in instruction.called_computations for use in self.uses_in(name)),
-        )
-        if instruction.name in hiding_counts:
-            return [replace(use, hidden_by=hiding_counts[instruction.name]) for use in uses]
-        return uses
+        return self._uses_of_called(instruction, hiding_counts)
 
     def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
         """Return the collectives that all turns of a loop run.
@@ -261,9 +250,9 @@ class _Inventory:
         )
 
     def _uses_of_called(
-        self, instruction: Instruction, uses: Iterable[CollectiveUse]
+        self, instruction: Instruction, hiding_counts: Mapping[str, int]
     ) -> list[CollectiveUse]:
-        """Return the collectives `uses` of the computations that an instruction calls.
+        """Return the collectives of the computations that an instruction always calls.
 
         A collective without a source line or algorithm gets the source line or algorithm of the
         instruction. If the result of a fusion is only each rank's part of a sum, its all-reduce
@@ -282,8 +271,10 @@ class _Inventory:
                 kind="reduce_scatter" if is_scattered and use.kind == "all_reduce" else use.kind,
                 source=use.source or source,
                 algorithm=use.algorithm or algorithm,
+                hidden_by=hiding_counts.get(instruction.name, use.hidden_by),
             )
-            for use in uses
+            for name in instruction.called_computations
+            for use in self.uses_in(name)
         ]
 
     def _with_source(

@@ -19,6 +19,7 @@ from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, first_line
 from busbw.worker.backends.jax.backend import JaxBackend
 
+from .worker import compile_error
 from .worker_inventory import mesh_in_stablehlo
 from .worker_sources import is_in_library
 
@@ -33,7 +34,7 @@ def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str,
     try:
         text = program.compile().as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
-        raise MeasuringError(FailureKind.COMPILE_ERROR, str(error).strip()) from error
+        raise compile_error(error) from error
     return text, mesh_in_stablehlo(program.as_text())
 
 

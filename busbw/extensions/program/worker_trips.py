@@ -6,9 +6,11 @@ is simulated with these scalars alone. A loop whose condition depends on data ca
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from busbw.worker.backends.hlo.module import Instruction, Module
@@ -92,24 +94,18 @@ class LoopCounter:
         `first_element_of` returns an element of the loop's tuple before the first turn, by its
         index. Raises LookupError or TypeError if a needed element depends on data.
         """
-        state: dict[int, int] = {}
+
+        @functools.cache
+        def element(turn: int, index: int) -> int:
+            """Return a scalar of the loop's tuple before the turn with the number `turn`."""
+            elements = self._root_value(body, loop_tuple(turn - 1)) if turn else first_element_of
+            return (operator.index(elements(index)) + _HALF) % (2 * _HALF) - _HALF
+
+        def loop_tuple(turn: int) -> Callable[[int], Any]:
+            return lambda number: partial(element, turn)
+
         turns = 0
-
-        def element(index: int) -> int:
-            """Return a scalar of the loop's tuple.
-
-            The first turn of the loop reads every scalar that a later turn needs.
-            """
-            return state.setdefault(index, operator.index(first_element_of(index)))
-
-        while self._root_value(condition, lambda number: element):
-            result = self._root_value(body, lambda number: element)
-            following: dict[int, int] = {}
-            while len(following) < len(state):
-                for index in state.keys() - following.keys():
-                    value = operator.index(result(index))
-                    following[index] = (value + _HALF) % (2 * _HALF) - _HALF
-            state |= following
+        while self._root_value(condition, loop_tuple(turns)):
             turns += 1
         return turns
 

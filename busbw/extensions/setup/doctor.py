@@ -111,8 +111,11 @@ def run(options: argparse.Namespace) -> int:
     read_options(_option_words(shared), Path())
     sessions: dict[str, Judged] = {}
     checks: list[dict[str, object]] = []
-    began = moment_text(datetime.now(UTC))
-    head = {"document": "busbw doctor", "busbw": __version__, "began": began}
+    head = {
+        "document": "busbw doctor",
+        "busbw": __version__,
+        "began": moment_text(datetime.now(UTC)),
+    }
     for name, (description, settings) in CHECKS.items():
         print(f"{description}: ", end="", flush=True)
         try:
@@ -163,8 +166,8 @@ def _outcome_counts_text(session: Judged) -> str:
 
     A case without a baseline, as all cases are here, counts as measured.
     """
-    outcomes = [verdict.outcome.value for verdict in session.verdicts.values()]
-    text = ", ".join(f"{n} {outcome}" for outcome, n in Counter(outcomes).items())
+    counts = Counter(verdict.outcome.value for verdict in session.verdicts.values())
+    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 
@@ -182,10 +185,8 @@ def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
     for text in dict.fromkeys(text for text, _ in texts):
         cases = [case for other, case in texts if other == text]
         yield f"{plural(len(cases), 'case')}, first {cases[0]}: {text}"
-    if name == "device" and "host" in sessions:
-        yield from _clock_differences(sessions["host"], session)
     if name in _FURTHER_PROBLEMS:
-        yield from _FURTHER_PROBLEMS[name](session)
+        yield from _FURTHER_PROBLEMS[name](sessions)
 
 
 def _median_times_s(session: Judged) -> dict[str, float]:
@@ -197,13 +198,11 @@ def _median_times_s(session: Judged) -> dict[str, float]:
     }
 
 
-def _clock_differences(host: Judged, device: Judged) -> Iterator[str]:
-    """Yield a sentence for each case whose times by the two clocks differ too much.
-
-    `host` and `device` are the sessions that measured the same cases with these clocks.
-    """
-    device_times_s = _median_times_s(device)
-    for name, host_s in _median_times_s(host).items():
+def _clock_differences(sessions: Mapping[str, Judged]) -> Iterator[str]:
+    """Yield a sentence for each case whose times by the two clocks differ too much."""
+    device_times_s = _median_times_s(sessions["device"])
+    host_times_s = _median_times_s(sessions["host"]) if "host" in sessions else {}
+    for name, host_s in host_times_s.items():
         device_s = device_times_s.get(name, host_s)
         if abs(host_s / device_s - 1) > _MOST_CLOCK_DIFFERENCE:
             yield (
@@ -212,31 +211,32 @@ def _clock_differences(host: Judged, device: Judged) -> Iterator[str]:
             )
 
 
-def _low_bandwidths(session: Judged) -> Iterator[str]:
+def _low_bandwidths(sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
-    measured = [v for v in session.verdicts.values() if v.ceiling_share is not None]
+    measured = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(measured, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
         if share < _LEAST_CEILING_SHARE:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _cases_beyond_memory(session: Judged) -> Iterator[str]:
+def _cases_beyond_memory(sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield a sentence for each case without a time whose other payloads have no time, either."""
-    verdicts = session.verdicts.values()
+    verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:
         if verdict.case is not None and verdict.case.family_name not in fitting:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noisy_cases(session: Judged) -> Iterator[str]:
+def _noisy_cases(sessions: Mapping[str, Judged]) -> Iterator[str]:
     """Yield a sentence for each case whose launches differ too much in time."""
-    assert isinstance(session.observations, Measured)
-    for spec, measured in session.observations.measurements.items():
+    observations = sessions["noise"].observations
+    assert isinstance(observations, Measured)
+    for spec, measured in observations.measurements.items():
         times_s = [launch_time_s(run) for run in measured.runs]
         spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
-        if spread > _MOST_LAUNCH_SPREAD[session.observations.environment.device]:
+        if spread > _MOST_LAUNCH_SPREAD[observations.environment.device]:
             yield (
                 f"{spec.id} takes {seconds_text(min(times_s))} to {seconds_text(max(times_s))} in "
                 f"{plural(len(times_s), 'launch')}, {percent_text(spread)} % apart"
@@ -245,6 +245,7 @@ def _noisy_cases(session: Judged) -> Iterator[str]:
 
 # By the name of a check, the function that finds its further problems, besides outcomes and notes.
 _FURTHER_PROBLEMS = {
+    "device": _clock_differences,
     "curve": _low_bandwidths,
     "memory": _cases_beyond_memory,
     "noise": _noisy_cases,

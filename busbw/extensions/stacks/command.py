@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     for path in paths:
         with command_error(StackError):
             stack = reference.read_lock(path)
-        packages = plural(len(stack.records), "package")
-        print(f"{stack.digest}  {path}: Python {stack.python}, {packages}, locked {stack.date}")
+        print(
+            f"{stack.digest}  {path}: Python {stack.python}, "
+            f"{plural(len(stack.records), 'package')}, locked {stack.date}"
+        )
     return 0

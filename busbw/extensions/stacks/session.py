@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
+from busbw import storage
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.history.files import HistoryError, read_machine
 from busbw.history.lines import Series, comparable_sessions
+from busbw.judge.levels import Levels, find_losses, losses_text
+from busbw.judge.policy import Policy
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Record, Session, setup_changes
-from busbw.model.verdict import SessionVerdict
-from busbw.model.words import SessionOutcome
+from busbw.model.stored import Record, Session, merge_sessions, setup_changes
+from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
 from busbw.session.errors import usage_error
 from busbw.session.levels import jobs_without_failures, record_of
@@ -20,7 +25,6 @@ from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import Judged, Measured
 
-from .machine import MachineJudgement, add_machine_judgement, judge_machine, stack_judgement_text
 from .options import stack_cache_folder
 from .reference import build_stack, lock_stack
 from .uv import StackError
@@ -47,12 +51,10 @@ def build_references(
     cache, stacks = stack_cache_folder(options.extra.get("stack_cache", "")), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
-        try:
+        with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
             stacks[framework] = build_stack(
                 folder, framework, python_of(options, framework), cache, report
             )
-        except StackError as error:
-            raise StackError(f"{framework}: {error}") from error
     return stacks
 
 
@@ -62,12 +64,17 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
     be written.
     """
-    options, notes = measured.options, []
-    for framework in frameworks:
-        folder = options.baselines / key_of_all_devices(measured.machine.target, framework).folder
-        python, date = python_of(options, framework), measured.collected.date
-        replaces = options.update_baselines == "all"
-        notes.append(lock_stack(folder, framework, python, date, replaces_lock=replaces))
+    options, target = measured.options, measured.machine.target
+    notes = [
+        lock_stack(
+            options.baselines / key_of_all_devices(target, framework).folder,
+            framework,
+            python_of(options, framework),
+            measured.collected.date,
+            replaces_lock=options.update_baselines == "all",
+        )
+        for framework in frameworks
+    ]
     return [note for note in notes if note]
 
 
@@ -82,9 +89,9 @@ def session_finding(judged: Judged) -> SessionVerdict:
     machine = _judge_machine_by_references(measured)
     if machine is None:
         return judged.session_verdict
-    has_verdict = SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes
-    changes = _stack_change_texts(measured)
-    stack = stack_judgement_text(judged.verdicts.values(), changes) if has_verdict else ""
+    stack = ""
+    if SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes:
+        stack = stack_judgement_text(judged.verdicts.values(), _stack_change_texts(measured))
     return add_machine_judgement(judged.session_verdict, machine, stack)
 
 
@@ -134,3 +141,112 @@ def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
     for probe in measured.machine.references:
         texts |= dict.fromkeys(setup_changes(stack_flags_or_none(probe.flags), flags))
     return tuple(texts)
+
+
+# The text on the stack names at most this many failed cases.
+_MAX_NAMED_CASES = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineJudgement:
+    """The answer to the question whether a machine is slower than in earlier sessions.
+
+    `text` is a sentence for the user. `is_slower` is None if nothing could be compared; `text` is
+    then the reason.
+    """
+
+    text: str
+    is_slower: bool | None
+
+
+def add_machine_judgement(
+    session: SessionVerdict, machine: MachineJudgement, stack: str
+) -> SessionVerdict:
+    """Add the judgement on the machine, and the text `stack` on the stack, to a session's verdict.
+
+    The outcome MACHINE_SHIFT is added if the machine is slower. `stack` is the text of
+    `stack_judgement_text`, or empty if the session has no verdict.
+    """
+    if machine.is_slower:
+        session = session.with_failure(SessionOutcome.MACHINE_SHIFT, machine.text)
+    texts = filter(None, (session.text, stack, f"the machine: {machine.text}"))
+    return replace(session, text="; ".join(texts))
+
+
+def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[str]) -> str:
+    """Return a text on the cases in which the present stack is slower than the locked stack.
+
+    Args:
+        verdicts: The verdicts on the cases.
+        stack_changes: Texts on the versions and flags in which the present stack differs from the
+            locked stack.
+
+    """
+    failed = sorted((v for v in verdicts if v.failed), key=lambda v: v.ratio or 0.0, reverse=True)
+    texts = [
+        f"{v.outcome.value} {v.name}" + (f" {v.ratio:.3f} x the expected time" if v.ratio else "")
+        for v in failed
+    ]
+    lost = "; ".join(shorten_list(texts, _MAX_NAMED_CASES, "case")) or "nothing slower"
+    return f"the stack ({', '.join(stack_changes) or 'the same versions'}): {lost}"
+
+
+def judge_machine(
+    references: Sequence[tuple[str, Sequence[Session] | None, Session]], policy: Policy
+) -> MachineJudgement:
+    """Judge by all `references` whether a machine is slower than in earlier sessions.
+
+    A reference is a locked stack that was measured: its framework, its earlier sessions (None
+    without a history), and its measurements in the present session.
+
+    The machine is slower if at least one reference is slower. It is not slower if each reference is
+    known not to be slower. Otherwise the answer is unknown.
+    """
+    answers = [_judge_reference(*reference, policy) for reference in references]
+    slower = {answer.is_slower for answer in answers}
+    return MachineJudgement(
+        text="; ".join(answer.text for answer in answers),
+        is_slower=True if True in slower else None if None in slower else False,
+    )
+
+
+def _judge_reference(
+    framework: str,
+    earlier_sessions: Sequence[Session] | None,
+    present_session: Session,
+    policy: Policy,
+) -> MachineJudgement:
+    """Judge by a single reference whether a machine is slower than in earlier sessions.
+
+    Args:
+        framework: The framework of the reference.
+        earlier_sessions: The earlier sessions of the reference; None without a history.
+        present_session: The measurements of the reference in the present session.
+        policy: The thresholds of the judge.
+
+    Returns:
+        The machine is slower if the cases of the reference together are slower, or if a case has
+        been slower over several sessions. The answer is unknown without an earlier session, or
+        with too few cases to compare them together.
+
+    """
+    earlier = merge_sessions(earlier_sessions or (), policy.session_merge_time)
+    if not earlier:
+        no_session = ", this reference has no earlier session here"
+        reason = " without --history" if earlier_sessions is None else no_session
+        return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
+    cases = frozenset(case for session in earlier for case in session.records)
+    judged = Levels(sessions=earlier, cases=cases).assess_session(present_session.times_s, policy)
+    lost = find_losses(earlier, present_session, judged)
+    shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_case_count
+    if shared is None or len(judged.limits) < least:
+        text, is_slower = f"unknown from fewer than {least} cases", None
+    else:
+        is_slower = framework in judged.slower_frameworks
+        times, limit = math.exp(shared.shift_log_ratio), math.exp(shared.limit_log_ratio)
+        earlier_text = plural(len(earlier), "earlier session")
+        text = (
+            f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"
+        )
+    texts = filter(None, (f"{text} ({framework})", losses_text(lost)))
+    return MachineJudgement(text="; ".join(texts), is_slower=True if lost else is_slower)

@@ -17,7 +17,7 @@ def test_a_compiling_session_without_baselines_judges_no_program_and_measures_no
         "v5e:2x4-fake-default-float32-1K": "NO_BASELINE",
         "v5e:2x4-fake-default-float32-1M": "NO_BASELINE",
     }
-    assert "busbw compiler: fake 1 for v5e:2x4" in ran.text
+    assert "busbw compiler for v5e:2x4: fake 1" in ran.text
     assert "busbw: measured" not in ran.text
     assert "= 2 without baseline in " in ran.text
 
@@ -270,7 +270,7 @@ def test_cases_of_a_libtpu_release_without_a_compiler_for_the_chip_are_skipped(
     script(folder, missing={"libtpu 1.0": "what is a v5e?"})
     ran = compiled(folder, *TWO_RELEASES, exit_code=0)
     assert list(outcomes(ran).values()) == ["SKIPPED"] * 2 + ["NO_BASELINE"] * 2
-    assert "busbw compiler: none for v5e:2x4: what is a v5e?" in ran.text
+    assert "busbw compiler for v5e:2x4: none (what is a v5e?)" in ran.text
 
 
 @pytest.mark.exhaustive

@@ -230,7 +230,10 @@ def test_a_collective_of_a_user_program_that_cannot_be_measured_separately_is_na
 
 # Of a program that was compiled for one device, or whose compiler does not name how many.
 ADD = "%add (a: f32[]) -> f32[] {\n}\n\n"
-OF_ONE_HEAD = f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
+OF_ONE_HEAD = (
+    f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
+    "  %p = c64[512]{0} parameter(0)\n"
+)
 
 
 def test_the_option_program_measures_the_collectives_in_an_hlo_file(folder: Folder) -> None:

@@ -211,44 +211,16 @@ def test_user_tests_and_busbw_tests_run_with_the_files_that_busbw_init_writes(
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
 
 
-OWN_DEVICE = """
-raise RuntimeError("it is read, not imported")
-
+def test_an_option_of_the_repository_that_busbw_also_has_is_a_usage_error_with_a_remedy(
+    folder: Folder,
+) -> None:
+    conftest = folder.path / "conftest.py"
+    own_option = """
 def pytest_addoption(parser):
     parser.addoption("--device", default="cpu")
 """
-
-
-def test_busbw_init_writes_no_conftest_if_the_repository_has_an_option_that_busbw_also_has(
-    tmp_path: Path,
-) -> None:
-    conftest = tmp_path / "tests" / "conftest.py"
-    conftest.parent.mkdir()
-    conftest.write_text(OWN_DEVICE)
-    answer = asked_here("init", tmp_path)
-    assert (answer.code, answer.err) == (0, "")
-    *wrote, note = reported(answer)
-    assert wrote == [f"wrote {tmp_path / name}" for name in FILES[1:]]
-    assert note.startswith(f"note: {conftest}:5 has --device, and busbw has one, too: ")
-    assert "name busbw.plugin in no conftest.py, and measure with busbw run" in note
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "message"),
-    [
-        ("my_plugin.py", "parser.addoption('--where', dest='ranks')", "has --ranks"),
-        ("conftest.py", "@pytest.fixture\ndef busbw_verdict(): ...", "has fixture busbw_verdict"),
-        ("conftest.py", "parser.addoption('--own')\n@pytest.fixture\ndef verdict(): ...", ""),
-        ("conftest.py", "this is no Python", ""),
-        (".venv/lib/conftest.py", "parser.addoption('--device')", ""),
-    ],
-)
-def test_busbw_init_notes_options_and_fixtures_of_the_repository_that_busbw_also_defines(
-    file: str, text: str, message: str, tmp_path: Path
-) -> None:
-    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / file).write_text(text)
-    answer = asked_here("init", tmp_path)
-    assert answer.code == 0
-    assert ("and busbw has one, too" in answer.out) == bool(message)
-    assert message in answer.out
+    conftest.write_text(conftest.read_text() + own_option)
+    ran = folder.pytest("perf", exit_code=4, reports=False)
+    assert (
+        "--device is also an option of conftest.py or of a plugin; rename that option" in ran.text
+    )

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled import baselines, compilation
-from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled import baselines
+from busbw.extensions.compiled.compilers import Compilation, Job
+from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import results_json
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
 from busbw.model.case import Case, Spec, convert_to
@@ -37,9 +37,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         (labels[place // for_each_label], compiler.topology): compiler
         for place, compiler in enumerate(compilers)
     }
-    settings: Any = SimpleNamespace(
-        accepts_changes=inputs["settings"]["accept_changes"], topologies=topologies
-    )
+    extra = {"accept_compiled_changes": True} if inputs["settings"]["accept_changes"] else {}
     jobs: dict[CompileSpec, Job] = {}
     results: dict[CompileSpec, CompiledProgram | Failure] = {}
     by_name = {topology.name: topology for topology in topologies}
@@ -56,18 +54,17 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
-    programs = compilation.Compilation(
-        collected=Collected(options=replayed.options_of(inputs, baselines=root), began=COMPILED),
-        settings=settings,
+    programs = Compilation(
+        collected=Collected(
+            options=replayed.options_of(inputs, baselines=root, extra=extra), began=COMPILED
+        ),
         specs=specs,
         compilers=described,
         jobs=jobs,
         results=results,
     )
     document: dict[str, Any] = json.loads(
-        results_json(
-            replayed.with_skip_option(compilation.judge_programs(programs), inputs["skip"])
-        )
+        results_json(replayed.with_skip_option(judge_programs(programs), inputs["skip"]))
     )
     return {**document, "command": ""}
 

@@ -6,21 +6,17 @@ The files are made from the templates in this folder, in which a few words are r
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-import busbw
-from busbw import extensions, storage
-from busbw.cli import Commands, add_command
+from busbw import storage
+from busbw.cli import Commands, add_command, write_file
 from busbw.session.errors import UsageError
-from busbw.session.options import OPTIONS
 
 _CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
 
@@ -29,11 +25,6 @@ _EXTRAS = {
     "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
-# pytest ends with a traceback if two plugins have an option of the same name.
-_COLLISION_REMEDY = (
-    "pytest takes only one; name busbw.plugin in no conftest.py, and measure with busbw run, which "
-    "needs none, or rename yours"
-)
 # Credentials in a URL. With ssh, the name of a user without a password is not a credential.
 _CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _REQUIREMENT_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
@@ -95,7 +86,6 @@ def run(options: argparse.Namespace) -> int:
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
         raise UsageError(f"{root}: expected the root folder of a repository, got a file")
-    collisions = list(_find_collisions(root))
     files = {
         _CONFTEST_PATH: _template_text("conftest.txt"),
         _WORKFLOW_PATH: _workflow_text(options),
@@ -103,18 +93,14 @@ def run(options: argparse.Namespace) -> int:
             "@RUN@", f"busbw run --device={options.device} --frameworks={options.framework}"
         ),
     }
-    if any(name.startswith("--") for _, name in collisions):
-        del files[_CONFTEST_PATH]
     is_complete = all((root / name).is_file() for name in files)
-    done = [_write_if_missing(root / name, text) for name, text in files.items()]
-    for where, name in collisions:
-        print(f"note: {where} has {name}, and busbw has one, too: {_COLLISION_REMEDY}")
+    codes = [_write_if_missing(root / name, text) for name, text in files.items()]
     _print_notes(root)
-    if all(done) and not is_complete:
+    if not any(codes) and not is_complete:
         print("\nNext:")
         for number, step in enumerate(_next_steps(options), 1):
             print(f"{number}. {step}")
-    return int(not all(done))
+    return max(codes)
 
 
 def _next_steps(options: argparse.Namespace) -> Iterator[str]:
@@ -188,18 +174,15 @@ def _origin_requirement(extra: str) -> str:
     return ""
 
 
-def _write_if_missing(path: Path, text: str) -> bool:
-    """Write a file unless it exists, and print what was done; tell whether the file exists now."""
+def _write_if_missing(path: Path, text: str) -> int:
+    """Write a file unless it exists, print what was done, and return the exit code."""
     if path.is_file():
         print(f"exists, left unchanged: {path}")
-        return True
-    try:
-        storage.write(path, text)
-    except OSError as error:
-        print(f"busbw init: {storage.os_error_text(error)}", file=sys.stderr)
-        return False
-    print(f"wrote {path}")
-    return True
+        return 0
+    code = write_file(text, path, "busbw init: ")
+    if not code:
+        print(f"wrote {path}")
+    return code
 
 
 def _print_notes(root: Path) -> None:
@@ -215,44 +198,3 @@ def _print_notes(root: Path) -> None:
     above = next((path for path in whole.parents if (path / ".git").exists()), None)
     if above is not None and not (whole / ".git").exists():
         print(f"note: GitHub runs the workflows in {above / '.github'} only")
-
-
-_PLUGIN_FOLDER = Path(busbw.__file__).parent / "plugin"
-
-
-def _find_collisions(root: Path) -> Iterator[tuple[str, str]]:
-    """Find options and fixtures below the folder `root` that have the same name as busbw's own.
-
-    Yields the place of each, such as ``conftest.py:12``, and its name, such as ``--mesh`` or
-    ``fixture NAME``.
-    """
-    ours = {name for path in _PLUGIN_FOLDER.glob("*.py") for name, _ in _options_and_fixtures(path)}
-    fixtures = ("busbw_verdict", *extensions.declared_names("MODES"))
-    ours |= {f"fixture {name}" for name in fixtures}
-    ours |= {option.flag for option in OPTIONS.values()}
-    for path in sorted({*root.rglob("conftest.py"), *root.rglob("*plugin*.py")}):
-        hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-        if hidden or "site-packages" in path.parts or path.is_relative_to(_PLUGIN_FOLDER.parent):
-            continue
-        for name, line in _options_and_fixtures(path):
-            if name in ours:
-                yield f"{path}:{line}", name
-
-
-def _options_and_fixtures(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the names of the options and fixtures that a Python file defines, and their lines.
-
-    Yields nothing for a file that cannot be read or is not valid Python.
-    """
-    tree = ast.Module([], [])
-    with contextlib.suppress(ValueError, SyntaxError):
-        tree = ast.parse(storage.read(path))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            if any("fixture" in ast.unparse(expression) for expression in node.decorator_list):
-                yield f"fixture {node.name}", node.lineno
-        elif isinstance(node, ast.Call):
-            words = [keyword.value for keyword in node.keywords if keyword.arg == "dest"]
-            for word in (*words, *node.args) if "addoption" in ast.unparse(node.func) else ():
-                if isinstance(word, ast.Constant):
-                    yield "--" + str(word.value).lstrip("-").replace("_", "-"), node.lineno

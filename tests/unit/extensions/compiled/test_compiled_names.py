@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.compiled.topologies import USUAL_TOPOLOGIES
+from busbw.extensions.compiled.topologies import TOPOLOGY_FAMILIES
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import timed_instructions
 from tests.helpers import frameworks as real
@@ -22,17 +22,17 @@ pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
 
 IS_ALL = os.environ.get("BUSBW_PROGRAMS") == "all"
 FEW = ("v2:2x2", "v5e:2x4", "tpu7x:2x2x1", "h100:8")
-TOPOLOGIES = USUAL_TOPOLOGIES if IS_ALL else FEW
+TOPOLOGIES = TOPOLOGY_FAMILIES["all"] if IS_ALL else FEW
 PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
-from busbw.extensions.compiled import compilation, topologies
-real.prepare("jax", None, compilation.COMPILER_ENVIRONMENT["jax"])
+from busbw.extensions.compiled import compilers, topologies
+real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
-from busbw.extensions.compiled.worker_programs import CompileError
+from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
 
 asked = json.loads(sys.argv[1])
@@ -52,7 +52,7 @@ for name in asked["topologies"]:
             )
             try:
                 text = compiler.lower_case(case, topology).compile().text
-            except CompileError as error:
+            except MeasuringError as error:
                 text = ""
             say([name, collective, size, text])
 """

@@ -1,14 +1,26 @@
-"""The topologies of a family, and releases of libtpu."""
+"""Releases of libtpu, and several workers that compile: every program has a result."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from busbw.driver.bundle import Bundle
+from busbw.driver.executor import Executor
+from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
+from busbw.extensions.compiled.compilers import Job, ParallelCompiler
+from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.worker_values import CompiledProgram
+from busbw.model.case import Case
+from busbw.model.machine import Protocol
 from busbw.session.errors import UsageError
+from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, wheel
+from tests.helpers.workers import KEY, Watched, case, executor, processes, starter
 
 
 @pytest.mark.slow
@@ -24,3 +36,67 @@ def test_a_release_of_libtpu_is_downloaded_only_once(
     assert compilers.download_libtpu("0.0.42", tmp_path) == library
     with pytest.raises(UsageError, match=r"^--libtpu=0\.0\.43: uv"):
         compilers.download_libtpu("0.0.43", tmp_path)
+
+
+V5E = topology_of("v5e:2x4")
+
+
+def compiling(
+    bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
+) -> ParallelCompiler:
+    begin = replace(starter(python), service="compile")
+    return ParallelCompiler(
+        executor(bundle), {"": begin}, worker_count=workers, timeout_s=timeout_s
+    )
+
+
+def jobs(count: int) -> list[Job]:
+    return [Job(case=_case(1024 * (number + 1)), topology=V5E, key=KEY) for number in range(count)]
+
+
+def _case(payload_bytes: int) -> Case:
+    return replace(case(payload_bytes), ranks=8, protocol=Protocol.parse("device/fake"))
+
+
+@pytest.mark.workers
+@pytest.mark.parametrize("workers", sweep([2, 1, 9]))
+def test_every_program_gets_a_result_with_any_number_of_workers_that_compile(
+    bundle: Bundle, workers: int
+) -> None:
+    lines: list[str] = []
+    running = compiling(bundle, workers)
+    running.report_progress = lines.append
+    results = running.compile_jobs(jobs(5))
+    assert len(results) == 5
+    assert all(isinstance(result, CompiledProgram) for result in results)
+    counts = [line.split()[2] for line in lines]
+    assert counts == [f"{number}/5:" for number in range(1, 6)]
+
+
+def interrupted(bundle: Bundle, event: str) -> ParallelCompiler:
+    """Compile in workers whose driver is interrupted as it does `event` to one of them."""
+
+    def interrupt(worker: LocalWorker, done: str) -> None:
+        if done == event:
+            raise KeyboardInterrupt
+
+    begin = replace(starter(), service="compile")
+    executor = Executor(Watched(bundle, interrupt))
+    return ParallelCompiler(executor, {"": begin}, worker_count=2, timeout_s=60.0)
+
+
+@pytest.mark.workers
+@pytest.mark.parametrize("event", sweep(["listen", "compile"]))
+def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, event: str) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(bundle, event).compile_jobs(jobs(3))
+    assert not processes(bundle.path)
+
+
+@pytest.mark.workers
+def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_reason(
+    bundle: Bundle,
+) -> None:
+    running = compiling(bundle, workers=1, timeout_s=5.0, python="/bin/false")
+    (described,) = running.describe_compilers("", [V5E])
+    assert "exit code 1" in described.missing

@@ -56,7 +56,7 @@ def test_a_compiled_program_without_a_baseline_fails_only_if_baselines_are_requi
     assert not judged(made.compiled(), None).failed
     for compiled in (made.compiled(), OOM):
         assert judged(compiled, None, requires_baselines=True).failed
-        assert not judged(compiled, None, requires_baselines=True, accepts_new=True).failed
+        assert not judged(compiled, None, requires_baselines=True, is_stored=True).failed
 
 
 def test_a_compiled_program_of_another_protocol_than_its_baseline_is_incomparable() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilation import case_on
+from busbw.extensions.compiled.compilers import Job
 from busbw.extensions.compiled.judge import program_differences
-from busbw.extensions.compiled.mode import program_spec
-from busbw.extensions.compiled.parallel import Job
+from busbw.extensions.compiled.mode import case_on, program_spec
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker_values import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import Difference

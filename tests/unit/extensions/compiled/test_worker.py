@@ -12,13 +12,14 @@ import pytest
 from busbw import wire
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_programs import CompileError, LoweredProgram, OptimizedProgram
+from busbw.extensions.compiled.worker import LoweredProgram, OptimizedProgram
 from busbw.extensions.compiled.worker_values import (
     RELEASE_VARIABLE,
     CompiledProgram,
     Compiler,
     Topology,
 )
+from busbw.extensions.program.worker import compile_error
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import Detection, FailureKind
@@ -49,7 +50,7 @@ class Counting:
         def compiled() -> OptimizedProgram:
             self.compiled += 1
             if self.refusal:
-                raise CompileError(self.refusal)
+                raise compile_error(RuntimeError(self.refusal))
             return lowered.compile()
 
         return replace(lowered, text=lowered.text + self.program, compile=compiled)

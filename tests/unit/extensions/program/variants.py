@@ -21,8 +21,8 @@ CHANGES = {
     "dropped_psum": ("data_parallel", 'jax.lax.psum(grads, "data")', "grads"),
     "replicated": (
         "fsdp",
-        '_of(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16)',
-        "_of(mesh, P(), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16)",
+        '_array(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16)',
+        "_array(mesh, P(), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16)",
     ),
     "doubled_gather": ("fsdp", "scan(layer,", "scan(jax.checkpoint(layer),"),
     "wide": ("fsdp", "jnp.bfloat16", "jnp.float32"),

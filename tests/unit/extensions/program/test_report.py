@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.program.changes import collective_differences
+from busbw.extensions.program.report import collective_differences, collectives_table, traffic_bytes
 from busbw.extensions.program.worker_values import CollectiveUse
 
 GATHER = CollectiveUse(
@@ -125,3 +125,32 @@ def test_a_change_of_a_collective_names_two_source_lines_and_counts_the_other_li
     many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
     (text,) = _texts((), many)
     assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")
+
+
+GRADIENTS = CollectiveUse(
+    kind="all_reduce", dtype="float32", payload_bytes=1 << 20, ranks=8, reduce_op="sum", times=3
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "traffic"),
+    [
+        ({}, 3 * 2 * 7 / 8 * 2**20),
+        ({"ranks": 1, "groups": 8}, 0),
+        ({"ranks": 0, "groups": 0}, None),
+        ({"per_iteration": True}, None),
+        ({"kind": "ragged-all-to-all"}, None),
+    ],
+    ids=["a ring", "groups of one", "unknown groups", "unknown count", "no factor"],
+)
+def test_the_traffic_of_a_collective_is_the_number_of_bytes_that_a_ring_sends(
+    changed: dict[str, object], traffic: float | None
+) -> None:
+    assert traffic_bytes(replace(GRADIENTS, **changed)) == traffic  # type: ignore[arg-type]
+
+
+def test_the_note_below_the_table_of_collectives_counts_no_bytes_of_groups_of_one_rank() -> None:
+    alone = replace(GRADIENTS, ranks=1, groups=8)
+    assert collectives_table((GRADIENTS, alone)).notes == (
+        "a step: 3.0 MiB of payloads, 5.2 MiB over each rank's link in rings",
+    )

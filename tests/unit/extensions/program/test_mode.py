@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.program import dumps
+from busbw.extensions.program import mode
 from busbw.extensions.program.worker_values import ProgramError
 
 HEAD = "HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8])->f32[8]}"
@@ -48,7 +48,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
 def test_the_number_of_ranks_of_a_dump_comes_from_the_file_or_else_from_the_session(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, ranks: int
 ) -> None:
-    (use,) = dumps.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
+    (use,) = mode.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
     assert use.ranks == ranks
 
 
@@ -64,7 +64,7 @@ def test_a_dump_whose_ranks_are_unknown_or_differ_from_the_session_is_refused(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, sentence: str
 ) -> None:
     with pytest.raises(ProgramError, match=sentence):
-        dumps.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
+        mode.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_dump_is_read_with_any_line_ends_or_a_byte_order_mark_or_gzip_compress
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
     (tmp_path / "other").write_bytes(changed(path.read_bytes()))
-    assert dumps.read_hlo_file(tmp_path / "other") == dumps.read_hlo_file(path)
+    assert mode.read_hlo_file(tmp_path / "other") == mode.read_hlo_file(path)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_dump_that_was_edited_or_damaged_is_refused(
     path = _dump(tmp_path, head=", num_partitions=4")
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(ProgramError, match=sentence):
-        dumps.read_hlo_file(path)
+        mode.read_hlo_file(path)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_dump_with_a_rank_beyond_the_ranks_of_the_session_is_refused(
     path.write_text(path.read_text().replace(all_reduce, attributes))
     refused = pytest.raises(ProgramError, match=rf"expected {named_ranks} \(--ranks\)")
     with contextlib.nullcontext() if is_right else refused:
-        assert dumps.read_hlo_file(path, named_ranks)
+        assert mode.read_hlo_file(path, named_ranks)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_a_file_that_is_no_optimized_hlo_is_refused_with_its_first_line(
 ) -> None:
     (tmp_path / "module_0001.jit_step.other").write_bytes(content)
     with pytest.raises(ProgramError, match=r"its first line is .*; expected optimized HLO"):
-        dumps.read_hlo_file(tmp_path / "module_0001.jit_step.other")
+        mode.read_hlo_file(tmp_path / "module_0001.jit_step.other")
