@@ -17,7 +17,7 @@ from unittest import mock
 from busbw import grid, wire
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.cluster import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
 from busbw.worker import process, sharing
@@ -60,7 +60,7 @@ class OpenBackend:
 
     def make_case(self, payload: str) -> Case:
         """Return the case of an all-reduce of a payload such as ``64K``."""
-        spec = Spec(
+        spec = CaseSpec(
             framework=self.framework,
             payload_bytes=parse_payload(payload),
             ranks=self.ranks,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case, GridError, GridOptions, Spec, convert_to
+from busbw.model.case import Case, CaseSpec, GridError, GridOptions, convert_to
 from busbw.model.machine import (
     DeviceSet,
     EnvironmentKey,
@@ -31,7 +31,7 @@ _MAX_REASON_CHARACTERS = 120
 AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
-def select_specs(request: GridOptions) -> tuple[Spec, ...]:
+def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
     """Return the Specs of all requested combinations, in a stable order with payloads innermost.
 
     A framework gets only the collectives and strategies that it supports.
@@ -39,7 +39,7 @@ def select_specs(request: GridOptions) -> tuple[Spec, ...]:
     Raises:
         GridError: A framework that the user named supports no combination. Or a collective has no
             requested placement or reduce op, a payload is not a whole number of elements, or no
-            Spec is left.
+            CaseSpec is left.
 
     """
     for name in request.collectives:
@@ -80,7 +80,7 @@ def _unsupported_text(framework: str, request: GridOptions) -> str:
     return ""
 
 
-def _framework_specs(framework: str, request: GridOptions) -> Iterator[Spec]:
+def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
     """Yield the Specs of the combinations that `framework` supports."""
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
@@ -95,7 +95,7 @@ def _framework_specs(framework: str, request: GridOptions) -> Iterator[Spec]:
             _placements(collective, request),
             request.payloads,
         ):
-            yield Spec(
+            yield CaseSpec(
                 framework=framework,
                 payload_bytes=size,
                 collective=collective,
@@ -173,7 +173,7 @@ class Target:
     device_sets: Mapping[str, DeviceSet] = field(default_factory=dict)
     unreached: Mapping[str, str] = field(default_factory=dict)
 
-    def key(self, spec: Spec) -> EnvironmentKey:
+    def key(self, spec: CaseSpec) -> EnvironmentKey:
         """Return the environment key of the case of `spec`, with the mesh of its ranks.
 
         If `spec` names no mesh, the key has the shape of the devices.
@@ -181,7 +181,7 @@ class Target:
         key = self.slice_key(spec)
         return replace(key, mesh=spec.mesh or key.mesh)
 
-    def slice_key(self, spec: Spec) -> EnvironmentKey:
+    def slice_key(self, spec: CaseSpec) -> EnvironmentKey:
         """Return the environment key of the case of `spec`, with the shape of the devices as mesh.
 
         Devices have the shape of their slice. The key has no mesh if only some of the devices take
@@ -288,7 +288,7 @@ def _single_rank_text(devices: DeviceSet, framework: str) -> str:
     return text
 
 
-def resolve_case(spec: Spec, target: Target) -> Case:
+def resolve_case(spec: CaseSpec, target: Target) -> Case:
     """Return the Case of `spec` on the devices of `target`.
 
     Raises GridError if the framework does not reach them, or they do not allow the case.
@@ -304,7 +304,7 @@ def resolve_case(spec: Spec, target: Target) -> Case:
     return case
 
 
-def case_and_key(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
+def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` on the devices of `target`, and its environment key.
 
     Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
@@ -332,7 +332,7 @@ def case_and_key(spec: Spec, target: Target) -> tuple[Case, EnvironmentKey]:
     return case, key
 
 
-def _check_mesh_ranks(spec: Spec, key: EnvironmentKey, devices: DeviceSet) -> None:
+def _check_mesh_ranks(spec: CaseSpec, key: EnvironmentKey, devices: DeviceSet) -> None:
     """Raise GridError if the requested mesh does not have all ranks of `key`."""
     if spec.mesh and math.prod(mesh_shape(spec.mesh)) != key.ranks:
         raise GridError(
@@ -341,7 +341,7 @@ def _check_mesh_ranks(spec: Spec, key: EnvironmentKey, devices: DeviceSet) -> No
         )
 
 
-def _true_strategy(spec: Spec, devices: DeviceSet) -> str:
+def _true_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
     """Return the strategy that the name in `spec` stands for, such as ``psum`` for ``default``.
 
     Only all-reduce has several strategies. Raises GridError for a strategy that the framework does
@@ -359,7 +359,7 @@ def _true_strategy(spec: Spec, devices: DeviceSet) -> str:
     return strategy
 
 
-def _chosen_clock(spec: Spec, devices: DeviceSet) -> Clock:
+def _chosen_clock(spec: CaseSpec, devices: DeviceSet) -> Clock:
     """Return the requested clock, or the default clock. Raises GridError if it cannot be read."""
     if spec.clock == "default":
         return devices.clocks[0]
@@ -371,7 +371,7 @@ def _chosen_clock(spec: Spec, devices: DeviceSet) -> Clock:
     return Clock(spec.clock)
 
 
-def check_equal_blocks(spec: Spec, ranks: int) -> None:
+def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
     """Raise GridError if the payload cannot be split into the equal blocks of the collective.
 
     `ranks` is the number of all ranks, which the axes of `spec` split into groups.

@@ -24,7 +24,7 @@ from .devices import (
     loss_in_large_payloads,
     loss_in_one_case,
 )
-from .session import Judged, Times, append_to_history, judge
+from .session import JudgedSession, Times, append_to_history, judge
 
 POLICY = POLICIES[Device.TPU]
 _FRAMEWORKS = ("jax", "tensorflow")
@@ -167,7 +167,7 @@ def _first_session(
 
 
 def _differences(
-    judged: Judged, outcomes: Outcomes, cases: Sequence[Case], device: int, history: History
+    judged: JudgedSession, outcomes: Outcomes, cases: Sequence[Case], device: int, history: History
 ) -> list[str]:
     """Name the decisions on a device that differ between the product and the batched rule.
 

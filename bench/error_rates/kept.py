@@ -27,7 +27,7 @@ from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
 from busbw.model.words import Device, plural
 
-from .session import LAUNCHES, Judged, Times, judge
+from .session import LAUNCHES, JudgedSession, Times, judge
 from .shares import interval, percent, row
 
 _SOON = timedelta(minutes=4)
@@ -95,7 +95,9 @@ def read(folder: Path) -> list[Session]:
     ]
 
 
-def judge_last_session(sessions: Sequence[Session], time_factors: Mapping[Case, float]) -> Judged:
+def judge_last_session(
+    sessions: Sequence[Session], time_factors: Mapping[Case, float]
+) -> JudgedSession:
     """Judge the last of some sessions; the first was accepted, and the others are its history.
 
     `time_factors` maps cases to factors that multiply their times in the last session.

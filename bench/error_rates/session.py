@@ -23,7 +23,7 @@ Times = Mapping[Case, Sequence[float]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class JudgedSession:
     """The verdict on one session.
 
     `undetectable_count` is the number of cases whose limits are too wide to detect a loss.
@@ -56,7 +56,7 @@ def append_to_history(history: History, times_s: Times) -> None:
 
 def judge(
     history: History, times_s: Times, policy: Policy, single_launch_cases: Collection[Case] = ()
-) -> Judged:
+) -> JudgedSession:
     """Judge a session by the first three launches of each case.
 
     The next three launches confirm that a case is slower. The first launch alone may decide
@@ -91,7 +91,7 @@ def judge(
         counts.update(more)
     assessment, too_wide = assess_session(history, bounds, times), math.log1p(rule.max_useful_limit)
     directions = assessment.directions.items()
-    return Judged(
+    return JudgedSession(
         regressed_cases=frozenset(
             case
             for case, direction in directions

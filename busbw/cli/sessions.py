@@ -11,7 +11,7 @@ from busbw import storage
 from busbw.history.files import HistoryError, machine_folders, read_acknowledged, read_all_machines
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.judge.policy import POLICIES
-from busbw.report.reading import DocumentError, MeasuredSession, SessionRecord, read_results
+from busbw.report.reading import DocumentError, MeasuredSessionRecord, SessionRecord, read_results
 from busbw.session.errors import UsageError, usage_error
 
 
@@ -78,7 +78,9 @@ def select_machine_histories(
     if root is None:
         return ()
     of_sessions = (
-        session.machine_folders for session in sessions if isinstance(session, MeasuredSession)
+        session.machine_folders
+        for session in sessions
+        if isinstance(session, MeasuredSessionRecord)
     )
     names = {name} if name else set(itertools.chain(*of_sessions))
     with usage_error(HistoryError):

@@ -127,7 +127,7 @@ class Group:
             # All processes begin to end before any is waited for: a framework ends its connections
             # when all of its processes end.
             for member in self.members:
-                member.end(Ending.CLOSE)
+                member.request_end(Ending.CLOSE)
             exits = [member.end_and_wait(Ending.CLOSE) for member in self.members]
         finally:
             self.kill()
@@ -139,7 +139,7 @@ class Group:
         Any thread may call this: the thread that waits for a reply gets a Failure.
         """
         for member in list(self.members):
-            member.end(Ending.KILL)
+            member.request_end(Ending.KILL)
 
     def kill(self) -> None:
         """Kill all processes, and wait until they have ended."""

@@ -220,7 +220,7 @@ class LocalWorker(Worker):
             return self._socket.recv(_READ_BYTES)
         return b""
 
-    def end(self, ending: Ending) -> None:
+    def request_end(self, ending: Ending) -> None:
         grace_s = EXIT_GRACE_S
         if ending is Ending.STACK:
             self._is_hung = True

@@ -188,7 +188,7 @@ class Worker(ABC):
         """End the process as `ending` says, wait for it, and return how it ended."""
         waited_s = time.monotonic() - self._sent_at_s
         is_stopped = ending is Ending.STACK and self.is_stopped
-        self.end(ending)
+        self.request_end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
 
     def _add_to_reply(self, content: bytes) -> Reply | None:
@@ -228,7 +228,7 @@ class Worker(ABC):
         """Wait for the next bytes of a reply; return ``b""`` after the last reply of a process."""
 
     @abstractmethod
-    def end(self, ending: Ending) -> None:
+    def request_end(self, ending: Ending) -> None:
         """Begin to end the process, without waiting for its end.
 
         Any thread may call this. Afterwards `read` returns ``b""``.
@@ -236,7 +236,7 @@ class Worker(ABC):
 
     @abstractmethod
     def wait(self) -> Exit:
-        """Wait for the end of the process, which `end` has begun, and return how it ended.
+        """Wait for the end of the process, which `request_end` has begun, and return how it ended.
 
         The process is killed if it does not end within its grace period.
         """

@@ -7,16 +7,17 @@ extension. A module is imported only when its value is needed. The tables are
 - HOOKS: functions that the core calls by their names. `hosts_of` returns the hosts of a session.
   `check_host` checks this host before devices are looked for. `build_references` and
   `lock_references` build and lock reference stacks. `session_findings` returns the SessionVerdict
-  of a Judged, perhaps with one more outcome or with more text. `tables` returns tables to show
-  below the tables of a session, and `notes` returns lines for the end of a session.
+  of a JudgedSession, perhaps with one more outcome or with more text. `tables` returns tables to
+  show below the tables of a session, and `notes` returns lines for the end of a session.
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their names.
 - MODES: functions of the Options that return a Mode (`busbw.session.mode`) or None, by the name of
   the fixture that the tests of the mode read.
-- OBSERVERS: functions of a Measured and an Executor that return an Observer
+- OBSERVERS: functions of a MeasuredSession and an Executor that return an Observer
   (`busbw.session.measure`) or None, by the name of the extra value that the observer gives a
   session.
-- FINDINGS: functions of a Measured, a Spec and the verdict of the case that return a Finding
+- FINDINGS: functions of a MeasuredSession, a CaseSpec and the verdict of the case that return a
+Finding
   (`busbw.judge.findings`), which may give the verdict extra values.
 - VALUES: the types of extra values of sessions, verdicts, launches, baselines and lines of the
   history, by the name of the value. Values of the same name have the same type.

@@ -29,6 +29,6 @@ FRAMEWORK = Framework(
     pip_extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
     has_only_sums=True,
-    can_inject=False,
+    can_inject_delay=False,
     environment=_VARIABLES,
 )

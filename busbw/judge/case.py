@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from busbw import metrics
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Reference, Summary, Verdict
+from busbw.model.verdict import Reference, TimeSummary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
@@ -64,14 +64,16 @@ class JudgingSettings:
         return self.require_baselines and not (self.accepts_slower_times or self.accepts_new_cases)
 
 
-def summarize_times(case: Case, times_s: Sequence[float], level_s: float | None = None) -> Summary:
+def summarize_times(
+    case: Case, times_s: Sequence[float], level_s: float | None = None
+) -> TimeSummary:
     """Summarize the times of a case's launches, one or more, in seconds.
 
     Bandwidths are computed from `level_s`, which replaces the median of `times_s`. If `level_s` is
     None, they are computed from the median.
     """
     median_s = statistics.median(times_s) if level_s is None else level_s
-    return Summary(
+    return TimeSummary(
         times_s=tuple(times_s),
         median_s=median_s,
         best_s=min(times_s),
@@ -103,7 +105,7 @@ class Ruling:
 
 
 def judge_case(
-    spec: Spec,
+    spec: CaseSpec,
     measurement: Measurement,
     baseline: Baseline | None,
     limits: CaseLimits | None,
@@ -154,7 +156,7 @@ def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) ->
     return replace(ruling, verdict=replace(verdict, case=measurement.case, **fields))
 
 
-def summarize_runs(measurement: Measurement) -> Summary:
+def summarize_runs(measurement: Measurement) -> TimeSummary:
     """Summarize the launches of a measurement that has at least one run."""
     runs = measurement.runs
     dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
@@ -176,7 +178,7 @@ def may_become_baseline(verdict: Verdict) -> bool:
 
 
 def _judge_outcome(
-    spec: Spec,
+    spec: CaseSpec,
     measurement: Measurement,
     baseline: Baseline | None,
     limits: CaseLimits | None,
@@ -215,7 +217,10 @@ def _judge_outcome(
 
 
 def _judge_out_of_memory(
-    spec: Spec, failures: Sequence[Failure], baseline: Baseline | None, settings: JudgingSettings
+    spec: CaseSpec,
+    failures: Sequence[Failure],
+    baseline: Baseline | None,
+    settings: JudgingSettings,
 ) -> Verdict:
     """Return the verdict on a case all of whose launches ran out of memory.
 
@@ -242,7 +247,7 @@ def _judge_out_of_memory(
 
 
 def _compare_with_level(
-    spec: Spec,
+    spec: CaseSpec,
     measurement: Measurement,
     baseline: Baseline,
     limits: CaseLimits,
@@ -337,8 +342,11 @@ def _outcome_and_reason(
 
 
 def plan_rerun(
-    rulings: Mapping[Spec, Ruling], launches_so_far: Mapping[Spec, int], *, include_neighbours: bool
-) -> tuple[tuple[Spec, ...], int]:
+    rulings: Mapping[CaseSpec, Ruling],
+    launches_so_far: Mapping[CaseSpec, int],
+    *,
+    include_neighbours: bool,
+) -> tuple[tuple[CaseSpec, ...], int]:
     """Choose the cases to measure again.
 
     Args:

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement, Run
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
@@ -191,7 +191,7 @@ def estimate_prior_variance_of_pairs(
 
 
 def judge_pair(
-    spec: Spec,
+    spec: CaseSpec,
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
@@ -215,7 +215,7 @@ def judge_pair(
 
 
 def _judge_outcome(
-    spec: Spec,
+    spec: CaseSpec,
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
@@ -291,7 +291,7 @@ def _planned_looks(settings: JudgingSettings) -> Looks:
     return replace(settings.policy.looks, launch_counts=(first, *later))
 
 
-def _judge_out_of_memory(spec: Spec, reference: Measurement, candidate: Measurement) -> Verdict:
+def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Measurement) -> Verdict:
     """Return the verdict on a case for which one or both stacks ran out of memory.
 
     The case is IMPROVED if only the reference ran out of memory. If only the candidate did, the

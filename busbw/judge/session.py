@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural, ratio_text, shorten_list
@@ -63,7 +63,7 @@ class SessionContext:
     # How many of the last ten sessions, this session included, were noisy.
     recent_noisy_session_count: int = 0
     # Slower cases that are NOISY, because a finding of an extension names another possible cause.
-    doubted_cases: frozenset[Spec] = frozenset()
+    doubted_cases: frozenset[CaseSpec] = frozenset()
 
 
 def judge_session(

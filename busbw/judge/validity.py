@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from busbw import metrics
 from busbw.hardware.ceiling import ceiling_of, ceiling_of_all_links
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Verdict
@@ -28,7 +28,7 @@ from .policy import CEILING_MARGIN
 
 
 def judge_failed_launches(
-    spec: Spec, measurement: Measurement, text_prefix: str = ""
+    spec: CaseSpec, measurement: Measurement, text_prefix: str = ""
 ) -> Verdict | None:
     """Return the verdict on a measurement that cannot be compared because launches failed.
 
@@ -80,7 +80,7 @@ def out_of_memory_text(failure: Failure) -> str:
 
 
 def out_of_memory_verdict(
-    spec: Spec, failure: Failure, text_suffix: str, *, failed: bool, expected: bool = False
+    spec: CaseSpec, failure: Failure, text_suffix: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
     """Return the verdict OUT_OF_MEMORY; its text describes `failure` and ends with `text_suffix`.
 
@@ -207,8 +207,8 @@ def _add_note(verdict: Verdict, note: str) -> Verdict:
 
 
 def note_injections(
-    verdicts: Mapping[Spec, Verdict], measurements: Mapping[Spec, Measurement]
-) -> dict[Spec, Verdict]:
+    verdicts: Mapping[CaseSpec, Verdict], measurements: Mapping[CaseSpec, Measurement]
+) -> dict[CaseSpec, Verdict]:
     """Add a note to the verdict on each case that was slowed down on purpose.
 
     The note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change over

@@ -1,4 +1,4 @@
-"""The grid that options select (GridOptions), a requested case (Spec), and a measured case (Case).
+"""The grid that options select (GridOptions), requested cases (CaseSpec) and measured cases (Case).
 
 No value here holds a result. A case knows of the hardware only the facts that a probe found.
 """
@@ -47,7 +47,7 @@ class GridOptions:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spec(Workload):
+class CaseSpec(Workload):
     """A requested case, as pytest collects it before anything is known of the hardware.
 
     `strategy` and `clock` may be ``default``, for which the probe finds the name. `ranks` is None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from .case import Case, Spec
+from .case import Case, CaseSpec
 from .field_types import NotNegative, Positive
 from .launch import Failure
 from .words import FailureKind, Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Summary:
+class TimeSummary:
     """The statistics of a case's launch times. They are always computed anew from the times.
 
     `times_s` contains the time of each launch. `median_s` is their median, `best_s` the shortest
@@ -82,7 +82,7 @@ class Verdict:
     unknown. `extra` maps the names of extensions' extra values to these values.
     """
 
-    spec: Spec
+    spec: CaseSpec
     outcome: Outcome
     failed: bool
     text: str
@@ -90,8 +90,8 @@ class Verdict:
     failure: Failure | None = None
     expected: bool = False
     notes: tuple[str, ...] = ()
-    now: Summary | None = None
-    baseline: Summary | None = None
+    now: TimeSummary | None = None
+    baseline: TimeSummary | None = None
     ratio: Positive | None = None
     ratio_interval: tuple[Positive, Positive] | None = None
     ratio_error: NotNegative | None = None

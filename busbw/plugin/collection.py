@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.model.case import GridError, Spec
+from busbw.model.case import CaseSpec, GridError
 from busbw.session.errors import UsageError
 
 from . import items
@@ -34,7 +34,7 @@ def parametrize_test(metafunc: pytest.Metafunc) -> None:
     if isinstance(collected, UsageError) or config.stash[MODE].fixture not in metafunc.fixturenames:
         return
     mode = config.stash[MODE]
-    specs: tuple[Spec, ...] = ()
+    specs: tuple[CaseSpec, ...] = ()
     try:
         config.stash[SESSION], specs = mode.add_specs(collected)
     except GridError as error:

@@ -10,13 +10,13 @@ import shlex
 
 import pytest
 
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.command_line import read_options
 from busbw.session.errors import UsageError
 from busbw.session.mode import Mode, mode_of
 from busbw.session.options import OPTIONS
-from busbw.session.state import Collected, Judged
+from busbw.session.state import CollectedSession, JudgedSession
 
 from . import FIXTURES, SHIPPED_TESTS
 
@@ -31,7 +31,7 @@ _OUTPUT_OPTIONS = {
 MODE = pytest.StashKey[Mode]()
 
 # The newest value of the session, or an error if the options cannot be used.
-SESSION = pytest.StashKey[UsageError | Collected | Judged]()
+SESSION = pytest.StashKey[UsageError | CollectedSession | JudgedSession]()
 
 # The verdict that the test of an item has read.
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
@@ -65,8 +65,8 @@ def _outputs_of_pytest(config: pytest.Config) -> dict[str, str]:
     return {option: name for option, name in names.items() if isinstance(name, str) and name}
 
 
-def begin_session(config: pytest.Config) -> UsageError | Collected:
-    """Return the Collected of the session, or the error if the options cannot be used.
+def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
+    """Return the CollectedSession of the session, or the error if the options cannot be used.
 
     The first call reads the options, when the first test that reads a verdict is collected. So
     wrong options of busbw do not affect sessions without such tests. Raises pytest.UsageError in a
@@ -89,28 +89,28 @@ def begin_session(config: pytest.Config) -> UsageError | Collected:
                 command=tuple(command_words(config)),
             )
             config.stash[MODE] = mode_of(options)
-            config.stash[SESSION] = config.stash[MODE].collected
+            config.stash[SESSION] = config.stash[MODE].collected_session
         except UsageError as error:
             config.stash[SESSION] = error
     state = config.stash[SESSION]
-    assert isinstance(state, (UsageError, Collected))
+    assert isinstance(state, (UsageError, CollectedSession))
     return state
 
 
-def judged_of(config: pytest.Config) -> Judged | None:
-    """Return the Judged of the session, None if the cases were not judged."""
+def judged_of(config: pytest.Config) -> JudgedSession | None:
+    """Return the JudgedSession of the session, None if the cases were not judged."""
     state = config.stash.get(SESSION, None)
-    return state if isinstance(state, Judged) else None
+    return state if isinstance(state, JudgedSession) else None
 
 
-def spec_of(item: pytest.Item) -> Spec | None:
-    """Return the Spec that is a parameter of a test item, None for a test of something else."""
+def spec_of(item: pytest.Item) -> CaseSpec | None:
+    """Return the CaseSpec that is a parameter of a test item, None for a test of something else."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     specs = (parameters[name] for name in FIXTURES if name in parameters)
-    return next((spec for spec in specs if isinstance(spec, Spec)), None)
+    return next((spec for spec in specs if isinstance(spec, CaseSpec)), None)
 
 
-def case_items(session: pytest.Session) -> dict[pytest.Item, Spec]:
-    """Return the selected test items that have a case, with its Spec."""
+def case_items(session: pytest.Session) -> dict[pytest.Item, CaseSpec]:
+    """Return the selected test items that have a case, with its CaseSpec."""
     specs = {item: spec_of(item) for item in session.items}
     return {item: spec for item, spec in specs.items() if spec is not None}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.session.mode import find_measurement
@@ -38,12 +38,12 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     A case that was not run gets the outcome FAILED. An exception would not do: pytest does not
     count an error in a fixture as a failed test.
     """
-    spec: Spec = request.param
+    spec: CaseSpec = request.param
     mode, judged = request.config.stash[MODE], judged_of(request.config)
     verdict = judged.verdicts.get(spec) if judged else None
     if verdict is None:
         verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text="it was not run")
-    properties = mode.properties(verdict, judged)
+    properties = mode.case_properties(verdict, judged)
     request.node.stash[VERDICT] = verdict
     request.node.user_properties.extend(
         (name, figure) for name, figure in properties.items() if figure is not None

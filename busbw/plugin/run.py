@@ -15,7 +15,7 @@ import pytest
 
 from busbw.model.words import plural
 from busbw.session.errors import UsageError
-from busbw.session.state import Collected
+from busbw.session.state import CollectedSession
 
 from . import SHIPPED_TESTS
 from .config import CASES, MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
@@ -41,10 +41,12 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     specs = tuple(dict.fromkeys(case_items(session).values()))
     is_broken = session.testsfailed and not config.option.continue_on_collection_errors
     if specs and not config.option.collectonly and not is_broken:
-        collected = config.stash[SESSION]
-        assert isinstance(collected, Collected)
+        collected_session = config.stash[SESSION]
+        assert isinstance(collected_session, CollectedSession)
         try:
-            config.stash[SESSION] = config.stash[MODE].run_cases(collected, specs, Terminal(config))
+            config.stash[SESSION] = config.stash[MODE].run_cases(
+                collected_session, specs, Terminal(config)
+            )
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
     return (yield)
@@ -73,11 +75,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     Nothing is written after an interrupt or another error of pytest.
     """
     config, verdict = session.config, session_verdict(session)
-    judged = judged_of(config)
-    if judged is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
+    judged_session = judged_of(config)
+    if judged_session is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
-    judged = replace(judged, session_verdict=verdict)
-    written = config.stash[MODE].write(judged) or judged
+    judged_session = replace(judged_session, session_verdict=verdict)
+    written = config.stash[MODE].write_files(judged_session) or judged_session
     config.stash[SESSION] = written
     code = _FAILED if written.session_verdict.failed else exitstatus
     session.exitstatus = config.stash[_EXIT_CODE] = code

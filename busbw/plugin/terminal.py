@@ -17,7 +17,7 @@ from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.renderers import RENDERERS
 from busbw.report.table import Table, TextLine
 from busbw.session.progress import Display
-from busbw.session.state import Collected, Judged
+from busbw.session.state import CollectedSession, JudgedSession
 
 from .config import MODE, SESSION, command_words, judged_of, spec_of
 from .items import SHOWN_ATTRIBUTE, letters_text
@@ -27,12 +27,12 @@ def pytest_report_collectionfinish(
     config: pytest.Config, items: Sequence[pytest.Item]
 ) -> list[str]:
     """Return the line that announces a session with cases, no line if pytest shows no header."""
-    collected = config.stash.get(SESSION, None)
+    collected_session = config.stash.get(SESSION, None)
     has_cases = any(spec_of(item) is not None for item in items)
     is_shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    if not (isinstance(collected, Collected) and has_cases and is_shown):
+    if not (isinstance(collected_session, CollectedSession) and has_cases and is_shown):
         return []
-    return [config.stash[MODE].header(collected.options)]
+    return [config.stash[MODE].header_text(collected_session.options)]
 
 
 class Terminal(Display):
@@ -66,8 +66,8 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
     """Write the section of busbw below all other sections: tables, notes and the answer."""
-    judged = judged_of(config)
-    if judged is None:
+    judged_session = judged_of(config)
+    if judged_session is None:
         return (yield)
     failed_reports = terminalreporter.stats.get("failed", [])
     shown_reports = [report for report in failed_reports if getattr(report, SHOWN_ATTRIBUTE, False)]
@@ -79,29 +79,31 @@ def pytest_terminal_summary(
         failed_reports += shown_reports
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
-    for line in _section_lines(judged, config):
+    for line in _section_lines(judged_session, config):
         terminalreporter.write_line(line.text, **line.markup)
 
 
-def _section_lines(judged: Judged, config: pytest.Config) -> Iterator[TextLine]:
-    verbose, verdicts = config.get_verbosity() > 0, tuple(judged.verdicts.values())
-    tables, explanations = config.stash[MODE].tables(judged, verbose)
+def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iterator[TextLine]:
+    verbose, verdicts = config.get_verbosity() > 0, tuple(judged_session.verdicts.values())
+    tables, explanations = config.stash[MODE].tables(judged_session, verbose)
     if not verbose:
         yield TextLine(letters_text(verdicts))
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)
-    yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged.notes)
+    yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged_session.notes)
     yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
-    yield from _table_lines(judged.baseline_tables)
+    yield from _table_lines(judged_session.baseline_tables)
     yield TextLine("")
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
-    is_nothing_compared = judged.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
-    needs_baselines = is_nothing_compared or judged.options.require_baselines
-    if count and needs_baselines and not judged.options.writes_baselines:
+    is_nothing_compared = judged_session.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
+    needs_baselines = is_nothing_compared or judged_session.options.require_baselines
+    if count and needs_baselines and not judged_session.options.writes_baselines:
         command = shlex.join([*command_words(config), "--update-baselines=new"])
         yield TextLine(f"{plural(count, 'case')} without a baseline; to record times: {command}")
-    yield from conclusion_lines(verdicts, judged.session_verdict, judged.failing_since)
-    yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged.errors)
+    yield from conclusion_lines(
+        verdicts, judged_session.session_verdict, judged_session.failing_since
+    )
+    yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged_session.errors)
 
 
 def _table_lines(tables: Sequence[Table]) -> list[TextLine]:

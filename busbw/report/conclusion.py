@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw import wire
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import (
     Outcome,
@@ -117,7 +117,7 @@ def _severity(verdict: Verdict) -> int:
     )
 
 
-def _labels_by_spec(verdicts: Sequence[Verdict]) -> Mapping[Spec, str]:
+def _labels_by_spec(verdicts: Sequence[Verdict]) -> Mapping[CaseSpec, str]:
     """Return the label of each case, such as ``jax`` or ``jax all_gather int32``.
 
     A label consists of the framework, and of the properties of the case that differ among the

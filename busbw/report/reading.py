@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
-from busbw.model.case import Case, Spec, convert_to
+from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import parse_moment
 from busbw.model.launch import Measurement, Plan, Run
 from busbw.model.machine import Environment
@@ -131,7 +131,7 @@ class SessionRecord(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuredSession(SessionRecord):
+class MeasuredSessionRecord(SessionRecord):
     """A session that measured cases.
 
     Attributes:
@@ -146,8 +146,8 @@ class MeasuredSession(SessionRecord):
 
     environment: Environment
     plan: Plan
-    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
-    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    measurements: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
+    references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
 
     def describe_specifics(self) -> SessionDescription:
@@ -231,7 +231,7 @@ def session_of_document(document: object, name: str) -> SessionRecord:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
 
 
-def session_of_results(results: Results, name: str) -> MeasuredSession:
+def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     """Return the session in `results`, which are from the file `name`.
 
     Raises WireError for a missing value or an impossible case. The types of all fields are valid.
@@ -250,7 +250,7 @@ def session_of_results(results: Results, name: str) -> MeasuredSession:
         if case is not None and reference:
             references[spec] = Measurement(case=case, runs=reference)
     return convert_to(
-        MeasuredSession,
+        MeasuredSessionRecord,
         results,
         name=name,
         began=parse_moment(results.began),

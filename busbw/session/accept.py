@@ -1,4 +1,4 @@
-"""Store the times that the user accepts as baselines, and say in the Judged what was stored.
+"""Store the times that the user accepts as baselines, and say in the JudgedSession what was stored.
 
 This file decides which cases are stored; files, levels and budgets are in `busbw.baselines`. No
 baseline is written by a session without a verdict.
@@ -21,7 +21,7 @@ from busbw.baselines.updates import (
     save_accepted,
 )
 from busbw.judge.case import may_become_baseline
-from busbw.model.case import Case, GridError, Spec
+from busbw.model.case import Case, CaseSpec, GridError
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -33,7 +33,7 @@ from busbw.stats.launches import launch_time_s
 
 from .levels import record_of
 from .options import Options
-from .state import Judged, Measured, TimedJob
+from .state import JudgedSession, MeasuredSession, TimedJob
 
 # Sessions with only these outcomes may write baselines. Their cases that are FAILED or SKIPPED are
 # left out.
@@ -70,50 +70,59 @@ def accepts_slower_times(
     )
 
 
-def accept_baselines(judged: Judged, write_accepted: Callable[[Judged], Judged]) -> Judged:
+def accept_baselines(
+    judged_session: JudgedSession, write_accepted: Callable[[JudgedSession], JudgedSession]
+) -> JudgedSession:
     """Call `write_accepted`, which stores or removes baselines, if an option requests it.
 
     Nothing is written if anything except failed cases is wrong with the session.
     """
-    if not judged.options.writes_baselines:
-        return judged
-    if not _WRITABLE_OUTCOMES.issuperset(judged.session_verdict.outcomes):
-        return judged.with_notes(f"no baseline was written: {judged.session_verdict.headline()}")
+    if not judged_session.options.writes_baselines:
+        return judged_session
+    if not _WRITABLE_OUTCOMES.issuperset(judged_session.session_verdict.outcomes):
+        return judged_session.with_notes(
+            f"no baseline was written: {judged_session.session_verdict.headline()}"
+        )
     try:
-        return write_accepted(judged)
+        return write_accepted(judged_session)
     except (BaselineError, OSError) as error:
-        return judged.with_error(f"not all baselines were written: {_error_text(error)}")
+        return judged_session.with_error(f"not all baselines were written: {_error_text(error)}")
 
 
 def _error_text(error: Exception) -> str:
     return storage.os_error_text(error) if isinstance(error, OSError) else str(error)
 
 
-def accept_times(judged: Judged) -> Judged:
+def accept_times(judged_session: JudgedSession) -> JudgedSession:
     """Store the accepted times as baselines, and lock the stacks that were measured.
 
     Raises BaselineError if a file of baselines cannot be read or locked, and OSError if it cannot
     be written.
     """
-    options, measured = judged.options, judged.observations
-    if not isinstance(measured, Measured):
-        return judged
+    options, measured_session = judged_session.options, judged_session.observations
+    if not isinstance(measured_session, MeasuredSession):
+        return judged_session
     reason = options.accept_regression or ""
-    session = Record(moment=moment_text(judged.collected.began), commit=measured.environment.commit)
-    accepted, notes = _find_accepted_times(judged, measured)
+    session = Record(
+        moment=moment_text(judged_session.collected_session.began),
+        commit=measured_session.environment.commit,
+    )
+    accepted, notes = _find_accepted_times(judged_session, measured_session)
     with open_draft(options.baselines) as draft:
         saved, refusals = save_accepted(
             draft,
             accepted,
             session=session,
-            budget=measured.policy.budget,
+            budget=measured_session.policy.budget,
             only_new_cases=options.update_baselines == "new",
             reason=reason,
         )
         pruned: Sequence[BaselineChange] = ()
         if options.prune_baselines:
-            pruned = prune(draft, _cases_to_keep(measured), session=session, reason="pruned")
-    ids = {job.case: spec.id for spec, job in measured.jobs.items()}
+            pruned = prune(
+                draft, _cases_to_keep(measured_session), session=session, reason="pruned"
+            )
+    ids = {job.case: spec.id for spec, job in measured_session.jobs.items()}
     for refusal in refusals:
         remedy = (
             f"it is {refusal.cause}: -k {ids[refusal.case]} accepts it, too"
@@ -122,10 +131,10 @@ def accept_times(judged: Judged) -> Judged:
         )
         notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
-    judged = replace(judged.with_notes(*notes), baseline_tables=tables)
+    judged_session = replace(judged_session.with_notes(*notes), baseline_tables=tables)
     if refusals and not reason:
-        return judged.with_error("not all times were accepted: see the notes")
-    return _lock_stacks(judged, measured, accepted)
+        return judged_session.with_error("not all times were accepted: see the notes")
+    return _lock_stacks(judged_session, measured_session, accepted)
 
 
 def _change_row(change: BaselineChange) -> ChangeRow:
@@ -137,25 +146,27 @@ def _change_row(change: BaselineChange) -> ChangeRow:
 
 
 def _lock_stacks(
-    judged: Judged, measured: Measured, accepted_cases: Sequence[AcceptedCase]
-) -> Judged:
+    judged_session: JudgedSession,
+    measured_session: MeasuredSession,
+    accepted_cases: Sequence[AcceptedCase],
+) -> JudgedSession:
     """Lock the stacks of the frameworks whose times were accepted.
 
     If a lock cannot be written, the accepted times stay, and the returned session has an error.
     """
     frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
     try:
-        with lock_for_writing(measured.options.baselines):
+        with lock_for_writing(measured_session.options.baselines):
             for lock in extensions.load_functions("lock_references"):
-                judged = judged.with_notes(*lock(measured, frameworks))
+                judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
     except (BaselineError, OSError) as error:
         text = f"baselines were written, but no reference stack: {_error_text(error)}"
-        return judged.with_error(text)
-    return judged
+        return judged_session.with_error(text)
+    return judged_session
 
 
 def _find_accepted_times(
-    judged: Judged, measured: Measured
+    judged_session: JudgedSession, measured_session: MeasuredSession
 ) -> tuple[list[AcceptedCase], list[str]]:
     """Return the times that --update-baselines accepts, and notes on the NOISY cases it leaves out.
 
@@ -164,31 +175,33 @@ def _find_accepted_times(
     accepted, notes, update = (
         dict[Case, AcceptedCase](),
         list[str](),
-        judged.options.update_baselines,
+        judged_session.options.update_baselines,
     )
-    for spec, job in measured.jobs.items():
-        verdict = judged.verdicts[spec]
+    for spec, job in measured_session.jobs.items():
+        verdict = judged_session.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
         if not (update and is_requested and may_become_baseline(verdict)):
             continue
         if verdict.outcome is Outcome.NOISY:
             notes.append(f"{job.case.name}: the baseline was not written: NOISY")
         else:
-            accepted[job.case] = _accept_case(judged, measured, spec, job)
+            accepted[job.case] = _accept_case(judged_session, measured_session, spec, job)
     return list(accepted.values()), notes
 
 
-def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) -> AcceptedCase:
+def _accept_case(
+    judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, job: TimedJob
+) -> AcceptedCase:
     """Return the times of a case that are stored, and why they are stored.
 
     A loss beyond the budget is accepted only if --accept-regression gives a reason, and the case is
     worse by itself, moved together with other cases, or was selected by -k. Otherwise
     `save_accepted` refuses it.
     """
-    verdict, options = judged.verdicts[spec], judged.options
+    verdict, options = judged_session.verdicts[spec], judged_session.options
     outcome, is_moved, cause = (
         verdict.outcome,
-        job.case in judged.replaced_cases,
+        job.case in judged_session.replaced_cases,
         verdict.outcome.value,
     )
     if is_moved:
@@ -196,12 +209,12 @@ def _accept_case(judged: Judged, measured: Measured, spec: Spec, job: TimedJob) 
     elif options.is_filtered and outcome is Outcome.PASS:
         cause = f"{cause}, named"
     replaces_stored = is_moved or _replaces_stored_sessions(
-        options, verdict, job, measured.policy.budget
+        options, verdict, job, measured_session.policy.budget
     )
     return AcceptedCase(
         key=job.key,
-        measurement=measured.measurements[spec],
-        record=record_of(measured, measured.measurements[spec]),
+        measurement=measured_session.measurements[spec],
+        record=record_of(measured_session, measured_session.measurements[spec]),
         is_appended=not replaces_stored,
         memory_limit_bytes=options.memory_limit,
         cause=cause,
@@ -233,15 +246,15 @@ def _replaces_stored_sessions(
     return outcome is not Outcome.PASS
 
 
-def _cases_to_keep(measured: Measured) -> list[tuple[EnvironmentKey, Case]]:
+def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
     """Return the cases that --prune-baselines keeps in the files of the measured cases.
 
     These are all cases that the options request, including the cases that -k deselected.
     """
-    target = measured.machine.target
-    files = {(job.key, job.case.file_name) for job in measured.jobs.values()}
+    target = measured_session.machine.target
+    files = {(job.key, job.case.file_name) for job in measured_session.jobs.values()}
     cases = []
-    for spec in measured.collected.grid:
+    for spec in measured_session.collected_session.grid:
         try:
             case, key = grid.resolve_case(spec, target), target.key(spec)
         except GridError:

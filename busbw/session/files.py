@@ -85,7 +85,8 @@ class View:
 
     `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``; `is_kind` says
     whether the text of a file is of this kind. `missing` says what must be installed to make the
-    file, "" if nothing is missing. `text` is a function that returns the file's text for a Judged.
+    file, "" if nothing is missing. `text` is a function that returns the file's text for a
+    JudgedSession.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Judge a Measured: pass its measurements, baselines, levels and options to the rules.
+"""Judge a MeasuredSession: pass its measurements, baselines, levels and options to the rules.
 
 The rules are in `busbw.judge`.
 """
@@ -31,34 +31,39 @@ from busbw.judge.session import (
     slower_framework_text,
 )
 from busbw.judge.validity import apply_ceiling, note_injections
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 
 from .accept import accepts_slower_times
 from .levels import assess_machines, sessions_of_today
-from .state import Collected, Judged, Measured
+from .state import CollectedSession, JudgedSession, MeasuredSession
 
 _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
-def judge_cases(measured: Measured) -> dict[Spec, Ruling]:
-    """Judge each case by itself, and return the Rulings by Spec.
+def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
+    """Judge each case by itself, and return the Rulings by CaseSpec.
 
     A Ruling has the verdict so far, and the number of launches that would decide it.
     """
     rulings = (
-        _judge_interleaved(measured) if measured.is_paired else _judge_against_baselines(measured)
+        _judge_interleaved(measured_session)
+        if measured_session.is_paired
+        else _judge_against_baselines(measured_session)
     )
-    return {spec: _add_findings(measured, spec, ruling) for spec, ruling in rulings.items()}
+    return {spec: _add_findings(measured_session, spec, ruling) for spec, ruling in rulings.items()}
 
 
-def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
+def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Ruling) -> Ruling:
     """Add the ceiling of the hardware and the findings of extensions to the verdict of a case."""
-    runs, key = measured.measurements[spec].runs, measured.machine.target.slice_key(spec)
-    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured.is_paired)
-    merged = merge_findings(verdict, findings_of_extensions(measured, spec, verdict))
+    runs, key = (
+        measured_session.measurements[spec].runs,
+        measured_session.machine.target.slice_key(spec),
+    )
+    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.is_paired)
+    merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return Ruling(verdict=merged)
@@ -66,29 +71,38 @@ def _add_findings(measured: Measured, spec: Spec, ruling: Ruling) -> Ruling:
     return replace(ruling, verdict=merged, is_doubted=is_doubted)
 
 
-def findings_of_extensions(measured: Measured, spec: Spec, verdict: Verdict) -> list[Finding]:
+def findings_of_extensions(
+    measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict
+) -> list[Finding]:
     """Return the Findings of extensions at the case `spec`, whose verdict so far is `verdict`."""
-    return [find(measured, spec, verdict) for find in extensions.load_table("FINDINGS").values()]
+    return [
+        find(measured_session, spec, verdict) for find in extensions.load_table("FINDINGS").values()
+    ]
 
 
-def _judge_interleaved(measured: Measured) -> dict[Spec, Ruling]:
+def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """Judge each case by the pairs of launches of the two interleaved stacks."""
-    settings, jobs = _judging_settings(measured), measured.jobs
-    pairs = {spec: (measured.references[spec], measured.measurements[spec]) for spec in jobs}
+    settings, jobs = _judging_settings(measured_session), measured_session.jobs
+    pairs = {
+        spec: (measured_session.references[spec], measured_session.measurements[spec])
+        for spec in jobs
+    }
     # Two Specs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
     prior = estimate_prior_variance_of_pairs(cases.values(), settings)
     return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}
 
 
-def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
+def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """Judge each case by its baseline, and by the sessions of the history since the baseline."""
-    assessments, settings = assess_machines(measured), _judging_settings(measured)
+    assessments, settings = assess_machines(measured_session), _judging_settings(measured_session)
     rulings = {}
-    for spec, job in measured.jobs.items():
-        measurement, assessment = measured.measurements[spec], assessments.get(job.key)
+    for spec, job in measured_session.jobs.items():
+        measurement, assessment = measured_session.measurements[spec], assessments.get(job.key)
         baseline, budget = job.baseline_search.baseline, settings.policy.budget
-        accepts_slower = accepts_slower_times(measured.options, baseline, measurement, budget)
+        accepts_slower = accepts_slower_times(
+            measured_session.options, baseline, measurement, budget
+        )
         rulings[spec] = judge_case(
             spec,
             measurement,
@@ -102,27 +116,27 @@ def _judge_against_baselines(measured: Measured) -> dict[Spec, Ruling]:
     return rulings
 
 
-def find_decided_cases(measured: Measured) -> set[Case]:
+def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
     """Return the cases whose first launch decides: they pass, and did not fail in the history."""
     undecided = {
-        measured.jobs[spec].case
-        for spec, ruling in judge_cases(measured).items()
+        measured_session.jobs[spec].case
+        for spec, ruling in judge_cases(measured_session).items()
         if ruling.verdict.outcome is not Outcome.PASS or ruling.needed_launch_count
     }
     return {
         case
-        for key, assessment in assess_machines(measured).items()
+        for key, assessment in assess_machines(measured_session).items()
         for case in decided_cases(assessment)
-        if case not in undecided | measured.levels[key].failed_cases
+        if case not in undecided | measured_session.levels[key].failed_cases
     }
 
 
-def _judging_settings(measured: Measured) -> JudgingSettings:
-    options = measured.options
+def _judging_settings(measured_session: MeasuredSession) -> JudgingSettings:
+    options = measured_session.options
     return JudgingSettings(
-        policy=measured.policy,
-        case_count=len(measured.jobs),
-        planned_launch_count=measured.plan.launches,
+        policy=measured_session.policy,
+        case_count=len(measured_session.jobs),
+        planned_launch_count=measured_session.plan.launches,
         min_launch_count=1 if options.launches == 0 else None,
         require_baselines=options.require_baselines,
         accepts_new_cases=options.update_baselines == "new",
@@ -131,17 +145,20 @@ def _judging_settings(measured: Measured) -> JudgingSettings:
     )
 
 
-def judge_measured(measured: Measured) -> Judged:
+def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     """Judge all cases and the session."""
-    rulings, assessments = judge_cases(measured), assess_machines(measured)
-    verdicts = {**measured.skipped_verdicts, **{spec: r.verdict for spec, r in rulings.items()}}
-    verdicts = {spec: verdicts[spec] for spec in measured.specs}
-    verdicts = note_injections(verdicts, measured.measurements)
-    losses = _find_losses(measured, assessments)
+    rulings, assessments = judge_cases(measured_session), assess_machines(measured_session)
+    verdicts = {
+        **measured_session.skipped_verdicts,
+        **{spec: r.verdict for spec, r in rulings.items()},
+    }
+    verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
+    verdicts = note_injections(verdicts, measured_session.measurements)
+    losses = _find_losses(measured_session, assessments)
     context = replace(
-        _session_context(measured, verdicts, rulings),
+        _session_context(measured_session, verdicts, rulings),
         slower_framework_texts=tuple(
-            _slower_framework_texts(measured, assessments, losses, rulings)
+            _slower_framework_texts(measured_session, assessments, losses, rulings)
         ),
         drift_text=losses_text(
             [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
@@ -160,55 +177,60 @@ def judge_measured(measured: Measured) -> Judged:
     )
     notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(context, notes=(*context.notes, *notes))
-    judged = Judged(
-        collected=measured.collected,
+    judged_session = JudgedSession(
+        collected_session=measured_session.collected_session,
         session_verdict=judge_session(
-            list(verdicts.values()), list(measured.measurements.values()), context
+            list(verdicts.values()), list(measured_session.measurements.values()), context
         ),
         verdicts=verdicts,
-        observations=measured,
-        replaced_cases=_find_replaced_cases(measured, assessments, losses),
+        observations=measured_session,
+        replaced_cases=_find_replaced_cases(measured_session, assessments, losses),
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
-        judged = replace(judged, session_verdict=verdict_with_finding(judged))
-    return judged
+        judged_session = replace(
+            judged_session, session_verdict=verdict_with_finding(judged_session)
+        )
+    return judged_session
 
 
 def fail_all_cases(
-    collected: Collected, specs: Sequence[Spec], reason: str, outcome: Outcome = Outcome.FAILED
-) -> Judged:
-    """Return the Judged of a session that found no machine: every case fails with `outcome`.
+    collected_session: CollectedSession,
+    specs: Sequence[CaseSpec],
+    reason: str,
+    outcome: Outcome = Outcome.FAILED,
+) -> JudgedSession:
+    """Return the JudgedSession of a session that found no machine: every case fails with `outcome`.
 
     `reason` is the text of all verdicts.
     """
     outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
     verdict = partial(Verdict, outcome=outcome, failed=True, text=reason)
-    return Judged(
-        collected=collected,
+    return JudgedSession(
+        collected_session=collected_session,
         session_verdict=SessionVerdict(outcomes=outcomes, text=reason),
         verdicts={spec: verdict(spec=spec) for spec in specs},
     )
 
 
 def _session_context(
-    measured: Measured,
-    verdicts: Mapping[Spec, Verdict],
-    rulings: Mapping[Spec, Ruling],
+    measured_session: MeasuredSession,
+    verdicts: Mapping[CaseSpec, Verdict],
+    rulings: Mapping[CaseSpec, Ruling],
 ) -> SessionContext:
-    options, other_ranks_text = measured.options, _other_ranks_text(measured)
+    options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
     suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
     reasons = (
-        _unmeasured_text(measured, verdicts),
-        *_fallback_texts(measured),
+        _unmeasured_text(measured_session, verdicts),
+        *_fallback_texts(measured_session),
         other_ranks_text if is_required else "",
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
-        measured.lost_host_text,
+        measured_session.lost_host_text,
     )
     return SessionContext(
-        settings=_judging_settings(measured),
-        has_baselines=not measured.is_paired,
+        settings=_judging_settings(measured_session),
+        has_baselines=not measured_session.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
@@ -220,17 +242,17 @@ def _session_context(
 
 
 def _slower_framework_texts(
-    measured: Measured,
+    measured_session: MeasuredSession,
     assessments: _Assessments,
     losses: Iterable[Loss],
-    rulings: Mapping[Spec, Ruling],
+    rulings: Mapping[CaseSpec, Ruling],
 ) -> Iterator[str]:
     """Yield the losses that all cases of a framework share, today and over several sessions.
 
     Today's loss is left out if a finding already explains a slower case of that framework. Gradual
     losses are left out: they are a DRIFT.
     """
-    counts = Counter(job.case.framework for job in measured.jobs.values())
+    counts = Counter(job.case.framework for job in measured_session.jobs.values())
     doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
         for name, common_part in assessment.shared_parts.items():
@@ -242,17 +264,17 @@ def _slower_framework_texts(
             yield loss.text
 
 
-def _find_losses(measured: Measured, assessments: _Assessments) -> list[Loss]:
-    sessions = sessions_of_today(measured)
+def _find_losses(measured_session: MeasuredSession, assessments: _Assessments) -> list[Loss]:
+    sessions = sessions_of_today(measured_session)
     return [
         loss
         for key, assessment in assessments.items()
-        for loss in find_losses(measured.levels[key].sessions, sessions[key], assessment)
+        for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
     ]
 
 
 def _find_replaced_cases(
-    measured: Measured, assessments: _Assessments, losses: Iterable[Loss]
+    measured_session: MeasuredSession, assessments: _Assessments, losses: Iterable[Loss]
 ) -> frozenset[Case]:
     """Return the cases whose stored times an update replaces, even if the case is PASS today.
 
@@ -265,42 +287,47 @@ def _find_replaced_cases(
         names.update(odd_accepted_sessions(assessment))
         if assessment.is_noisy:
             names.update(assessment.shared_parts)
-        if measured.options.accept_regression:
+        if measured_session.options.accept_regression:
             names |= assessment.slower_frameworks
-    cases = {job.case for job in measured.jobs.values()}
+    cases = {job.case for job in measured_session.jobs.values()}
     return frozenset(case for case in cases if names & {case, case.framework})
 
 
-def _unmeasured_text(measured: Measured, verdicts: Mapping[Spec, Verdict]) -> str:
+def _unmeasured_text(
+    measured_session: MeasuredSession, verdicts: Mapping[CaseSpec, Verdict]
+) -> str:
     """Return why selected frameworks that have baselines on this machine were not measured.
 
     The text is empty if all of these frameworks were measured, or if two stacks are interleaved.
     """
-    unreached = {*measured.machine.target.unreached, *measured.options.absent_frameworks}
+    unreached = {
+        *measured_session.machine.target.unreached,
+        *measured_session.options.absent_frameworks,
+    }
     texts = {
         spec.framework: verdict.text
         for spec, verdict in verdicts.items()
         if verdict.outcome is Outcome.SKIPPED and spec.framework in unreached
     }
-    if measured.is_paired or not texts:
+    if measured_session.is_paired or not texts:
         return ""
     frameworks_with_baselines = frameworks_on_machine(
-        measured.options.baselines, measured.environment.key
+        measured_session.options.baselines, measured_session.environment.key
     )
     text = "; ".join(text for name, text in texts.items() if name in frameworks_with_baselines)
     return text and f"cases that have a baseline were not measured: {text}"
 
 
-def _other_ranks_text(measured: Measured) -> str:
+def _other_ranks_text(measured_session: MeasuredSession) -> str:
     """Return a text such as ``8 ranks here until 2026-11-20, 7 today``.
 
     The text is empty if an option chose the number of ranks, or if today's number of ranks has
     baselines on this kind of device. It is also empty if no other number has baselines.
     """
-    options, key = measured.options, measured.environment.key
+    options, key = measured_session.options, measured_session.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
     # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
-    if (is_chosen and not key.shared) or measured.is_paired or not measured.jobs:
+    if (is_chosen and not key.shared) or measured_session.is_paired or not measured_session.jobs:
         return ""
     dates = newest_dates_by_ranks(options.baselines, key)
     if not dates:
@@ -310,13 +337,13 @@ def _other_ranks_text(measured: Measured) -> str:
     return f"{plural(ranks, 'rank')} here until {date}, {key.ranks} today{shared}"
 
 
-def _fallback_texts(measured: Measured) -> list[str]:
+def _fallback_texts(measured_session: MeasuredSession) -> list[str]:
     """Return a text for each default clock or strategy that the baseline does not have.
 
     Clocks and strategies that an option chose are left out.
     """
     texts = []
-    for spec, job in measured.jobs.items():
+    for spec, job in measured_session.jobs.items():
         case, baseline = job.case, job.baseline_search.baseline
         if baseline is None and job.baseline_search.other_strategy and spec.strategy == "default":
             texts.append(

@@ -17,7 +17,7 @@ from busbw.history.lines import Line, Series, comparable_sessions
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -25,11 +25,11 @@ from busbw.model.stored import Baseline, Record, Session, round_us, setup_change
 from busbw.model.words import Device
 from busbw.stats.launches import clock_tick_s, launch_time_s
 
-from .state import Collected, Measured, TimedJob
+from .state import CollectedSession, MeasuredSession, TimedJob
 
 
 def read_levels(
-    collected: Collected, keys: Iterable[EnvironmentKey], device: Device
+    collected_session: CollectedSession, keys: Iterable[EnvironmentKey], device: Device
 ) -> dict[EnvironmentKey, Levels]:
     """Return the Levels of each machine in `keys` that has baselines, by the policy of `device`.
 
@@ -38,18 +38,22 @@ def read_levels(
     """
     levels = {}
     for key in dict.fromkeys(keys):
-        levels_of_machine = build_levels(_read_stored_times(collected, key), POLICIES[device])
+        levels_of_machine = build_levels(
+            _read_stored_times(collected_session, key), POLICIES[device]
+        )
         if levels_of_machine is not None:
             levels[key] = levels_of_machine
     return levels
 
 
-def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, StoredTimes]:
+def _read_stored_times(
+    collected_session: CollectedSession, key: EnvironmentKey
+) -> dict[str, StoredTimes]:
     """Read the baselines and the history of the machine `key`, and return them by framework.
 
     The history is read from the year of the oldest baseline on.
     """
-    options = collected.options
+    options = collected_session.options
     stored = {
         name: [
             baseline
@@ -62,8 +66,8 @@ def _read_stored_times(collected: Collected, key: EnvironmentKey) -> dict[str, S
     begins = [baseline.records[0].began for baseline in baselines]
     lines: tuple[Line, ...] = ()
     if options.history is not None:
-        lines = read_history(options.history, key, min([collected.began, *begins]).year)
-    _check_moments(collected, key, baselines, lines)
+        lines = read_history(options.history, key, min([collected_session.began, *begins]).year)
+    _check_moments(collected_session, key, baselines, lines)
     known_changes = read_acknowledged(options.baselines)
     return {
         name: StoredTimes(
@@ -81,14 +85,17 @@ _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 
 def _check_moments(
-    collected: Collected, key: EnvironmentKey, baselines: Sequence[Baseline], lines: Sequence[Line]
+    collected_session: CollectedSession,
+    key: EnvironmentKey,
+    baselines: Sequence[Baseline],
+    lines: Sequence[Line],
 ) -> None:
-    """Raise an error if a stored session of a machine began after the session `collected`.
+    """Raise an error if a stored session of a machine began after the session `collected_session`.
 
     All sessions until that moment would seem older than the stored session, and would not count.
 
     Args:
-        collected: The session, whose beginning is the present moment.
+        collected_session: The session, whose beginning is the present moment.
         key: The machine.
         baselines: The baselines of the machine.
         lines: The lines of its history, oldest first.
@@ -98,10 +105,10 @@ def _check_moments(
         HistoryError: A session of the history began more than a day later.
 
     """
-    options, latest = collected.options, collected.began + _MAX_CLOCK_DIFFERENCE
+    options, latest = collected_session.options, collected_session.began + _MAX_CLOCK_DIFFERENCE
     problem = (
-        f"is in the future, since the clock of this machine says {moment_text(collected.began)}: "
-        "set the clock, or remove the entry"
+        "is in the future, since the clock of this machine says "
+        f"{moment_text(collected_session.began)}: set the clock, or remove the entry"
     )
     for baseline in baselines:
         newest = max(baseline.records, key=lambda record: record.began)
@@ -127,14 +134,14 @@ def _acknowledged_moments(
     return moments
 
 
-def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
+def assess_machines(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
     """Return an Assessment of today's launches for each machine that has levels."""
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     # The tick of the clock, for each case whose samples show that the clock ticks.
     ticks_s: dict[Case, float] = {}
-    launches = measured.plan.launches
-    for job, measurement in jobs_without_failures(measured, measured.measurements):
-        if job.key in measured.levels:
+    launches = measured_session.plan.launches
+    for job, measurement in jobs_without_failures(measured_session, measured_session.measurements):
+        if job.key in measured_session.levels:
             launches_s = tuple(launch_time_s(run) for run in measurement.runs)
             times_s.setdefault(job.key, {})[job.case] = launches_s
             # Only the planned launches count, not the launches that confirm a suspicion.
@@ -143,41 +150,43 @@ def assess_machines(measured: Measured) -> dict[EnvironmentKey, Assessment]:
             if tick_s:
                 ticks_s[job.case] = tick_s
     return {
-        key: measured.levels[key].assess_session(
-            today, measured.policy, planned_launch_count=launches, ticks_s=ticks_s
+        key: measured_session.levels[key].assess_session(
+            today, measured_session.policy, planned_launch_count=launches, ticks_s=ticks_s
         )
         for key, today in times_s.items()
     }
 
 
 def jobs_without_failures(
-    measured: Measured, measurements: Mapping[Spec, Measurement]
+    measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
 ) -> Iterator[tuple[TimedJob, Measurement]]:
     """Yield each job that has launches and no failed launch, with its Measurement.
 
     `measurements` are those of the candidate or of the reference stack.
     """
-    for spec, job in measured.jobs.items():
+    for spec, job in measured_session.jobs.items():
         measurement = measurements[spec]
         if measurement.runs and not measurement.failures:
             yield job, measurement
 
 
 def record_of(
-    measured: Measured, measurement: Measurement, flags: Mapping[str, str] | None = None
+    measured_session: MeasuredSession,
+    measurement: Measurement,
+    flags: Mapping[str, str] | None = None,
 ) -> Record:
     """Return the Record of the launches of a case, to store in a baseline or the history.
 
     `flags` are the environment variables of a locked stack; None means the surroundings of this
     session.
     """
-    environment, runs = measured.environment, measurement.runs
+    environment, runs = measured_session.environment, measurement.runs
     return Record(
-        moment=moment_text(measured.collected.began),
+        moment=moment_text(measured_session.collected_session.began),
         commit=environment.commit,
         times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
         versions=runs[0].versions if runs else {},
-        surroundings=surroundings_of(measured) if flags is None else flags,
+        surroundings=surroundings_of(measured_session) if flags is None else flags,
         host=platform.node(),
         worker=worker_hash(),
         extra=_common_values([run.extra for run in runs]),
@@ -194,35 +203,37 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
     }
 
 
-def surroundings_of(measured: Measured) -> dict[str, str]:
+def surroundings_of(measured_session: MeasuredSession) -> dict[str, str]:
     """Map names to texts: the flags and the load of the machine.
 
     They may explain why another session has another level.
     """
-    environment = measured.environment
+    environment = measured_session.environment
     surroundings = dict(environment.flags)
     if environment.load is not None:
         surroundings["load"] = f"{environment.load:.2f}"
     return surroundings
 
 
-def sessions_of_today(measured: Measured) -> dict[EnvironmentKey, Session]:
+def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey, Session]:
     """Return a stored Session with today's records for each machine that has levels."""
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
-    for job, measurement in jobs_without_failures(measured, measured.measurements):
-        if job.key in measured.levels:
-            records.setdefault(job.key, {})[job.case] = record_of(measured, measurement)
+    for job, measurement in jobs_without_failures(measured_session, measured_session.measurements):
+        if job.key in measured_session.levels:
+            records.setdefault(job.key, {})[job.case] = record_of(measured_session, measurement)
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 
-def changes_since_baselines(measured: Measured) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+def changes_since_baselines(
+    measured_session: MeasuredSession,
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Yield the frameworks whose versions or surroundings differ from their newest baseline.
 
     Each comes with the date of the newest baseline, and with texts of the differences such as
-    ``jax 0.10.1 -> 0.10.2``. `measured` needs no measurements yet.
+    ``jax 0.10.1 -> 0.10.2``. `measured_session` needs no measurements yet.
     """
     newest: dict[str, Record] = {}
-    for job in measured.jobs.values():
+    for job in measured_session.jobs.values():
         for record in (
             job.baseline_search.baseline.sessions[-1:] if job.baseline_search.baseline else ()
         ):
@@ -231,8 +242,10 @@ def changes_since_baselines(measured: Measured) -> Iterator[tuple[str, str, tupl
                 earlier_record, record, key=lambda record: record.began
             )
     for framework, record in newest.items():
-        versions = measured.environment.versions.get(framework, {})
-        current_record = replace(record, versions=versions, surroundings=surroundings_of(measured))
+        versions = measured_session.environment.versions.get(framework, {})
+        current_record = replace(
+            record, versions=versions, surroundings=surroundings_of(measured_session)
+        )
         differences = setup_changes(record.lasting_setup, current_record.lasting_setup)
         if differences:
             yield framework, record.date, differences

@@ -18,7 +18,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.hardware.chips import has_tpu_chips
 from busbw.model import variables
-from busbw.model.case import GridError, Spec
+from busbw.model.case import CaseSpec, GridError
 from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Injection
 from busbw.model.machine import Environment, EnvironmentKey, Probe, mesh_shape
@@ -37,7 +37,7 @@ _SHARING_TEXT = (
 )
 
 
-def check_request(options: Options, specs: Sequence[Spec]) -> None:
+def check_request(options: Options, specs: Sequence[CaseSpec]) -> None:
     """Raise UsageError for options that cannot be used on this host, whatever devices it has.
 
     The user need not wait for this error until the session has the machine's lock, which another
@@ -50,7 +50,7 @@ def check_request(options: Options, specs: Sequence[Spec]) -> None:
             check(options, has_tpu_chips())
 
 
-def _check_injection(injection: Injection, specs: Sequence[Spec]) -> None:
+def _check_injection(injection: Injection, specs: Sequence[CaseSpec]) -> None:
     """Raise UsageError if --inject cannot be applied to the selected cases."""
     sizes = sorted({spec.payload_bytes for spec in specs})
     for size in injection.payloads:
@@ -63,14 +63,14 @@ def _check_injection(injection: Injection, specs: Sequence[Spec]) -> None:
         framework = FRAMEWORKS[spec.framework]
         if framework.is_scripted or spec.payload_bytes not in (injection.payloads or sizes):
             continue
-        if not framework.can_inject:
+        if not framework.can_inject_delay:
             raise UsageError(f"--inject: {framework.name} cannot be delayed; expected memory:SIZE")
         if spec.clock == Clock.DISPATCH.value:
             raise UsageError("--inject: a delay is for chains; expected no --clock=dispatch")
 
 
 def find_machine(
-    options: Options, specs: Sequence[Spec], executor: Executor
+    options: Options, specs: Sequence[CaseSpec], executor: Executor
 ) -> tuple[Options, Machine]:
     """Probe the devices to measure `specs` on; return the options to measure with, and the Machine.
 
@@ -238,7 +238,7 @@ def starter_of(
 
 def key_of_all_devices(target: Target, framework: str) -> EnvironmentKey:
     """Return the environment key of a collective of `framework` over all devices of `target`."""
-    return target.key(Spec(framework=framework, payload_bytes=1))
+    return target.key(CaseSpec(framework=framework, payload_bytes=1))
 
 
 def make_environment(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:

@@ -1,6 +1,6 @@
 """Measure all cases, then the undecided cases again while --time-budget is left.
 
-The functions take a Measured without measurements, which `resolve.py` makes, and fill it.
+The functions take a MeasuredSession without measurements, which `resolve.py` makes, and fill it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.words import Device, FailureKind, plural, seconds_text, shorten_list
 from busbw.stats.launches import launch_time_s
@@ -28,7 +28,7 @@ from busbw.stats.launches import launch_time_s
 from .judge import find_decided_cases, judge_cases
 from .machine import starter_of
 from .progress import Display
-from .state import Measured
+from .state import MeasuredSession
 
 
 class Observer(NamedTuple):
@@ -39,18 +39,18 @@ class Observer(NamedTuple):
     was observed so far, or None if there is no value yet.
 
     An extension declares observers in its table OBSERVERS, by the name of the extra value, as
-    functions of a Measured without measurements and of the Executor. Such a function returns an
-    Observer, or None if there is nothing to observe.
+    functions of a MeasuredSession without measurements and of the Executor. Such a function returns
+    an Observer, or None if there is nothing to observe.
     """
 
     observe: Callable[[Case | None], None]
     value: Callable[[], object]
 
 
-def make_observers(resolved: Measured, executor: Executor) -> dict[str, Observer]:
+def make_observers(resolved_session: MeasuredSession, executor: Executor) -> dict[str, Observer]:
     """Map the names of extensions' extra values to the Observers that return these values."""
     makers = extensions.load_table("OBSERVERS")
-    observers = {name: make(resolved, executor) for name, make in makers.items()}
+    observers = {name: make(resolved_session, executor) for name, make in makers.items()}
     return {name: observer for name, observer in observers.items() if observer is not None}
 
 
@@ -60,14 +60,16 @@ def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def measure_cases(resolved: Measured, executor: Executor, display: Display) -> Measured:
-    """Measure the jobs of a session, and return the Measured with the measurements.
+def measure_cases(
+    resolved_session: MeasuredSession, executor: Executor, display: Display
+) -> MeasuredSession:
+    """Measure the jobs of a session, and return the MeasuredSession with the measurements.
 
     If a host is lost, measuring ends, and the result names the host.
     """
-    if not resolved.jobs:
-        return resolved
-    measurer = _Measurer(resolved, executor, display)
+    if not resolved_session.jobs:
+        return resolved_session
+    measurer = _Measurer(resolved_session, executor, display)
     begun_s, lost_host_text = time.monotonic(), ""
     try:
         measurer.measure_planned()
@@ -90,15 +92,17 @@ def measure_cases(resolved: Measured, executor: Executor, display: Display) -> M
 class _Measurer:
     """Measures the jobs of a session by a Schedule, which keeps the measurements."""
 
-    def __init__(self, resolved: Measured, executor: Executor, display: Display) -> None:
-        self._resolved, self._display = resolved, display
-        self._observers = make_observers(resolved, executor)
-        options, device = resolved.options, resolved.machine.target.device
+    def __init__(
+        self, resolved_session: MeasuredSession, executor: Executor, display: Display
+    ) -> None:
+        self._resolved, self._display = resolved_session, display
+        self._observers = make_observers(resolved_session, executor)
+        options, device = resolved_session.options, resolved_session.machine.target.device
         ranks: dict[str, int] = {}
-        for job in resolved.jobs.values():
+        for job in resolved_session.jobs.values():
             ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
         stacks = {}
-        for side in Side if resolved.is_paired else (Side.CANDIDATE,):
+        for side in Side if resolved_session.is_paired else (Side.CANDIDATE,):
             starters = {
                 name: starter_of(options, name, side, device=device, ranks=count)
                 for name, count in ranks.items()
@@ -109,16 +113,16 @@ class _Measurer:
         self.schedule = Schedule(
             executor=executor,
             # Two Specs with different strategies can be the same Case, which is measured once.
-            cases={job.case: job.key for job in resolved.jobs.values()},
-            plan=resolved.plan,
+            cases={job.case: job.key for job in resolved_session.jobs.values()},
+            plan=resolved_session.plan,
             stacks=stacks,
             can_overlap=device is Device.CPU,
             on_progress=display.show_progress,
             observers=[observer.observe for observer in self._observers.values()],
         )
 
-    def measured_so_far(self, lost_host_text: str = "") -> Measured:
-        """Return the Measured with the present measurements.
+    def measured_so_far(self, lost_host_text: str = "") -> MeasuredSession:
+        """Return the MeasuredSession with the present measurements.
 
         `lost_host_text` is the message about a lost host, empty if no host was lost. If a host was
         lost, each case with fewer launches than planned gets a Failure.
@@ -131,7 +135,7 @@ class _Measurer:
             references=self._measurements_of(Side.REFERENCE, lost_host_text) if is_paired else {},
         )
 
-    def _measurements_of(self, side: Side, lost_host_text: str) -> dict[Spec, Measurement]:
+    def _measurements_of(self, side: Side, lost_host_text: str) -> dict[CaseSpec, Measurement]:
         by_case = {m.case: m for m in self.schedule.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
@@ -157,16 +161,16 @@ class _Measurer:
         With --launches=auto a case is measured once. It is measured in the other launches only if
         the history and its first launch do not decide it, or if it is drawn at random.
         """
-        resolved, cases = self._resolved, tuple(self.schedule.cases)
-        if resolved.options.launches:
+        resolved_session, cases = self._resolved, tuple(self.schedule.cases)
+        if resolved_session.options.launches:
             self.schedule.run()
             return
         self.schedule.run_rounds(cases, 1)
         decided = find_decided_cases(self.measured_so_far())
-        chance = random.Random(resolved.plan.seed)
+        chance = random.Random(resolved_session.plan.seed)
         more = [case for case in cases if case not in decided or chance.random() < AUTO_DRAWN_SHARE]
         if more:
-            self.schedule.run_rounds(more, resolved.plan.launches - 1)
+            self.schedule.run_rounds(more, resolved_session.plan.launches - 1)
 
     def measure_undecided(self) -> None:
         """Measure undecided cases again until all are decided or --time-budget is used up.
@@ -177,10 +181,10 @@ class _Measurer:
         begun_s, waited_s = time.monotonic(), 0.0
         jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
         while True:
-            measured = self.measured_so_far()
-            rulings = judge_cases(measured)
-            launches = {spec: m.launches for spec, m in measured.measurements.items()}
-            include_neighbours = measured.policy.rule.compares_neighbours
+            measured_session = self.measured_so_far()
+            rulings = judge_cases(measured_session)
+            launches = {spec: m.launches for spec, m in measured_session.measurements.items()}
+            include_neighbours = measured_session.policy.rule.compares_neighbours
             specs, rounds = plan_rerun(rulings, launches, include_neighbours=include_neighbours)
             if not specs:
                 return
@@ -191,7 +195,7 @@ class _Measurer:
                 )
                 return
             slower = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
-            end_s = begun_s + confirmation_delay_s(measured, slower)
+            end_s = begun_s + confirmation_delay_s(measured_session, slower)
             wait_s = max(0.0, end_s - time.monotonic())
             self._display.replace_progress(_rerun_text(specs, rounds, wait_s))
             time.sleep(wait_s)
@@ -201,13 +205,13 @@ class _Measurer:
             )
 
 
-def _rerun_text(specs: Sequence[Spec], rounds: int, wait_s: float) -> str:
+def _rerun_text(specs: Sequence[CaseSpec], rounds: int, wait_s: float) -> str:
     names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
     when = f" in {math.ceil(wait_s)} s" if wait_s else ""
     return f"busbw: {plural(rounds, 'more launch')} of {names}{when}"
 
 
-def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:
+def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[CaseSpec]) -> float:
     """Return the time from the last planned launch to the launches that confirm a suspicion.
 
     The time is in seconds; `slower` are the cases that seem slower. It is 0 for two interleaved
@@ -215,4 +219,8 @@ def confirmation_delay_s(measured: Measured, slower: Iterable[Spec]) -> float:
     because their times do not change by themselves.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
-    return 0.0 if is_scripted or measured.is_paired else measured.policy.confirmation_delay_s
+    return (
+        0.0
+        if is_scripted or measured_session.is_paired
+        else measured_session.policy.confirmation_delay_s
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import extensions, grid
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural
@@ -22,7 +22,7 @@ from busbw.report.verdicts import legend_lines
 
 from .options import Options
 from .run import accept_and_write, run_session
-from .state import Collected, Judged, Measured
+from .state import CollectedSession, JudgedSession, MeasuredSession
 
 # The tables of a session, and the lines that explain them.
 Tables = tuple[Sequence[Table], Sequence[str]]
@@ -34,25 +34,25 @@ class Mode:
 
     Attributes:
         fixture: The fixture by which tests read the verdicts.
-        collected: The session before any test is collected.
+        collected_session: The session before any test is collected.
         add_specs: Returns the session with the cases of one more test, and these cases.
-        header: Returns the line that announces the session.
+        header_text: Returns the line that announces the session.
         run_cases: Runs and judges the selected cases, as `run_session` does.
-        write: Writes baselines, the history and the requested files, and returns the Judged with
-            the notes and errors of writing; None if nothing was measured.
+        write_files: Writes baselines, the history and the requested files, and returns the
+            JudgedSession with the notes and errors of writing; None if nothing was measured.
         tables: Returns the tables of a session. The last argument is True with -v.
-        properties: Returns the properties of a case in the JUnit XML file.
+        case_properties: Returns the properties of a case in the JUnit XML file.
 
     """
 
     fixture: str
-    collected: Collected
-    add_specs: Callable[[Collected], tuple[Collected, tuple[Spec, ...]]]
-    header: Callable[[Options], str]
-    run_cases: Callable[..., Judged] = run_session
-    write: Callable[[Judged], Judged | None]
-    tables: Callable[[Judged, bool], Tables]
-    properties: Callable[[Verdict, Judged | None], dict[str, object]]
+    collected_session: CollectedSession
+    add_specs: Callable[[CollectedSession], tuple[CollectedSession, tuple[CaseSpec, ...]]]
+    header_text: Callable[[Options], str]
+    run_cases: Callable[..., JudgedSession] = run_session
+    write_files: Callable[[JudgedSession], JudgedSession | None]
+    tables: Callable[[JudgedSession, bool], Tables]
+    case_properties: Callable[[Verdict, JudgedSession | None], dict[str, object]]
 
 
 def mode_of(options: Options) -> Mode:
@@ -70,22 +70,24 @@ def measuring_mode(options: Options) -> Mode:
     """Return the mode that measures the cases of the options' grid."""
     return Mode(
         fixture="busbw_verdict",
-        collected=Collected(options=options),
+        collected_session=CollectedSession(options=options),
         add_specs=add_specs,
-        header=_header_text,
-        write=accept_and_write,
+        header_text=_header_text,
+        write_files=accept_and_write,
         tables=_make_tables,
-        properties=_junit_properties,
+        case_properties=_junit_properties,
     )
 
 
-def add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
-    """Return `collected` with the cases of one more test, and the Specs of these cases.
+def add_specs(collected_session: CollectedSession) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
+    """Return `collected_session` with the cases of one more test, and the Specs of these cases.
 
     Raises GridError if the options select no case that can be measured.
     """
-    specs = grid.select_specs(collected.options)
-    return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
+    specs = grid.select_specs(collected_session.options)
+    return replace(
+        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *specs)))
+    ), specs
 
 
 def _header_text(options: Options) -> str:
@@ -99,20 +101,23 @@ def _header_text(options: Options) -> str:
     )
 
 
-def _make_tables(judged: Judged, verbose: bool) -> Tables:
-    measured, verdicts = judged.observations, tuple(judged.verdicts.values())
-    if not isinstance(measured, Measured):
+def _make_tables(judged_session: JudgedSession, verbose: bool) -> Tables:
+    measured_session, verdicts = (
+        judged_session.observations,
+        tuple(judged_session.verdicts.values()),
+    )
+    if not isinstance(measured_session, MeasuredSession):
         return (), ()
     tables = report.session_tables(
         verdicts,
-        measured.measurements.values(),
+        measured_session.measurements.values(),
         verbose=verbose,
-        changed_options=measured.environment.changed,
+        changed_options=measured_session.environment.changed,
     )
     return tables, legend_lines(verdicts)
 
 
-def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
+def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
@@ -120,15 +125,15 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
         **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
         **{figure.id: value for figure, value in document_figure_values(verdict).items()},
     }
-    observed = judged.observations if judged else None
-    if isinstance(observed, Measured) and verdict.spec in observed.measurements:
+    observed = judged_session.observations if judged_session else None
+    if isinstance(observed, MeasuredSession) and verdict.spec in observed.measurements:
         key, versions = observed.environment.key, observed.environment.versions
         properties["device"], properties["shared_device"] = key.device_kind, key.shared or None
         properties["versions"] = report.versions_text(versions.get(verdict.spec.framework, {}))
     return properties
 
 
-def find_measurement(spec: Spec, judged: Judged | None) -> Measurement | None:
+def find_measurement(spec: CaseSpec, judged_session: JudgedSession | None) -> Measurement | None:
     """Return the launches of a case, None if it was not measured."""
-    observed = judged.observations if judged else None
-    return observed.measurements.get(spec) if isinstance(observed, Measured) else None
+    observed = judged_session.observations if judged_session else None
+    return observed.measurements.get(spec) if isinstance(observed, MeasuredSession) else None

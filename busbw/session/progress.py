@@ -10,7 +10,7 @@ from busbw.driver.schedules import Progress
 from busbw.report.session import changed_stack_lines, header_lines, reference_stack_lines
 
 from .levels import changes_since_baselines
-from .state import Measured
+from .state import MeasuredSession
 
 # A log, which cannot be overwritten, gets a line for a status text at most once in this interval.
 LOG_INTERVAL_S = 60.0
@@ -33,15 +33,15 @@ class Display:
     def overwrite(self, text: str) -> None:
         """Show `text` in place of the text of the previous call; an empty text clears it."""
 
-    def write_header(self, measured: Measured) -> None:
+    def write_header(self, measured_session: MeasuredSession) -> None:
         """Write what will be measured, on which machine, and what changed since the baselines."""
-        options, environment = measured.options, measured.environment
-        baselines = None if measured.is_paired else options.baselines
-        unreached, home = measured.machine.target.unreached, os.path.expanduser("~")
+        options, environment = measured_session.options, measured_session.environment
+        baselines = None if measured_session.is_paired else options.baselines
+        unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self.verbose),
-            *changed_stack_lines(changes_since_baselines(measured)),
-            *reference_stack_lines(measured.machine.references, environment.flags, home),
+            *changed_stack_lines(changes_since_baselines(measured_session)),
+            *reference_stack_lines(measured_session.machine.references, environment.flags, home),
         ]
         if options.inject is not None:
             lines.append(f"busbw injected: {options.inject.text}; the times are not real")

@@ -1,4 +1,4 @@
-"""Write the history, the results and the views of a Judged, and add errors of writing to it."""
+"""Write the history, the results and the views of a session, and add errors of writing to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from busbw.history.failing import failing_since_texts
 from busbw.history.files import HistoryError, append_lines, read_machine
 from busbw.history.lines import Line
 from busbw.model import variables
-from busbw.model.case import Spec, convert_to
+from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
@@ -28,35 +28,39 @@ from busbw.report.results import Results, abbreviate_homes, case_result
 from .errors import UsageError
 from .files import is_named_csv, load_view
 from .levels import record_of
-from .state import Judged, Measured
+from .state import JudgedSession, MeasuredSession
 
 
-def write_outputs(judged: Judged, make_results_text: Callable[[Judged], str]) -> Judged:
+def write_outputs(
+    judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
+) -> JudgedSession:
     """Append the session to the history, then write the requested files.
 
     The history comes first because the page shows it. `make_results_text` returns the text of the
     file of --results.
     """
-    written = _write_files(append_to_history(judged), make_results_text)
-    if written.session_verdict != judged.session_verdict:
+    written = _write_files(append_to_history(judged_session), make_results_text)
+    if written.session_verdict != judged_session.session_verdict:
         # Files that were written before an error have the verdict without this error.
         _write_files(written, make_results_text)
     return written
 
 
-def _write_files(judged: Judged, make_results_text: Callable[[Judged], str]) -> Judged:
-    for name, path in judged.options.outputs.items():
+def _write_files(
+    judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
+) -> JudgedSession:
+    for name, path in judged_session.options.outputs.items():
         text_of = make_results_text if name == "results" else load_view(name).text
-        judged = _write_file(judged, name, path, text_of)
-    return judged
+        judged_session = _write_file(judged_session, name, path, text_of)
+    return judged_session
 
 
 def _write_file(
-    judged: Judged, name: str, path: Path, make_text: Callable[[Judged], str]
-) -> Judged:
-    """Write the file `path` of the option `name`; if that fails, return `judged` with an error."""
+    judged_session: JudgedSession, name: str, path: Path, make_text: Callable[[JudgedSession], str]
+) -> JudgedSession:
+    """Write the file of the option `name`; return the session, with an error if that fails."""
     try:
-        storage.write(path, make_text(judged))
+        storage.write(path, make_text(judged_session))
     except UsageError as error:
         problem = str(error)
     except OSError as error:
@@ -64,47 +68,53 @@ def _write_file(
     except Exception as error:  # A bug in a view must not hide the verdict.
         problem = repr(error)
     else:
-        return judged
-    return judged.with_error(f"--{name}: nothing was written: {problem}")
+        return judged_session
+    return judged_session.with_error(f"--{name}: nothing was written: {problem}")
 
 
-def results_text(judged: Judged) -> str:
+def results_text(judged_session: JudgedSession) -> str:
     """Return the text of the file of --results: CSV if its name ends in ``.csv``, else JSON."""
-    if is_named_csv(judged.options.outputs["results"].name):
-        return "\n".join([*render("csv", figures_table(tuple(judged.verdicts.values()))), ""])
-    return json.dumps(results_document(judged), indent=1) + "\n"
+    if is_named_csv(judged_session.options.outputs["results"].name):
+        return "\n".join(
+            [*render("csv", figures_table(tuple(judged_session.verdicts.values()))), ""]
+        )
+    return json.dumps(results_document(judged_session), indent=1) + "\n"
 
 
-def results_document(judged: Judged) -> object:
+def results_document(judged_session: JudgedSession) -> object:
     """Return the results of a session as data for JSON, with ``~`` in place of home directories."""
-    observations = judged.observations
-    measured = observations if isinstance(observations, Measured) else None
-    candidates, references = (measured.measurements, measured.references) if measured else ({}, {})
+    observations = judged_session.observations
+    measured_session = observations if isinstance(observations, MeasuredSession) else None
+    candidates, references = (
+        (measured_session.measurements, measured_session.references)
+        if measured_session
+        else ({}, {})
+    )
     cases = (
         case_result(verdict, candidates.get(spec), references.get(spec))
-        for spec, verdict in judged.verdicts.items()
+        for spec, verdict in judged_session.verdicts.items()
     )
     results = Results(
-        **document_head(judged),
-        environment=measured.environment if measured else None,
-        process_hosts=measured.machine.process_hosts if measured else (),
-        plan=measured.plan if measured else None,
-        measuring_s=measured.measuring_s if measured else None,
-        spent_s=measured.spent_s if measured else {},
-        extra=measured.extra if measured else {},
+        **document_head(judged_session),
+        environment=measured_session.environment if measured_session else None,
+        process_hosts=measured_session.machine.process_hosts if measured_session else (),
+        plan=measured_session.plan if measured_session else None,
+        measuring_s=measured_session.measuring_s if measured_session else None,
+        spent_s=measured_session.spent_s if measured_session else {},
+        extra=measured_session.extra if measured_session else {},
         cases=tuple(cases),
     )
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
 
 
-def document_head(judged: Judged) -> dict[str, Any]:
+def document_head(judged_session: JudgedSession) -> dict[str, Any]:
     """Return the JSON object of the fields with which the results of every mode begin."""
     return {
         "busbw": __version__,
-        "began": moment_text(judged.collected.began),
+        "began": moment_text(judged_session.collected_session.began),
         "host": platform.node(),
-        "command": _command_text(judged.options.command),
-        "session": judged.session_verdict,
+        "command": _command_text(judged_session.options.command),
+        "session": judged_session.session_verdict,
     }
 
 
@@ -130,20 +140,22 @@ def _hide_secret(option: re.Match[str]) -> str:
     return f"{flag}{name}={recorded.get(name, variables.HIDDEN)}"
 
 
-def append_to_history(judged: Judged) -> Judged:
+def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     """Append a line for each case to the history, if the options name one.
 
-    The returned Judged has a note on the lines, or an error if they could not be appended, and says
-    since when its failed cases fail.
+    The returned JudgedSession has a note on the lines, or an error if they could not be appended,
+    and says since when its failed cases fail.
     """
-    root, measured = judged.options.history, judged.observations
-    if root is None or not isinstance(measured, Measured):
-        return judged
+    root, measured_session = judged_session.options.history, judged_session.observations
+    if root is None or not isinstance(measured_session, MeasuredSession):
+        return judged_session
     # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes = os.urandom(8).hex(), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
-    for spec, job in measured.jobs.items():
-        lines.setdefault(job.key, []).extend(_history_lines(judged, measured, spec, session))
+    for spec, job in measured_session.jobs.items():
+        lines.setdefault(job.key, []).extend(
+            _history_lines(judged_session, measured_session, spec, session)
+        )
     try:
         for key, lines_of_machine in lines.items():
             if lines_of_machine:
@@ -151,14 +163,17 @@ def append_to_history(judged: Judged) -> Judged:
                 notes.append(
                     f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
                 )
-        failing_since = tuple(_failing_texts(judged, measured, root, lines))
+        failing_since = tuple(_failing_texts(judged_session, measured_session, root, lines))
     except HistoryError as error:
-        return judged.with_error(f"the history was not appended to: {error}")
-    return replace(judged.with_notes(*notes), failing_since=failing_since)
+        return judged_session.with_error(f"the history was not appended to: {error}")
+    return replace(judged_session.with_notes(*notes), failing_since=failing_since)
 
 
 def _failing_texts(
-    judged: Judged, measured: Measured, root: Path, keys: Iterable[EnvironmentKey]
+    judged_session: JudgedSession,
+    measured_session: MeasuredSession,
+    root: Path,
+    keys: Iterable[EnvironmentKey],
 ) -> Iterator[str]:
     """Yield texts that say since which session of the history `root` the failed cases fail.
 
@@ -166,40 +181,42 @@ def _failing_texts(
     """
     for key in keys:
         failed = {
-            job.case: judged.verdicts[spec].outcome
-            for spec, job in measured.jobs.items()
-            if job.key == key and judged.verdicts[spec].failed
+            job.case: judged_session.verdicts[spec].outcome
+            for spec, job in measured_session.jobs.items()
+            if job.key == key and judged_session.verdicts[spec].failed
         }
         if failed:
             yield from failing_since_texts(read_machine(root, key), failed)
 
 
-def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str) -> Iterator[Line]:
+def _history_lines(
+    judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, session: str
+) -> Iterator[Line]:
     """Yield the line of a case, and the line of its locked reference stack if there is one.
 
     `session` is the name of the session in the history. A case without a measurement has no lines.
     """
-    verdict, measurement = judged.verdicts[spec], measured.measurements.get(spec)
+    verdict, measurement = judged_session.verdicts[spec], measured_session.measurements.get(spec)
     if measurement is None:
         return
     baseline, stack = (
-        measured.jobs[spec].baseline_search.baseline,
-        measured.options.stacks.get(spec.framework),
+        measured_session.jobs[spec].baseline_search.baseline,
+        measured_session.options.stacks.get(spec.framework),
     )
     common_fields: dict[str, Any] = {
         "session": session,
-        "device": measured.machine.target.device,
+        "device": measured_session.machine.target.device,
         "case": measurement.case,
-        "session_outcome": judged.session_verdict.outcome,
-        "session_outcomes": judged.session_verdict.outcomes,
-        "paired": measured.is_paired,
+        "session_outcome": judged_session.session_verdict.outcome,
+        "session_outcomes": judged_session.session_verdict.outcomes,
+        "paired": measured_session.is_paired,
         "baseline_date": baseline.date if baseline is not None else "",
         "stack": stack.digest if stack is not None else "",
-        "changed": measured.environment.changed,
+        "changed": measured_session.environment.changed,
     }
     yield convert_to(
         Line,
-        record_of(measured, measurement),
+        record_of(measured_session, measurement),
         outcome=verdict.outcome,
         failure=next((failure.kind for failure in measurement.failures), None),
         ratio=verdict.ratio,
@@ -207,8 +224,8 @@ def _history_lines(judged: Judged, measured: Measured, spec: Spec, session: str)
         **common_fields,
     )
     if stack is not None:
-        reference = measured.references[spec]
-        record = record_of(measured, reference, stack.flags)
+        reference = measured_session.references[spec]
+        record = record_of(measured_session, reference, stack.flags)
         failure = next((failure.kind for failure in reference.failures), None)
         yield convert_to(
             Line,

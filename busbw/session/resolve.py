@@ -1,7 +1,7 @@
-"""Resolve the Specs of a session on its Machine, and return a Measured without measurements.
+"""Resolve the Specs of a session on its Machine, and return a MeasuredSession without measurements.
 
-The Measured has the cases to measure, the stored times to compare them with, and the verdicts of
-the skipped cases.
+The MeasuredSession has the cases to measure, the stored times to compare them with, and the
+verdicts of the skipped cases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.driver.executor import Executor
 from busbw.grid import Target
 from busbw.history.files import HistoryError
-from busbw.model.case import GridError, Spec
+from busbw.model.case import CaseSpec, GridError
 from busbw.model.launch import Plan
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -29,37 +29,37 @@ from .files import shipped_folder
 from .levels import read_levels
 from .machine import add_reference_probes, make_environment
 from .options import LockedStack, Options
-from .state import Collected, Machine, Measured, TimedJob
+from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
 # Two stacks need two processes for each launch, so a few more samples cost little in comparison.
 _PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
 
 
 def resolve_cases(
-    collected: Collected,
+    collected_session: CollectedSession,
     machine: Machine,
-    specs: tuple[Spec, ...],
+    specs: tuple[CaseSpec, ...],
     executor: Executor,
     write_line: Callable[[str], None],
-) -> Measured:
-    """Return the cases to measure as a Measured without measurements.
+) -> MeasuredSession:
+    """Return the cases to measure as a MeasuredSession without measurements.
 
     Args:
-        collected: The session so far, with its options.
+        collected_session: The session so far, with its options.
         machine: The machine to measure on.
         specs: The selected cases.
         executor: Starts the workers that probe the reference stack.
         write_line: Receives a line before a reference stack is built, which takes long.
 
     Raises:
-        UsageError: A Spec is not possible on the machine. Or a file of baselines or of the history
-            is damaged or cannot be written. Or the reference stack cannot be built, or would
-            measure other cases.
+        UsageError: A CaseSpec is not possible on the machine. Or a file of baselines or of the
+            history is damaged or cannot be written. Or the reference stack cannot be built, or
+            would measure other cases.
         HostError: A worker of the reference stack does not answer.
 
     """
-    skipped_verdicts, jobs = _resolve_specs(collected.options, machine.target, specs)
-    options, keys = collected.options, [job.key for job in jobs.values()]
+    skipped_verdicts, jobs = _resolve_specs(collected_session.options, machine.target, specs)
+    options, keys = collected_session.options, [job.key for job in jobs.values()]
     levels = {}
     if options.is_paired:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
@@ -79,10 +79,10 @@ def resolve_cases(
             if options.writes_baselines:
                 cases = [(job.key, job.case) for job in jobs.values()]
                 check_writable(options.baselines, cases)
-            levels = read_levels(collected, keys, machine.target.device)
+            levels = read_levels(collected_session, keys, machine.target.device)
     widest = max(keys, key=lambda key: key.ranks, default=None)
-    return Measured(
-        collected=replace(collected, options=options),
+    return MeasuredSession(
+        collected_session=replace(collected_session, options=options),
         machine=machine,
         specs=specs,
         jobs=jobs,
@@ -104,11 +104,11 @@ def _make_plan(options: Options) -> Plan:
 
 
 def _resolve_specs(
-    options: Options, target: Target, specs: tuple[Spec, ...]
-) -> tuple[dict[Spec, Verdict], dict[Spec, TimedJob]]:
+    options: Options, target: Target, specs: tuple[CaseSpec, ...]
+) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
     """Return the SKIPPED verdicts of Specs whose framework cannot be used, and the other jobs.
 
-    Raises UsageError if a Spec is not possible on the devices of `target`.
+    Raises UsageError if a CaseSpec is not possible on the devices of `target`.
     """
     skipped_verdicts, jobs = {}, {}
     for spec in specs:
@@ -127,7 +127,7 @@ def _resolve_specs(
     return skipped_verdicts, jobs
 
 
-def _resolve_spec(spec: Spec, target: Target) -> TimedJob:
+def _resolve_spec(spec: CaseSpec, target: Target) -> TimedJob:
     """Return the job of `spec` on `target`, without stored times.
 
     Raises GridError if the devices do not allow the case.
@@ -149,7 +149,9 @@ def _build_locked_stacks(
         raise ValueError("expected the extension for stacks, which is not installed")
 
 
-def _check_same_cases(options: Options, machine: Machine, jobs: Mapping[Spec, TimedJob]) -> None:
+def _check_same_cases(
+    options: Options, machine: Machine, jobs: Mapping[CaseSpec, TimedJob]
+) -> None:
     """Raise UsageError if the reference stack would measure different cases than `jobs`."""
     frameworks = [probe.framework for probe in machine.references]
     with usage_error(GridError, where="the reference: "):

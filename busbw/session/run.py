@@ -11,7 +11,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import lock_this_machine, transport_for
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.words import Outcome
 
 from .accept import accept_baselines, accept_times
@@ -23,7 +23,7 @@ from .options import Options
 from .progress import Display
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
-from .state import Collected, Judged, Measured
+from .state import CollectedSession, JudgedSession, MeasuredSession
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ class RunningSession:
     `executor` uses them.
     """
 
-    specs: tuple[Spec, ...]
+    specs: tuple[CaseSpec, ...]
     transport: Transport
     executor: Executor
     display: Display
@@ -55,18 +55,18 @@ def open_transport(options: Options) -> Iterator[Transport]:
 
 
 def run_session(
-    collected: Collected,
-    specs: Sequence[Spec],
+    collected_session: CollectedSession,
+    specs: Sequence[CaseSpec],
     display: Display,
-    run_cases: Callable[[Collected, RunningSession], Judged] | None = None,
-) -> Judged:
+    run_cases: Callable[[CollectedSession, RunningSession], JudgedSession] | None = None,
+) -> JudgedSession:
     """Run the selected cases `specs`, and judge them.
 
     If the worker that probes the devices dies or hangs twice, or if hosts have different devices or
     versions, every case fails.
 
     Args:
-        collected: The options and the collected cases.
+        collected_session: The options and the collected cases.
         specs: The selected cases.
         display: Shows the progress.
         run_cases: Measures the cases or does something else with them, and judges them; None means
@@ -78,7 +78,7 @@ def run_session(
 
     """
     notes = list[str]()
-    with open_transport(collected.options) as transport:
+    with open_transport(collected_session.options) as transport:
         session = RunningSession(
             specs=tuple(specs),
             transport=transport,
@@ -86,62 +86,74 @@ def run_session(
             display=display,
         )
         try:
-            judged = (run_cases or measure_and_judge)(collected, session)
+            judged_session = (run_cases or measure_and_judge)(collected_session, session)
         except HostLostError as error:
-            judged = fail_all_cases(collected, specs, str(error))
+            judged_session = fail_all_cases(collected_session, specs, str(error))
         except IncomparableHostsError as error:
-            judged = fail_all_cases(collected, specs, str(error), Outcome.INCOMPARABLE)
-    return replace(judged, notes=tuple(notes))
+            judged_session = fail_all_cases(
+                collected_session, specs, str(error), Outcome.INCOMPARABLE
+            )
+    return replace(judged_session, notes=tuple(notes))
 
 
 def run_on_machine(
-    collected: Collected,
+    collected_session: CollectedSession,
     session: RunningSession,
-    run_resolved: Callable[[RunningSession, Measured], Judged],
-) -> Judged:
+    run_resolved: Callable[[RunningSession, MeasuredSession], JudgedSession],
+) -> JudgedSession:
     """Find the machine, resolve the cases and call `run_resolved`, all under the machine's lock.
 
     No other session measures on the machine or on the session's hosts in the meantime.
-    `run_resolved` receives a Measured without measurements, and returns the Judged.
+    `run_resolved` receives a MeasuredSession without measurements, and returns the JudgedSession.
     """
-    wait_s, display, executor = collected.options.device_wait, session.display, session.executor
+    wait_s, display, executor = (
+        collected_session.options.device_wait,
+        session.display,
+        session.executor,
+    )
 
     def report_waiting(holder: str) -> None:
         waiting = "another busbw session is measuring on this machine; waiting for its end"
         display.write_line(f"{waiting} ({holder})")
 
-    check_request(collected.options, session.specs)
+    check_request(collected_session.options, session.specs)
     with lock_this_machine(wait_s, report_waiting):
         session.transport.join(wait_s)
         session.transport.lock(wait_s, display.write_line)
         # If two processes must share a single GPU, the options change.
-        options, machine = find_machine(collected.options, session.specs, executor)
-        collected = replace(collected, options=options)
-        resolved = resolve_cases(collected, machine, session.specs, executor, display.write_line)
-        display.write_header(resolved)
-        return run_resolved(session, resolved)
+        options, machine = find_machine(collected_session.options, session.specs, executor)
+        collected_session = replace(collected_session, options=options)
+        resolved_session = resolve_cases(
+            collected_session, machine, session.specs, executor, display.write_line
+        )
+        display.write_header(resolved_session)
+        return run_resolved(session, resolved_session)
 
 
-def measure_and_judge(collected: Collected, session: RunningSession) -> Judged:
+def measure_and_judge(
+    collected_session: CollectedSession, session: RunningSession
+) -> JudgedSession:
     """Measure and judge the selected cases."""
-    return run_on_machine(collected, session, _measure_resolved)
+    return run_on_machine(collected_session, session, _measure_resolved)
 
 
-def _measure_resolved(session: RunningSession, resolved: Measured) -> Judged:
-    judged = judge_measured(measure_cases(resolved, session.executor, session.display))
+def _measure_resolved(session: RunningSession, resolved_session: MeasuredSession) -> JudgedSession:
+    judged_session = judge_measured(
+        measure_cases(resolved_session, session.executor, session.display)
+    )
     for notes_of in extensions.load_functions("notes"):
-        for note in notes_of(judged):
+        for note in notes_of(judged_session):
             session.executor.on_note(note)
-    return judged
+    return judged_session
 
 
-def accept_and_write(judged: Judged) -> Judged | None:
+def accept_and_write(judged_session: JudgedSession) -> JudgedSession | None:
     """Write accepted baselines, the history and the requested files.
 
-    Returns the Judged with the notes and errors of writing; None, and nothing is written, if no
-    case was measured.
+    Returns the JudgedSession with the notes and errors of writing; None, and nothing is written, if
+    no case was measured.
     """
-    observed = judged.observations
-    if not isinstance(observed, Measured) or not observed.measurements:
+    observed = judged_session.observations
+    if not isinstance(observed, MeasuredSession) or not observed.measurements:
         return None
-    return write_outputs(accept_baselines(judged, accept_times), results_text)
+    return write_outputs(accept_baselines(judged_session, accept_times), results_text)

@@ -1,7 +1,7 @@
-"""The frozen values of a session: Collected → Observed → Judged.
+"""The frozen values of a session: CollectedSession → ObservedSession → JudgedSession.
 
 Each step of the session makes a new value from the value of the step before. An extension that
-compiles instead of measuring has its own subclass of Observed in place of Measured.
+compiles instead of measuring has its own subclass of ObservedSession in place of MeasuredSession.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from busbw.baselines.store import BaselineSearchResult
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.verdict import Reference, SessionVerdict, Verdict
@@ -26,7 +26,7 @@ from .options import Options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Collected:
+class CollectedSession:
     """A session whose tests are being collected.
 
     `grid` contains the Specs of all tests that were collected so far, also of tests that -k
@@ -34,7 +34,7 @@ class Collected:
     """
 
     options: Options
-    grid: tuple[Spec, ...] = ()
+    grid: tuple[CaseSpec, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -82,24 +82,24 @@ class TimedJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Observed:
+class ObservedSession:
     """The selected cases of a session (`specs`), and what the session observed of them."""
 
-    collected: Collected
-    specs: tuple[Spec, ...]
+    collected_session: CollectedSession
+    specs: tuple[CaseSpec, ...]
 
     @property
     def options(self) -> Options:
-        return self.collected.options
+        return self.collected_session.options
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Measured(Observed):
+class MeasuredSession(ObservedSession):
     """A session that measures, with its jobs and the measurements so far.
 
     Attributes:
-        jobs: The cases to measure, by Spec.
-        skipped_verdicts: The verdicts of the cases that cannot be measured, by Spec.
+        jobs: The cases to measure, by CaseSpec.
+        skipped_verdicts: The verdicts of the cases that cannot be measured, by CaseSpec.
         machine: The devices that the session measures on.
         environment: The environment to record.
         plan: How long and how often each case is measured.
@@ -114,14 +114,14 @@ class Measured(Observed):
 
     """
 
-    jobs: Mapping[Spec, TimedJob]
-    skipped_verdicts: Mapping[Spec, Verdict]
+    jobs: Mapping[CaseSpec, TimedJob]
+    skipped_verdicts: Mapping[CaseSpec, Verdict]
     machine: Machine
     environment: Environment
     plan: Plan
     levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
-    measurements: Mapping[Spec, Measurement] = field(default_factory=dict)
-    references: Mapping[Spec, Measurement] = field(default_factory=dict)
+    measurements: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
+    references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost_host_text: str = ""
@@ -139,13 +139,13 @@ class Measured(Observed):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class JudgedSession:
     """A session with verdicts and, at the end, with a report of the files that were written.
 
     Attributes:
-        collected: The options and the collected cases.
+        collected_session: The options and the collected cases.
         session_verdict: The verdict of the session.
-        verdicts: The verdicts of the selected cases, by Spec.
+        verdicts: The verdicts of the selected cases, by CaseSpec.
         observations: What the session observed, None if no machine was found.
         replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
         notes: Lines for the end of the session.
@@ -156,10 +156,10 @@ class Judged:
 
     """
 
-    collected: Collected
+    collected_session: CollectedSession
     session_verdict: SessionVerdict
-    verdicts: Mapping[Spec, Verdict] = field(default_factory=dict)
-    observations: Observed | None = None
+    verdicts: Mapping[CaseSpec, Verdict] = field(default_factory=dict)
+    observations: ObservedSession | None = None
     replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     baseline_tables: tuple[Table, ...] = ()
@@ -168,13 +168,13 @@ class Judged:
 
     @property
     def options(self) -> Options:
-        return self.collected.options
+        return self.collected_session.options
 
-    def with_notes(self, *notes: str) -> Judged:
+    def with_notes(self, *notes: str) -> JudgedSession:
         return replace(self, notes=(*self.notes, *notes))
 
-    def with_error(self, error: str) -> Judged:
-        """Return the Judged with one more error; a session that did not fail gets NO_VERDICT."""
+    def with_error(self, error: str) -> JudgedSession:
+        """Return the session with one more error; a session that did not fail gets NO_VERDICT."""
         verdict = self.session_verdict
         if not verdict.failed:
             verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, error)

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from busbw.baselines.updates import AcceptedCase
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, Record
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import TimeSummary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
 
 DATE = "2026-01-02"
@@ -22,9 +22,9 @@ BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VERSIONS = {"jax": "0.10.0"}
 
 
-def spec(**changes: Any) -> Spec:
+def spec(**changes: Any) -> CaseSpec:
     """Build an all-reduce of 4 KiB in float32, as requested."""
-    return replace(Spec(framework="jax", payload_bytes=4096), **changes)
+    return replace(CaseSpec(framework="jax", payload_bytes=4096), **changes)
 
 
 def case(**changes: Any) -> Case:
@@ -132,9 +132,9 @@ def pooled(*sessions: Record, **changes: Any) -> Baseline:
     return replace(ordinary, pinned_us=ordinary.level_us, pinned_date=pinned)
 
 
-def summary(**changes: Any) -> Summary:
+def summary(**changes: Any) -> TimeSummary:
     """Three launches around 1 ms."""
-    ordinary = Summary(
+    ordinary = TimeSummary(
         times_s=(1e-3, 1.1e-3, 0.9e-3),
         median_s=1e-3,
         best_s=0.9e-3,

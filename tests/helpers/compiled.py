@@ -7,7 +7,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.extensions.compiled.results import CompiledResults, CompiledSession, compiled_case_of
+from busbw.extensions.compiled.results import (
+    CompiledResults,
+    CompiledSessionRecord,
+    compiled_case_of,
+)
 from busbw.extensions.compiled.worker_values import (
     CompiledBaseline,
     CompiledComparison,
@@ -90,8 +94,8 @@ def text(
     return json.dumps(wire.to_json(document))
 
 
-def session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSession:
+def session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSessionRecord:
     """Return the same, read back."""
     document = read_results(text(*verdicts, **changes), "compiled.json")
-    assert isinstance(document, CompiledSession)
+    assert isinstance(document, CompiledSessionRecord)
     return document

@@ -27,7 +27,7 @@ from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.variables import with_huge_pages
@@ -113,7 +113,7 @@ def local_executor() -> Iterator[Executor]:
         bundle.remove()
 
 
-def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
+def launch(specs: Sequence[CaseSpec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
     """Measure cases of one framework in one launch, in the order of `specs`.
 
     A case in which the machine stalled is launched once more, twice at most.
@@ -134,7 +134,7 @@ def launch(specs: Sequence[Spec], ranks: int, plan: Plan = QUICK) -> list[Run | 
     return [results[case] for case in keys]
 
 
-def keys_of(specs: Sequence[Spec], ranks: int) -> dict[Case, EnvironmentKey]:
+def keys_of(specs: Sequence[CaseSpec], ranks: int) -> dict[Case, EnvironmentKey]:
     """Resolve the cases of one framework, each with where it is measured."""
     framework = specs[0].framework
     target = grid.choose_target(

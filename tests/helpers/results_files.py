@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.model.case import Spec, convert_to
+from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import Ceiling, Reference, Verdict
 from busbw.model.words import Outcome
-from busbw.report.reading import MeasuredSession, read_results
+from busbw.report.reading import MeasuredSessionRecord, read_results
 from busbw.report.results import Results, case_result
 from tests.helpers import build
 
@@ -28,7 +28,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     ours = ("framework", "strategy", "dtype", "ranks", "program", *of_workload)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
-    spec = convert_to(Spec, case, ranks=None, mesh="", clock="default")
+    spec = convert_to(CaseSpec, case, ranks=None, mesh="", clock="default")
     summary = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
     ordinary = build.verdict(
         Outcome.PASS if summary else Outcome.OUT_OF_MEMORY,
@@ -46,7 +46,8 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
 def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
     """Build what a session that measured writes, as plain data.
 
-    `own` has fields of it, and by Spec the `measurements`, and the `references` in turn with them.
+    `own` has fields of it, and by CaseSpec the `measurements`, and the `references` in turn with
+    them.
     """
     measured, theirs = changes.pop("measurements", {}), changes.pop("references", {})
     ordinary: dict[str, Any] = {
@@ -78,8 +79,8 @@ def document(
     return read
 
 
-def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> MeasuredSession:
+def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> MeasuredSessionRecord:
     """Build the document of a session, and read it back."""
     results = read_results(json.dumps(document(*verdicts, **changes)), name)
-    assert isinstance(results, MeasuredSession)
+    assert isinstance(results, MeasuredSessionRecord)
     return results

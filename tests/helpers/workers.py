@@ -178,8 +178,8 @@ class _WatchedWorker(LocalWorker):
         self.on_event(self, request.name if request else "listen")
         super().send(request)
 
-    def end(self, ending: Ending) -> None:
+    def request_end(self, ending: Ending) -> None:
         if not self.is_over:
             self.is_over = True
             self.on_event(self, "end")
-        super().end(ending)
+        super().request_end(ending)

@@ -10,7 +10,7 @@ from busbw import grid
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.grid import Target
-from busbw.model.case import GridError, GridOptions, Spec
+from busbw.model.case import CaseSpec, GridError, GridOptions
 from busbw.model.machine import Probe
 from busbw.model.words import Clock, Device
 from tests.helpers import build
@@ -25,7 +25,7 @@ def _options(**changes: Any) -> GridOptions:
     return GridOptions(**{**ordinary, **changes})
 
 
-def _grid(**changes: Any) -> tuple[Spec, ...]:
+def _grid(**changes: Any) -> tuple[CaseSpec, ...]:
     return grid.select_specs(_options(**changes))
 
 

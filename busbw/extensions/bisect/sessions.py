@@ -19,7 +19,7 @@ from busbw.extensions.bisect.criterion import Criterion, SessionResult
 from busbw.extensions.bisect.search import Status
 from busbw.judge.paired import pair_launches
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import DocumentError, MeasuredSession, read_results
+from busbw.report.reading import DocumentError, MeasuredSessionRecord, read_results
 from busbw.stats.launches import estimate_mean, log_ratio_of_samples
 
 # How long an interrupted session may take to remove its files.
@@ -184,7 +184,7 @@ class SessionRunner:
             except (DocumentError, storage.InputError) as error:
                 raise SessionError(str(error)) from error
         verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
-        if not isinstance(results, MeasuredSession):
+        if not isinstance(results, MeasuredSessionRecord):
             return SessionResult(verdicts=verdicts)
         measured = results.measurements.values()
         return SessionResult(
@@ -215,7 +215,7 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tupl
     return process.returncode, output.decode(errors="replace")
 
 
-def _log_ratios_by_case(session: MeasuredSession) -> dict[str, list[float]]:
+def _log_ratios_by_case(session: MeasuredSessionRecord) -> dict[str, list[float]]:
     """Map the id of each case to the log ratios of its pairs of launches."""
     return {
         spec.id: [

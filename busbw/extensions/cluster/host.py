@@ -76,7 +76,7 @@ class Host:
                         ).start()
         finally:
             for worker in list(self._workers):
-                worker.end(Ending.KILL)
+                worker.request_end(Ending.KILL)
             for thread in list(self._workers.values()):
                 # A thread that sends to an unreachable session does not end, so the wait is
                 # limited.
@@ -136,11 +136,11 @@ class Host:
                 elif isinstance(message, bytes):
                     worker.write(message)
                 else:
-                    worker.end(Ending(message))
+                    worker.request_end(Ending(message))
 
             channel.setcallback(handle_message, endmarker=Ending.KILL.value)
             while content := worker.read():
                 channel.send(content)
-            worker.end(Ending.CLOSE)
+            worker.request_end(Ending.CLOSE)
             worker_exit = worker.wait()
         channel.send(json.dumps(wire.to_json(worker_exit)))

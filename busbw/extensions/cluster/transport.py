@@ -362,7 +362,7 @@ class RemoteWorker(Worker):
     def read(self) -> bytes:
         return self._next_message(bytes) or b""
 
-    def end(self, ending: Ending) -> None:
+    def request_end(self, ending: Ending) -> None:
         self._send_message(ending.value)
 
     def wait(self) -> Exit:

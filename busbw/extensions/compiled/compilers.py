@@ -27,7 +27,7 @@ from busbw.session.arguments import cache_folder
 from busbw.session.errors import usage_error
 from busbw.session.machine import python_of
 from busbw.session.options import Options
-from busbw.session.state import Observed
+from busbw.session.state import ObservedSession
 
 from .worker_values import (
     RELEASE_VARIABLE,
@@ -129,7 +129,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compilation(Observed):
+class Compilation(ObservedSession):
     """The cases to compile, and the results so far.
 
     `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps

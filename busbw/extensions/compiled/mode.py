@@ -11,7 +11,7 @@ from functools import partial
 from busbw import grid
 from busbw.baselines import document, files
 from busbw.extensions.program.options import program_name, program_sources
-from busbw.model.case import Case, GridError, Spec, convert_to
+from busbw.model.case import Case, CaseSpec, GridError, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.verdict import Verdict
@@ -27,7 +27,7 @@ from busbw.session.mode import Mode, Tables
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
 from busbw.session.run import RunningSession, run_session
-from busbw.session.state import Collected, Judged
+from busbw.session.state import CollectedSession, JudgedSession
 from busbw.storage import OutputError
 
 from . import baselines
@@ -70,13 +70,15 @@ def mode_of(options: Options) -> Mode | None:
     options = replace(options, frameworks=frameworks, absent_frameworks=(), history=None)
     return Mode(
         fixture="busbw_compiled",
-        collected=Collected(options=options),
+        collected_session=CollectedSession(options=options),
         add_specs=_add_specs,
-        header=_header_text,
+        header_text=_header_text,
         run_cases=partial(run_session, run_cases=compile_and_judge),
-        write=lambda judged: write_outputs(accept_baselines(judged, accept_programs), results_json),
+        write_files=lambda judged_session: write_outputs(
+            accept_baselines(judged_session, accept_programs), results_json
+        ),
         tables=_tables_of,
-        properties=_junit_properties,
+        case_properties=_junit_properties,
     )
 
 
@@ -93,8 +95,10 @@ def _check_options(options: Options) -> None:
     program_sources(options)
 
 
-def _add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
-    options = collected.options
+def _add_specs(
+    collected_session: CollectedSession,
+) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
+    options = collected_session.options
     specs = tuple(program_spec(options.frameworks[0], name) for name in program_sources(options))
     compiled = tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
@@ -102,16 +106,18 @@ def _add_specs(collected: Collected) -> tuple[Collected, tuple[Spec, ...]]:
         for label in compiler_labels(options)
         for spec in specs or grid.select_specs(options)
     )
-    return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *compiled)))), compiled
+    return replace(
+        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *compiled)))
+    ), compiled
 
 
-def program_spec(framework: str, source: str) -> Spec:
-    """Return the Spec that compiles a user's program, with the program's name as its strategy.
+def program_spec(framework: str, source: str) -> CaseSpec:
+    """Return the CaseSpec that compiles a user's program, with the program's name as its strategy.
 
     `source` names the program as --program does.
     """
     # A program has many payloads. The value 1 is a placeholder, because a document must have one.
-    return Spec(
+    return CaseSpec(
         framework=framework,
         payload_bytes=1,
         collective=ALL_COLLECTIVES,
@@ -126,11 +132,11 @@ def _header_text(options: Options) -> str:
     return f"busbw: compiling for {topologies}, {programs}"
 
 
-def _tables_of(judged: Judged, verbose: bool) -> Tables:
-    return compiled_tables(compiled_verdicts(judged)), ()
+def _tables_of(judged_session: JudgedSession, verbose: bool) -> Tables:
+    return compiled_tables(compiled_verdicts(judged_session)), ()
 
 
-def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, object]:
+def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
     program = verdict.program if isinstance(verdict, CompiledVerdict) else None
     return {
         "outcome": verdict.outcome.value,
@@ -143,14 +149,16 @@ def _junit_properties(verdict: Verdict, judged: Judged | None) -> dict[str, obje
     }
 
 
-def compile_and_judge(collected: Collected, session: RunningSession) -> Judged:
+def compile_and_judge(
+    collected_session: CollectedSession, session: RunningSession
+) -> JudgedSession:
     """Compile the selected cases with all processors, and judge the programs.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
     no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
     not be written.
     """
-    display, options = session.display, collected.options
+    display, options = session.display, collected_session.options
     parallel = ParallelCompiler(
         executor=session.executor,
         starters=compiler_starters(options),
@@ -170,7 +178,7 @@ def compile_and_judge(collected: Collected, session: RunningSession) -> Judged:
     display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
     return judge_programs(
         Compilation(
-            collected=collected,
+            collected_session=collected_session,
             specs=specs,
             compilers=compilers,
             jobs=jobs,
@@ -246,14 +254,14 @@ def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey
     return grid.case_and_key(spec, target)
 
 
-def judge_programs(compilation: Compilation) -> Judged:
+def judge_programs(compilation: Compilation) -> JudgedSession:
     """Return the verdicts on all cases.
 
     The programs of the first compiler are compared with the baselines. The programs of each further
     compiler are compared with the programs of the compiler before it. A case is skipped if its
     compiler does not support the topology.
     """
-    verdicts: dict[Spec, CompiledVerdict] = {}
+    verdicts: dict[CaseSpec, CompiledVerdict] = {}
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
     labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
     for spec in sorted(compilation.specs, key=lambda spec: labels.index(spec.compiler)):
@@ -276,10 +284,10 @@ def judge_programs(compilation: Compilation) -> Judged:
             release=compiler.release,
         )
         previous[case_key] = baseline_from(
-            job.case, result, compiler.release, compilation.collected.date
+            job.case, result, compiler.release, compilation.collected_session.date
         )
-    return Judged(
-        collected=compilation.collected,
+    return JudgedSession(
+        collected_session=compilation.collected_session,
         session_verdict=judge_compiled_session(list(verdicts.values())),
         verdicts={spec: verdicts[spec] for spec in compilation.specs},
         observations=compilation,
@@ -317,18 +325,18 @@ def baseline_from(
     return CompiledBaseline(case=case, compiled=program, date=date, release=release)
 
 
-def accept_programs(judged: Judged) -> Judged:
-    """Store the programs as --update-baselines requests, and return `judged` with the changes.
+def accept_programs(judged_session: JudgedSession) -> JudgedSession:
+    """Store the programs as --update-baselines requests, and return the session with the changes.
 
     Cases that are out of memory are stored, too. Failed cases are not stored.
     """
-    compilation = judged.observations
+    compilation = judged_session.observations
     if not isinstance(compilation, Compilation):
-        return judged
-    update, date = judged.options.update_baselines, judged.collected.date
+        return judged_session
+    update, date = judged_session.options.update_baselines, judged_session.collected_session.date
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for spec, result in compilation.results.items():
-        job, verdict = compilation.jobs[spec], judged.verdicts[spec]
+        job, verdict = compilation.jobs[spec], judged_session.verdicts[spec]
         release = compilation.compilers[spec.compiler, spec.topology].release
         baseline = baseline_from(job.case, result, release, date)
         is_requested = {
@@ -339,5 +347,5 @@ def accept_programs(judged: Judged) -> Judged:
         }
         if baseline is not None and is_requested[update] and not verdict.failed:
             accepted.append((job.key, baseline))
-    rows = baselines.save_programs(judged.options.baselines, accepted)
-    return replace(judged, baseline_tables=written_baseline_tables(rows))
+    rows = baselines.save_programs(judged_session.options.baselines, accepted)
+    return replace(judged_session, baseline_tables=written_baseline_tables(rows))

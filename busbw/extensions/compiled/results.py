@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from busbw import wire
 from busbw.extensions.program.report import collectives_table
-from busbw.model.case import Case, Spec, convert_to
+from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import parse_moment
 from busbw.model.launch import Failure
 from busbw.model.words import Outcome, bytes_text, payload_text
@@ -20,7 +20,7 @@ from busbw.report.results import SessionDocument, abbreviate_homes
 from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.report.verdicts import BOLD, QUIET_OUTCOMES, verdict_markup
 from busbw.session.record import document_head
-from busbw.session.state import Judged
+from busbw.session.state import JudgedSession
 
 from .compilers import Compilation
 from .worker_values import CompiledComparison, CompiledVerdict, Compiler, CompileSpec
@@ -80,7 +80,7 @@ class CompiledCase:
     id: str
     topology: str
     compiler: str
-    spec: Spec
+    spec: CaseSpec
     outcome: Outcome
     failed: bool
     text: str
@@ -100,26 +100,26 @@ class CompiledResults(SessionDocument):
     cases: tuple[CompiledCase, ...]
 
 
-def results_json(judged: Judged) -> str:
+def results_json(judged_session: JudgedSession) -> str:
     """Return the session as a JSON document, in which ``~`` replaces home directories."""
-    programs = judged.observations
+    programs = judged_session.observations
     document = wire.to_json(
         CompiledResults(
-            **document_head(judged),
+            **document_head(judged_session),
             compilers=tuple(programs.compilers.values())
             if isinstance(programs, Compilation)
             else (),
-            cases=tuple(map(compiled_case_of, compiled_verdicts(judged))),
+            cases=tuple(map(compiled_case_of, compiled_verdicts(judged_session))),
         )
     )
     return json.dumps(abbreviate_homes(document, os.path.expanduser("~")), indent=1) + "\n"
 
 
-def compiled_verdicts(judged: Judged) -> tuple[CompiledVerdict, ...]:
+def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, ...]:
     """Return the verdicts on all cases as CompiledVerdicts, even if the session ended early."""
     return tuple(
         verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
-        for verdict in judged.verdicts.values()
+        for verdict in judged_session.verdicts.values()
     )
 
 
@@ -129,14 +129,14 @@ def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
         CompiledCase,
         verdict,
         id=verdict.spec.id,
-        spec=convert_to(Spec, verdict.spec),
+        spec=convert_to(CaseSpec, verdict.spec),
         topology=verdict.spec.topology,
         compiler=verdict.spec.compiler,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledSession(SessionRecord):
+class CompiledSessionRecord(SessionRecord):
     """A session that compiled and measured nothing, as it was read from a document."""
 
     host: str
@@ -159,7 +159,7 @@ class CompiledSession(SessionRecord):
         )
 
 
-def session_from(document: object, name: str) -> CompiledSession:
+def session_from(document: object, name: str) -> CompiledSessionRecord:
     """Return the session in a JSON document; `name` is the path of the file.
 
     Raises WireError if the document does not hold valid results of this kind.
@@ -167,7 +167,7 @@ def session_from(document: object, name: str) -> CompiledSession:
     wire.check_document(document, DOCUMENT, "record it again with --results")
     results = wire.from_json(CompiledResults, document, "document")
     return convert_to(
-        CompiledSession,
+        CompiledSessionRecord,
         results,
         name=name,
         began=parse_moment(results.began),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from busbw.extensions.program.worker_values import CollectiveUse, Difference
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
@@ -103,8 +103,8 @@ _NAMELESS = ("strategy", "emitter", "offload")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompileSpec(Spec):
-    """A Spec to be compiled for the chips of a topology; `topology` is its name.
+class CompileSpec(CaseSpec):
+    """A CaseSpec to be compiled for the chips of a topology; `topology` is its name.
 
     `compiler` is the label of the compiler; empty if the session has a single compiler.
     """

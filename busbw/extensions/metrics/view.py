@@ -11,7 +11,7 @@ import re
 
 from busbw.report.figures import CASE_LABELS, Figure, document_figure_values
 from busbw.session.files import View
-from busbw.session.state import Judged
+from busbw.session.state import JudgedSession
 
 _MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
@@ -30,12 +30,12 @@ def metrics_view() -> View:
     )
 
 
-def metrics_text(judged: Judged) -> str:
+def metrics_text(judged_session: JudgedSession) -> str:
     """Return the metrics of a judged session in the text format of Prometheus."""
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    registry, session_verdict = CollectorRegistry(), judged.session_verdict
-    verdicts, began = judged.verdicts.values(), judged.collected.began
+    registry, session_verdict = CollectorRegistry(), judged_session.session_verdict
+    verdicts, began = judged_session.verdicts.values(), judged_session.collected_session.began
 
     def add_gauge(name: str, help_text: str, *labels: str) -> Gauge:
         return Gauge(f"{_PREFIX}_{name}", help_text, labels, registry=registry)

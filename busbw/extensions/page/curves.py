@@ -11,9 +11,9 @@ from typing import Any
 from busbw import metrics
 from busbw.baselines.store import PublishedTable
 from busbw.model.field_types import moment_text
-from busbw.model.verdict import Summary, Verdict
+from busbw.model.verdict import TimeSummary, Verdict
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import MeasuredSession
+from busbw.report.reading import MeasuredSessionRecord
 
 from .charts import Chart, ChartRow, CurveChart
 
@@ -32,7 +32,7 @@ _BUSBW_HEADING = "busbw (GB/s)"
 class MeasuredCurve:
     """The verdicts of a session on cases that differ only in payload, smallest payload first."""
 
-    session: MeasuredSession
+    session: MeasuredSessionRecord
     verdicts: tuple[Verdict, ...]
 
     @property
@@ -41,7 +41,7 @@ class MeasuredCurve:
         return self.verdicts[0].case
 
 
-def curves_of(session: MeasuredSession) -> list[MeasuredCurve]:
+def curves_of(session: MeasuredSessionRecord) -> list[MeasuredCurve]:
     """Return the curves of a session. Curves with failed cases come first."""
     verdicts_by_curve: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in session.verdicts:
@@ -111,7 +111,7 @@ def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 
-def _busbw_or_none(summary: Summary | None) -> float | None:
+def _busbw_or_none(summary: TimeSummary | None) -> float | None:
     return None if summary is None else summary.busbw_gb_per_s
 
 
@@ -265,7 +265,7 @@ def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
         )
 
 
-def session_charts(session: MeasuredSession) -> dict[str, list[Chart]]:
+def session_charts(session: MeasuredSessionRecord) -> dict[str, list[Chart]]:
     """Return the charts of a session by the heading of their section; few curves share a chart."""
     curves = [
         curve

@@ -28,7 +28,7 @@ from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_c
 from busbw.extensions.page.drawing import DrawingError, draw_png, draw_svg, is_drawn_chart
 from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
-from busbw.report.reading import MeasuredSession
+from busbw.report.reading import MeasuredSessionRecord
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import shipped_folder
@@ -132,7 +132,7 @@ def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
     curves.
     """
     sessions = [read_session(path) for path in paths]
-    measured = [session for session in sessions if isinstance(session, MeasuredSession)]
+    measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
     with usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
         return bandwidth_chart([curve for session in measured for curve in curves_of(session)])
 

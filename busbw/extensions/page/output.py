@@ -8,7 +8,7 @@ from busbw.report.reading import DocumentError, session_of_document
 from busbw.session.errors import usage_error
 from busbw.session.files import View
 from busbw.session.record import results_document
-from busbw.session.state import Judged, Measured
+from busbw.session.state import JudgedSession, MeasuredSession
 
 from .drawing import DrawingError, missing_libraries_text
 from .page import is_page, make_page, render_html
@@ -21,13 +21,13 @@ def page_view() -> View:
     )
 
 
-def page_text(judged: Judged) -> str:
+def page_text(judged_session: JudgedSession) -> str:
     """Return the HTML page of a judged session, with the history of the measured machines.
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
-    options, measured = judged.options, judged.observations
-    jobs = measured.jobs.values() if isinstance(measured, Measured) else ()
+    options, measured_session = judged_session.options, judged_session.observations
+    jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
     folders = {str(job.key.folder) for job in jobs}
     history, baselines = options.history, options.baselines
     with usage_error(HistoryError, DocumentError, DrawingError):
@@ -35,5 +35,7 @@ def page_text(judged: Judged) -> str:
             read_machine_histories(history, baselines, folders) if history and folders else []
         )
         return render_html(
-            make_page([session_of_document(results_document(judged), "this session")], machines)
+            make_page(
+                [session_of_document(results_document(judged_session), "this session")], machines
+            )
         )

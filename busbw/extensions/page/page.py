@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.history.failing import failing_since_texts_of_verdicts
 from busbw.history.levels import MachineHistory, change_texts
 from busbw.model.words import plural
-from busbw.report.reading import MeasuredSession, Paragraph, SessionDescription, SessionRecord
+from busbw.report.reading import MeasuredSessionRecord, Paragraph, SessionDescription, SessionRecord
 from busbw.report.table import Table
 
 from . import curves, drawing, history
@@ -75,7 +75,7 @@ def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHisto
 
 def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
     description = session.describe(failing_since_texts_of_verdicts(session.verdicts, machines))
-    charts = curves.session_charts(session) if isinstance(session, MeasuredSession) else {}
+    charts = curves.session_charts(session) if isinstance(session, MeasuredSessionRecord) else {}
     cases = Section(
         heading="Cases",
         paragraphs=[(note, ()) for note in description.notes],
@@ -97,7 +97,7 @@ def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Sect
 
     Yields nothing if the sessions have no bandwidth, or too many curves for a chart.
     """
-    measured = [session for session in sessions if isinstance(session, MeasuredSession)]
+    measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
     all_curves = [curve for session in measured for curve in curves.curves_of(session)]
     try:
         chart = curves.bandwidth_chart(all_curves)

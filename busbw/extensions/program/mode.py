@@ -17,7 +17,7 @@ from busbw.driver.local import lock_this_machine
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
 from busbw.grid import check_equal_blocks
-from busbw.model.case import GridError, Spec
+from busbw.model.case import CaseSpec, GridError
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import LETTER_AXES
 from busbw.model.verdict import Verdict
@@ -25,7 +25,7 @@ from busbw.model.words import plural, seconds_text
 from busbw.session import machine, mode, run
 from busbw.session.errors import UsageError, usage_error
 from busbw.session.options import Options
-from busbw.session.state import Collected, Judged
+from busbw.session.state import CollectedSession, JudgedSession
 
 from .options import is_hlo_file, program_name, program_sources
 from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
@@ -43,35 +43,36 @@ from .worker_values import (
 class ProgramCases:
     """The cases that measure the collectives of the program `name`, each collective by itself.
 
-    `measured` maps each case to its collective, whose `times` are all runs of such collectives in a
-    step. `notes` are sentences on the collectives that are measured with another dtype, or not at
-    all. `unmeasured_names` are the names of the collectives that move data but are not measured.
+    `collectives_by_spec` maps each case to its collective, whose `times` are all runs of such
+    collectives in a step. `notes` are sentences on the collectives that are measured with another
+    dtype, or not at all. `unmeasured_names` are the names of the collectives that move data but are
+    not measured.
     """
 
     name: str
-    measured: Mapping[Spec, CollectiveUse]
+    collectives_by_spec: Mapping[CaseSpec, CollectiveUse]
     notes: tuple[str, ...]
     unmeasured_names: tuple[str, ...] = ()
 
-    def communication_text(self, verdicts: Mapping[Spec, Verdict]) -> str:
+    def communication_text(self, verdicts: Mapping[CaseSpec, Verdict]) -> str:
         """Return how long the collectives of a step take together, each measured by itself.
 
         The text names the case with the longest time, and the collectives that are not measured.
         """
         name = f"communication of {self.name}"
         seconds = {
-            spec: verdict.now.median_s * self.measured[spec].times
+            spec: verdict.now.median_s * self.collectives_by_spec[spec].times
             for spec, verdict in verdicts.items()
-            if spec in self.measured and verdict.now is not None
+            if spec in self.collectives_by_spec and verdict.now is not None
         }
-        if len(seconds) < len(self.measured):
-            missing = plural(len(self.measured) - len(seconds), "case")
+        if len(seconds) < len(self.collectives_by_spec):
+            missing = plural(len(self.collectives_by_spec) - len(seconds), "case")
             return f"{name}: unknown, {missing} without a time"
         total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
         return (
             f"{name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.measured[longest].name} x {self.measured[longest].times} is "
-            f"{seconds[longest] / total_s:.2f} of it; "
+            f"{self.collectives_by_spec[longest].name} x {self.collectives_by_spec[longest].times} "
+            f"is {seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(self.unmeasured_names)}" if self.unmeasured_names else "")
         )
@@ -89,16 +90,20 @@ def mode_of(options: Options) -> mode.Mode | None:
     return replace(
         mode.measuring_mode(options),
         add_specs=partial(_add_specs, programs),
-        header=partial(_header_text, sources),
+        header_text=partial(_header_text, sources),
         run_cases=partial(run.run_session, run_cases=partial(_measure_programs, programs)),
     )
 
 
 def _add_specs(
-    programs: Sequence[ProgramCases], collected: Collected
-) -> tuple[Collected, tuple[Spec, ...]]:
-    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.measured))
-    return replace(collected, grid=tuple(dict.fromkeys((*collected.grid, *specs)))), specs
+    programs: Sequence[ProgramCases], collected_session: CollectedSession
+) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
+    specs = tuple(
+        dict.fromkeys(spec for program in programs for spec in program.collectives_by_spec)
+    )
+    return replace(
+        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *specs)))
+    ), specs
 
 
 def _header_text(sources: Sequence[str], options: Options) -> str:
@@ -106,17 +111,19 @@ def _header_text(sources: Sequence[str], options: Options) -> str:
 
 
 def _measure_programs(
-    programs: Sequence[ProgramCases], collected: Collected, session: run.RunningSession
-) -> Judged:
+    programs: Sequence[ProgramCases],
+    collected_session: CollectedSession,
+    session: run.RunningSession,
+) -> JudgedSession:
     for program in programs:
-        total = plural(sum(use.times for use in program.measured.values()), "collective")
-        summary = f"{total} per step in {plural(len(program.measured), 'case')}"
+        total = plural(sum(use.times for use in program.collectives_by_spec.values()), "collective")
+        summary = f"{total} per step in {plural(len(program.collectives_by_spec), 'case')}"
         for text in (summary, *program.notes):
             session.display.write_line(f"busbw program: {program.name}: {text}")
-    judged = run.measure_and_judge(collected, session)
+    judged_session = run.measure_and_judge(collected_session, session)
     for program in programs:
-        session.executor.on_note(program.communication_text(judged.verdicts))
-    return judged
+        session.executor.on_note(program.communication_text(judged_session.verdicts))
+    return judged_session
 
 
 def cases_of_program(options: Options, source: str) -> ProgramCases:
@@ -124,7 +131,11 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    measured, notes, unmeasured_names = dict[Spec, CollectiveUse](), list[str](), list[str]()
+    collectives_by_spec, notes, unmeasured_names = (
+        dict[CaseSpec, CollectiveUse](),
+        list[str](),
+        list[str](),
+    )
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:
@@ -135,16 +146,20 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
             notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
             unmeasured_names += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
             continue
-        times = measured[spec].times + use.times if spec in measured else use.times
-        measured[spec] = replace(measured.get(spec, use), times=times)
+        times = (
+            collectives_by_spec[spec].times + use.times
+            if spec in collectives_by_spec
+            else use.times
+        )
+        collectives_by_spec[spec] = replace(collectives_by_spec.get(spec, use), times=times)
         if spec.dtype != use.dtype:
             notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not measured:
+    if not collectives_by_spec:
         reasons = "; ".join(notes) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
     return ProgramCases(
         name=program_name(source),
-        measured=measured,
+        collectives_by_spec=collectives_by_spec,
         notes=tuple(dict.fromkeys(notes)),
         unmeasured_names=tuple(unmeasured_names),
     )
@@ -195,8 +210,8 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
 
 def spec_of_collective(
     use: CollectiveUse, mesh: Mapping[str, int], *, framework: str, clock: str
-) -> Spec:
-    """Return the Spec that measures the collective `use` by itself.
+) -> CaseSpec:
+    """Return the CaseSpec that measures the collective `use` by itself.
 
     `mesh` maps the axis names of the program's mesh to their extents. Raises GridError, with the
     reason as its message, if busbw cannot measure the collective.
@@ -208,7 +223,7 @@ def spec_of_collective(
     letters = dict(zip(mesh, LETTER_AXES))
     has_axes = bool(use.axes) and math.prod(mesh.values()) > use.ranks
     axes = "".join(letters[name] for name in use.axes.split(",") if has_axes)
-    spec = Spec(
+    spec = CaseSpec(
         framework=framework,
         payload_bytes=use.payload_bytes,
         collective=use.kind,

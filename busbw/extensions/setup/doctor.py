@@ -31,7 +31,7 @@ from busbw.session.mode import add_specs
 from busbw.session.progress import Display
 from busbw.session.record import results_document
 from busbw.session.run import run_session
-from busbw.session.state import Collected, Judged, Measured
+from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 
 # By the name of a check: its description, and the options of its session.
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     )
     shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
     read_options(_option_words(shared), Path())
-    sessions: dict[str, Judged] = {}
+    sessions: dict[str, JudgedSession] = {}
     checks: list[dict[str, object]] = []
     head = {
         "document": "busbw doctor",
@@ -144,7 +144,7 @@ def _option_words(settings: Mapping[str, str | None]) -> list[str]:
     return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
 
 
-def _run_check(settings: Mapping[str, str | None]) -> Judged:
+def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
     """Run a session with these options, without baselines, and return its verdicts.
 
     Raises GridError if the options select no case on this machine, and UsageError if an option is
@@ -154,14 +154,14 @@ def _run_check(settings: Mapping[str, str | None]) -> Judged:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
-        collected, specs = add_specs(Collected(options=options))
-        session = run_session(collected, specs, _WaitingDisplay())
-    if not isinstance(session.observations, Measured):
+        collected_session, specs = add_specs(CollectedSession(options=options))
+        session = run_session(collected_session, specs, _WaitingDisplay())
+    if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session
 
 
-def _outcome_counts_text(session: Judged) -> str:
+def _outcome_counts_text(session: JudgedSession) -> str:
     """Return a text with the number of cases of each outcome, such as ``5 measured``.
 
     A case without a baseline, as all cases are here, counts as measured.
@@ -171,7 +171,7 @@ def _outcome_counts_text(session: Judged) -> str:
     return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 
-def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _find_problems(name: str, sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each problem that the session of the check `name` shows.
 
     `sessions` are the sessions so far, by the name of the check. The session of the check
@@ -189,7 +189,7 @@ def _find_problems(name: str, sessions: Mapping[str, Judged]) -> Iterator[str]:
         yield from _FURTHER_PROBLEMS[name](sessions)
 
 
-def _median_times_s(session: Judged) -> dict[str, float]:
+def _median_times_s(session: JudgedSession) -> dict[str, float]:
     """Map the name of each measured case to its median time in seconds."""
     return {
         verdict.case.name: verdict.now.median_s
@@ -198,7 +198,7 @@ def _median_times_s(session: Judged) -> dict[str, float]:
     }
 
 
-def _clock_differences(sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case whose times by the two clocks differ too much."""
     device_times_s = _median_times_s(sessions["device"])
     host_times_s = _median_times_s(sessions["host"]) if "host" in sessions else {}
@@ -211,16 +211,16 @@ def _clock_differences(sessions: Mapping[str, Judged]) -> Iterator[str]:
             )
 
 
-def _low_bandwidths(sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
-    measured = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
-    for name, group in itertools.groupby(measured, lambda v: v.case and v.case.family_name):
+    timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
+    for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
         if share < _LEAST_CEILING_SHARE:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _cases_beyond_memory(sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _cases_beyond_memory(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case without a time whose other payloads have no time, either."""
     verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
@@ -229,12 +229,12 @@ def _cases_beyond_memory(sessions: Mapping[str, Judged]) -> Iterator[str]:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noisy_cases(sessions: Mapping[str, Judged]) -> Iterator[str]:
+def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case whose launches differ too much in time."""
     observations = sessions["noise"].observations
-    assert isinstance(observations, Measured)
-    for spec, measured in observations.measurements.items():
-        times_s = [launch_time_s(run) for run in measured.runs]
+    assert isinstance(observations, MeasuredSession)
+    for spec, measurement in observations.measurements.items():
+        times_s = [launch_time_s(run) for run in measurement.runs]
         spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
         if spread > _MOST_LAUNCH_SPREAD[observations.environment.device]:
             yield (

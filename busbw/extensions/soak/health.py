@@ -16,7 +16,7 @@ from busbw.driver.schedules import Side
 from busbw.driver.transport import Request, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.findings import Finding
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.cluster import ALONE
 from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
@@ -25,7 +25,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
 from busbw.session.machine import starter_of
 from busbw.session.measure import Observer
-from busbw.session.state import Measured
+from busbw.session.state import MeasuredSession
 
 from .worker_health import Reading
 
@@ -108,13 +108,14 @@ class Health:
     changes: Mapping[str, HealthChanges]
 
 
-def observer_of(resolved: Measured, executor: Executor) -> Observer | None:
+def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
     """Return the observer that reads the health counters of all hosts.
 
-    `resolved` is the session before it measures, and `executor` starts the processes that read.
-    Returns None for the fake framework, unless its script says that its devices have counters.
+    `resolved_session` is the session before it measures, and `executor` starts the processes that
+    read. Returns None for the fake framework, unless its script says that its devices have
+    counters.
     """
-    options, target = resolved.options, resolved.machine.target
+    options, target = resolved_session.options, resolved_session.machine.target
     framework, is_local = next(iter(target.device_sets)), options.remote is None
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
     if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
@@ -195,21 +196,25 @@ class HealthObserver:
         return {}
 
 
-def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
+def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
     """Return notes on the counters that changed during a case, and a doubt after throttling.
 
     The doubt is that throttling, and not the code, made the case slower. There is no doubt if two
     stacks are interleaved, because both are throttled alike.
     """
-    health: Health | None = measured.extra.get(NAME)
-    changes = health.changes.get(measured.jobs[spec].case.name) if health is not None else None
+    health: Health | None = measured_session.extra.get(NAME)
+    changes = (
+        health.changes.get(measured_session.jobs[spec].case.name) if health is not None else None
+    )
     if changes is None:
         return Finding()
     lost_s = 0.0
     if verdict.ratio:
-        runs = measured.measurements[spec].runs
+        runs = measured_session.measurements[spec].runs
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
     explains = sum(changes.throttled_s.values()) >= _EXPLAINING_FRACTION * lost_s
-    doubt = ", ".join(changes.throttling_texts) if explains and not measured.is_paired else ""
+    doubt = (
+        ", ".join(changes.throttling_texts) if explains and not measured_session.is_paired else ""
+    )
     return Finding(notes=changes.change_texts, doubt=doubt)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from busbw.judge.validity import out_of_memory_verdict
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
@@ -20,7 +20,7 @@ NAME = "soak"
 _CONFIDENCE = 0.95
 
 
-def judge_soaked_case(spec: Spec, case: Case, tally: Tally, failure: Failure | None) -> Verdict:
+def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure | None) -> Verdict:
     """Return the verdict on a case of a soak.
 
     `failure` is the reason why the soak of the case stopped; None if it did not stop.

@@ -16,7 +16,7 @@ from busbw.driver.group import Group
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
 from busbw.judge.findings import merge_findings
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
 from busbw.session.judge import findings_of_extensions
@@ -26,7 +26,7 @@ from busbw.session.mode import Mode, measuring_mode
 from busbw.session.options import Options
 from busbw.session.record import results_text, write_outputs
 from busbw.session.run import RunningSession, run_on_machine, run_session
-from busbw.session.state import Judged, Measured
+from busbw.session.state import JudgedSession, MeasuredSession
 
 from .judge import NAME, amount_text, judge_soak_session, judge_soaked_case
 from .worker import Tally
@@ -46,42 +46,45 @@ def mode_of(options: Options) -> Mode | None:
         run_cases=partial(
             run_session,
             run_cases=partial(
-                run_on_machine, run_resolved=lambda session, resolved: Soak(session, resolved).run()
+                run_on_machine,
+                run_resolved=lambda session, resolved_session: Soak(
+                    session, resolved_session
+                ).run(),
             ),
         ),
-        write=partial(write_outputs, make_results_text=results_text),
+        write_files=partial(write_outputs, make_results_text=results_text),
     )
 
 
 class Soak:
     """Soaks the cases of a session for the duration of --soak.
 
-    `resolved` contains the cases and the devices. `tallies` contains the amount that was compared
-    so far, and `failures` the reason why the soak of a case stopped, by case.
+    `resolved_session` contains the cases and the devices. `tallies` contains the amount that was
+    compared so far, and `failures` the reason why the soak of a case stopped, by case.
     """
 
-    def __init__(self, session: RunningSession, resolved: Measured) -> None:
+    def __init__(self, session: RunningSession, resolved_session: MeasuredSession) -> None:
         self.session = session
-        self.resolved = resolved
-        self.tallies = {job.case: Tally() for job in resolved.jobs.values()}
+        self.resolved_session = resolved_session
+        self.tallies = {job.case: Tally() for job in resolved_session.jobs.values()}
         self.failures: dict[Case, Failure] = {}
-        self._observers = make_observers(resolved, session.executor)
+        self._observers = make_observers(resolved_session, session.executor)
         self._end_s = 0.0
         self._launch_count = 0
 
-    def run(self) -> Judged:
+    def run(self) -> JudgedSession:
         """Soak all cases, and return their verdicts.
 
         After an interrupt, the verdicts so far are written, and KeyboardInterrupt is raised again.
         """
         begun_s, executor, display = time.monotonic(), self.session.executor, self.session.display
-        self._end_s = begun_s + self.resolved.options.extra[NAME]
+        self._end_s = begun_s + self.resolved_session.options.extra[NAME]
         try:
             with executor:
                 while cases := self._unfinished_cases():
                     self._soak_launch(self._next_case(cases).framework)
         except KeyboardInterrupt:
-            for verdict in self._verdicts(self.resolved).values():
+            for verdict in self._verdicts(self.resolved_session).values():
                 display.replace_progress(f"{verdict.spec.id}: {verdict.headline()}")
             raise
         finally:
@@ -112,10 +115,10 @@ class Soak:
         self._launch_count += 1
         launch = LaunchId(round_number=self._launch_count, framework=framework)
         begun_s, executor = time.monotonic(), self.session.executor
-        ranks = max(job.key.ranks for job in self.resolved.jobs.values())
-        device = self.resolved.machine.target.device
+        ranks = max(job.key.ranks for job in self.resolved_session.jobs.values())
+        device = self.resolved_session.machine.target.device
         starter = starter_of(
-            self.resolved.options, framework, Side.CANDIDATE, device=device, ranks=ranks
+            self.resolved_session.options, framework, Side.CANDIDATE, device=device, ranks=ranks
         )
         with executor.time_phase("starting"):
             group = executor.open_group(starter, launch)
@@ -139,8 +142,8 @@ class Soak:
         left_s, tally = max(0.0, self._end_s - time.monotonic()), self.tallies[case]
         amount = amount_text(sum(self.tallies.values(), Tally()))
         self.session.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
-        seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved.plan
-        key = next(job.key for job in self.resolved.jobs.values() if job.case == case)
+        seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved_session.plan
+        key = next(job.key for job in self.resolved_session.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
         request = Request("soak", Tally, {**values, "iterations": tally.iterations})
         reply = group.ask(request, plan.timeout_s + seconds, f"soaking {case.name}")
@@ -154,7 +157,7 @@ class Soak:
         for observer in self._observers.values():
             observer.observe(case)
 
-    def _verdicts(self, observed: Measured) -> dict[Spec, Verdict]:
+    def _verdicts(self, observed: MeasuredSession) -> dict[CaseSpec, Verdict]:
         verdicts = {
             spec: replace(verdict, extra={NAME: Tally()})
             for spec, verdict in observed.skipped_verdicts.items()
@@ -166,18 +169,18 @@ class Soak:
             verdicts[spec] = merge_findings(verdict, findings)
         return {spec: verdicts[spec] for spec in observed.specs}
 
-    def _judge(self, soaked_s: float) -> Judged:
+    def _judge(self, soaked_s: float) -> JudgedSession:
         """Return the verdicts. The history keeps only failures, because a soak has no times."""
         extra = observed_values(self._observers)
-        observed = replace(self.resolved, measuring_s=soaked_s, extra=extra)
+        observed = replace(self.resolved_session, measuring_s=soaked_s, extra=extra)
         verdicts = self._verdicts(observed)
         failures = {
             spec: Measurement(case=job.case, failures=(failure,))
             for spec, job in observed.jobs.items()
             if (failure := verdicts[spec].failure) is not None
         }
-        return Judged(
-            collected=observed.collected,
+        return JudgedSession(
+            collected_session=observed.collected_session,
             session_verdict=judge_soak_session(
                 list(verdicts.values()), self.tallies, self.failures
             ),

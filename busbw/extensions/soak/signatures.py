@@ -7,32 +7,35 @@ import operator
 from collections.abc import Iterable, Sequence
 
 from busbw.judge.findings import Finding
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement, Run
 from busbw.model.stored import Record, setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, rows_of
-from busbw.session.state import Measured
+from busbw.session.state import MeasuredSession
 
 NAME = "signature"
 
 
-def finding_at(measured: Measured, spec: Spec, verdict: Verdict) -> Finding:
+def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
     """Return a note if the order of summation changed; with --require-signature, a failure.
 
     With --require-signature, a signature that only this session or only the reference has is also
     a failure. A case without a reference never fails.
     """
     # The cases of a soak have no measurements.
-    if spec not in measured.measurements:
+    if spec not in measured_session.measurements:
         return Finding()
-    runs, reference = measured.measurements[spec].runs, _reference_launches(measured, spec)
+    runs, reference = (
+        measured_session.measurements[spec].runs,
+        _reference_launches(measured_session, spec),
+    )
     old_signature, signature = common_signature(reference), common_signature(runs)
     has_both = bool(reference and runs)
     changes = setup_changes(reference[0].versions, runs[0].versions) if has_both else ()
     text = order_change_text(runs, old_signature, changes)
-    if not reference or "require_signature" not in measured.options.extra:
+    if not reference or "require_signature" not in measured_session.options.extra:
         return Finding(notes=(text,) if text else ())
     if not text and runs and bool(old_signature) is not bool(signature):
         text = f"no signature to compare: {old_signature or 'none'} -> {signature or 'none'}"
@@ -69,11 +72,16 @@ def order_change_text(
     return ""
 
 
-def _reference_launches(measured: Measured, spec: Spec) -> Sequence[Run | Record]:
+def _reference_launches(
+    measured_session: MeasuredSession, spec: CaseSpec
+) -> Sequence[Run | Record]:
     """Return the launches of the other stack, or else the newest session of the baseline."""
-    if measured.is_paired:
-        return measured.references[spec].runs
-    job, baseline = measured.jobs[spec], measured.jobs[spec].baseline_search.baseline
+    if measured_session.is_paired:
+        return measured_session.references[spec].runs
+    job, baseline = (
+        measured_session.jobs[spec],
+        measured_session.jobs[spec].baseline_search.baseline,
+    )
     if baseline is None or baseline.case.protocol != job.case.protocol:
         return ()
     return baseline.records[-1:]

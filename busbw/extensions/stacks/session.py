@@ -23,7 +23,7 @@ from busbw.session.errors import usage_error
 from busbw.session.levels import jobs_without_failures, record_of
 from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.options import LockedStack, Options
-from busbw.session.state import Judged, Measured
+from busbw.session.state import JudgedSession, MeasuredSession
 
 from .options import stack_cache_folder
 from .reference import build_stack, lock_stack
@@ -58,19 +58,19 @@ def build_references(
     return stacks
 
 
-def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
+def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]) -> list[str]:
     """Lock the stacks of `frameworks`, whose times were accepted, and return notes for the user.
 
     An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
     be written.
     """
-    options, target = measured.options, measured.machine.target
+    options, target = measured_session.options, measured_session.machine.target
     notes = [
         lock_stack(
             options.baselines / key_of_all_devices(target, framework).folder,
             framework,
             python_of(options, framework),
-            measured.collected.date,
+            measured_session.collected_session.date,
             replaces_lock=options.update_baselines == "all",
         )
         for framework in frameworks
@@ -78,67 +78,73 @@ def lock_references(measured: Measured, frameworks: Sequence[str]) -> list[str]:
     return [note for note in notes if note]
 
 
-def session_finding(judged: Judged) -> SessionVerdict:
+def session_finding(judged_session: JudgedSession) -> SessionVerdict:
     """Return the verdict on a session, with the judgement on the machine and the stack added.
 
     The verdict is unchanged if the session measured no locked stack.
     """
-    measured = judged.observations
-    if not isinstance(measured, Measured) or not measured.options.stacks:
-        return judged.session_verdict
-    machine = _judge_machine_by_references(measured)
+    measured_session = judged_session.observations
+    if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
+        return judged_session.session_verdict
+    machine = _judge_machine_by_references(measured_session)
     if machine is None:
-        return judged.session_verdict
+        return judged_session.session_verdict
     stack = ""
-    if SessionOutcome.NO_VERDICT not in judged.session_verdict.outcomes:
-        stack = stack_judgement_text(judged.verdicts.values(), _stack_change_texts(measured))
-    return add_machine_judgement(judged.session_verdict, machine, stack)
+    if SessionOutcome.NO_VERDICT not in judged_session.session_verdict.outcomes:
+        stack = stack_judgement_text(
+            judged_session.verdicts.values(), _stack_change_texts(measured_session)
+        )
+    return add_machine_judgement(judged_session.session_verdict, machine, stack)
 
 
-def _judge_machine_by_references(measured: Measured) -> MachineJudgement | None:
+def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJudgement | None:
     """Judge whether the machine is slower than in earlier sessions of the locked stacks.
 
     Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
     """
     records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
-    for job, measurement in jobs_without_failures(measured, measured.references):
+    for job, measurement in jobs_without_failures(measured_session, measured_session.references):
         by_case = records.setdefault((job.key, job.case.framework), {})
-        by_case[job.case] = record_of(measured, measurement)
+        by_case[job.case] = record_of(measured_session, measurement)
     if not records:
         return None
     with usage_error(HistoryError):
         references = [
-            (framework, _earlier_sessions(measured, key, framework), Session.from_records(by_case))
+            (
+                framework,
+                _earlier_sessions(measured_session, key, framework),
+                Session.from_records(by_case),
+            )
             for (key, framework), by_case in records.items()
         ]
-    return judge_machine(references, measured.policy)
+    return judge_machine(references, measured_session.policy)
 
 
 def _earlier_sessions(
-    measured: Measured, key: EnvironmentKey, framework: str
+    measured_session: MeasuredSession, key: EnvironmentKey, framework: str
 ) -> Sequence[Session] | None:
     """Return the earlier sessions of a framework's locked stack, from the history.
 
     Sessions that were measured by other code of workers are left out. `key` identifies the machine
     and the devices. Returns None without a history.
     """
-    root = measured.options.history
+    root = measured_session.options.history
     if root is None:
         return None
     lines = [line for line in read_machine(root, key) if line.worker == worker_hash()]
-    digest = measured.options.stacks[framework].digest
+    digest = measured_session.options.stacks[framework].digest
     return comparable_sessions(lines, Series(framework=framework, stack=digest, is_reference=True))
 
 
-def _stack_change_texts(measured: Measured) -> tuple[str, ...]:
+def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
     """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
     texts: dict[str, None] = {}
-    for spec, reference in measured.references.items():
-        ours, theirs = measured.measurements[spec].runs, reference.runs
+    for spec, reference in measured_session.references.items():
+        ours, theirs = measured_session.measurements[spec].runs, reference.runs
         if ours and theirs:
             texts |= dict.fromkeys(setup_changes(theirs[0].versions, ours[0].versions))
-    flags = stack_flags_or_none(measured.environment.flags)
-    for probe in measured.machine.references:
+    flags = stack_flags_or_none(measured_session.environment.flags)
+    for probe in measured_session.machine.references:
         texts |= dict.fromkeys(setup_changes(stack_flags_or_none(probe.flags), flags))
     return tuple(texts)
 
@@ -236,13 +242,15 @@ def _judge_reference(
         reason = " without --history" if earlier_sessions is None else no_session
         return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
-    judged = Levels(sessions=earlier, cases=cases).assess_session(present_session.times_s, policy)
-    lost = find_losses(earlier, present_session, judged)
-    shared, least = judged.shared_parts.get(framework), policy.rule.min_shared_case_count
-    if shared is None or len(judged.limits) < least:
+    assessment = Levels(sessions=earlier, cases=cases).assess_session(
+        present_session.times_s, policy
+    )
+    lost = find_losses(earlier, present_session, assessment)
+    shared, least = assessment.shared_parts.get(framework), policy.rule.min_shared_case_count
+    if shared is None or len(assessment.limits) < least:
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
-        is_slower = framework in judged.slower_frameworks
+        is_slower = framework in assessment.slower_frameworks
         times, limit = math.exp(shared.shift_log_ratio), math.exp(shared.limit_log_ratio)
         earlier_text = plural(len(earlier), "earlier session")
         text = (

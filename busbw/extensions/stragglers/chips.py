@@ -20,19 +20,22 @@ _MIN_CHIPS = 3
 
 
 def find_slow_chips(
-    process_times: Sequence[ChipTimes], hosts: Sequence[str], min_loss: float, risk: float
+    process_times: Sequence[ChipTimes],
+    hosts: Sequence[str],
+    min_loss: float,
+    false_alarm_probability: float,
 ) -> tuple[list[SlowComponent], dict[str, float]]:
     """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
 
     If no chip is slower than the others by more than `min_loss`, this function returns a chip with
-    a probability of at most `risk`.
+    a probability of at most `false_alarm_probability`.
 
     Args:
         process_times: The times of each process. The processes are in the order of `hosts`, and
             each host has the same number of processes.
         hosts: The names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        risk: The largest acceptable probability that a healthy chip is returned.
+        false_alarm_probability: The largest acceptable probability that a healthy chip is returned.
 
     """
     quantities = {
@@ -40,12 +43,12 @@ def find_slow_chips(
         for quantity, rows in _times_by_quantity(process_times, hosts)
         if len(rows) >= _MIN_CHIPS
     }
-    risk_per_test = risk / max(1, sum(map(len, quantities.values())))
+    risk_per_test = false_alarm_probability / max(1, sum(map(len, quantities.values())))
     slow, losses = [], {}
     for quantity, rows in quantities.items():
         medians = [statistics.median(row) for row in zip(*rows.values())]
         for (name, host), row in rows.items():
-            test = SequentialTest(min_loss=min_loss, risk=risk_per_test)
+            test = SequentialTest(min_loss=min_loss, false_alarm_probability=risk_per_test)
             for time_s, median_s in zip(row, medians):
                 test.add_round(math.log(time_s / median_s))
             if test.is_slow:

@@ -34,7 +34,7 @@ from busbw.extensions.stragglers.liveness import NoHostAnswersError
 from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResult
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Plan
 from busbw.model.words import Device, FailureKind, plural
@@ -234,11 +234,11 @@ def _find_device(starter: Starter, transport: HostsTransport, processes: int) ->
     raise NoHostAnswersError(reason)
 
 
-def _specs_to_measure(options: argparse.Namespace) -> list[Spec]:
+def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
     """Return the Specs of all-reduce and, if the framework has it, permute, for each payload."""
     only_sums = FRAMEWORKS[options.framework].has_only_sums
     return [
-        Spec(
+        CaseSpec(
             framework=options.framework,
             payload_bytes=size,
             collective=collective,

@@ -13,7 +13,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.transport import HostError, HostsTransport, Request, Starter
 from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.worker import ChipTimes
-from busbw.model.case import GridError, Spec
+from busbw.model.case import CaseSpec, GridError
 from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe
@@ -42,7 +42,7 @@ class GroupMeasurer:
 
     transport: HostsTransport
     starter: Starter
-    specs: Sequence[Spec]
+    specs: Sequence[CaseSpec]
     plan: Plan
     processes: int = 1
     rounds: int = 0
@@ -151,7 +151,7 @@ class GroupLaunch:
         )
         return None
 
-    def measure_case(self, spec: Spec) -> Failure | None:
+    def measure_case(self, spec: CaseSpec) -> Failure | None:
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
         plan, case, key = (

@@ -202,7 +202,9 @@ class HostSearch:
         Return the tests, and the logarithms of the times of control pairs by quantity and round.
         """
         tests = {
-            candidate: SequentialTest(min_loss=self.min_loss, risk=PAIRS_RISK / len(candidates))
+            candidate: SequentialTest(
+                min_loss=self.min_loss, false_alarm_probability=PAIRS_RISK / len(candidates)
+            )
             for candidate in candidates
         }
         logs: dict[str, list[list[float]]] = {}

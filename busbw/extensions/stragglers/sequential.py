@@ -4,7 +4,7 @@ In each round, a candidate is slower than its control pairs by more than `min_lo
 candidate that is not slow behaves like a coin that shows "slower" in at most half of the rounds,
 whatever the distribution of the noise, because its median is no larger. Wald's sequential
 probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION. It ends with
-"slow", which is wrong with a probability of at most `risk`, or with "not slow".
+"slow", which is wrong with a probability of at most `false_alarm_probability`, or with "not slow".
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class SequentialTest:
 
     Args:
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        risk: The largest acceptable probability that a healthy candidate is found slow.
+        false_alarm_probability: The largest acceptable probability that a healthy candidate is
+            found slow.
         excesses: The logarithm of the candidate's time divided by the time of its control pairs, by
             round.
         evidence: The logarithm of the likelihood ratio after these rounds.
@@ -55,7 +56,7 @@ class SequentialTest:
     """
 
     min_loss: float
-    risk: float
+    false_alarm_probability: float
     excesses: list[float] = field(default_factory=list)
     evidence: float = 0.0
 
@@ -70,7 +71,7 @@ class SequentialTest:
     @property
     def is_slow(self) -> bool:
         """Whether the candidate is slow according to the rounds so far."""
-        return self.evidence >= math.log((1 - MISS_PROBABILITY) / self.risk)
+        return self.evidence >= math.log((1 - MISS_PROBABILITY) / self.false_alarm_probability)
 
     @property
     def is_open(self) -> bool:

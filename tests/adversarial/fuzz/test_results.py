@@ -7,7 +7,7 @@ from hypothesis import given
 
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.page import make_page
-from busbw.report.reading import DocumentError, MeasuredSession, read_results
+from busbw.report.reading import DocumentError, MeasuredSessionRecord, read_results
 from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.recorded_sessions import Recorded, sessions
 from tests.helpers.results_files import document, verdict
@@ -31,7 +31,7 @@ def test_any_results_document_is_drawn_as_a_chart_or_refused(content: bytes) -> 
         except DocumentError as error:
             assert str(error).startswith("night.json: ")
             return
-        assert isinstance(session, MeasuredSession)
+        assert isinstance(session, MeasuredSessionRecord)
         try:
             chart = bandwidth_chart(curves_of(session))
         except ValueError as error:

@@ -19,7 +19,7 @@ from busbw import metrics
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.drawing import draw_svg
 from busbw.report.conclusion import conclusion_lines
-from busbw.report.reading import MeasuredSession, session_of_document
+from busbw.report.reading import MeasuredSessionRecord, session_of_document
 from busbw.report.renderers import render
 from busbw.report.verdicts import verdict_tables
 from tests.contract.docs.pages import ROOT
@@ -33,14 +33,14 @@ _PAYLOADS = metrics.parse_payloads("64K:16M:4")
 _FORM = "in turn on a CPU 1"
 
 
-def example() -> MeasuredSession:
+def example() -> MeasuredSessionRecord:
     """Return the recorded session as it is judged today."""
     recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
     (form,) = (recorded for recorded in sessions() if recorded.name == _FORM)
     with tempfile.TemporaryDirectory() as folder:
         document = results(_filled(form, recording), Path(folder))
     session = session_of_document({**document, "began": recording["recorded"]}, "README")
-    assert isinstance(session, MeasuredSession)
+    assert isinstance(session, MeasuredSessionRecord)
     return session
 
 
@@ -69,7 +69,7 @@ def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     return replace(form, inputs=inputs, results=document)
 
 
-def lines(session: MeasuredSession) -> list[str]:
+def lines(session: MeasuredSessionRecord) -> list[str]:
     """Return the letters, the table and the answer of the session, as a terminal shows them."""
     assert session.session_verdict is not None
     return [
@@ -78,7 +78,7 @@ def lines(session: MeasuredSession) -> list[str]:
     ]
 
 
-def picture(session: MeasuredSession) -> str:
+def picture(session: MeasuredSessionRecord) -> str:
     """Return what `busbw figure` draws of the session."""
     return draw_svg(bandwidth_chart(curves_of(session)))
 

@@ -26,8 +26,9 @@ def test_a_session_without_baselines_prints_the_command_that_records_the_baselin
     compared = folder.run("--payloads=64K,1M", exit_code=0)
     assert compared.document["session"]["outcomes"] == ["PASS"]
     assert "without a baseline; " not in compared.text
-    required = folder.run("--payloads=64K,1M,2M", "--require-baselines", exit_code=1)
-    assert "\n1 case without a baseline; to record times: " in required.text
+    assert "\n1 case without a baseline; to record times: " in (
+        folder.run("--payloads=64K,1M,2M", "--require-baselines", exit_code=1).text
+    )
 
 
 @pytest.mark.exhaustive

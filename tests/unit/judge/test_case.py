@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, summarize_times
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference
@@ -249,13 +249,13 @@ SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
 THREE = dict.fromkeys(SPECS, 3)
 
 
-def _judged(spec: Spec, needed: int | None = None, **changes: Any) -> Ruling:
+def _judged(spec: CaseSpec, needed: int | None = None, **changes: Any) -> Ruling:
     suspected = changes.pop("suspected", False)
     verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
     return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=suspected)
 
 
-def _grid(**of_place: Ruling) -> dict[Spec, Ruling]:
+def _grid(**of_place: Ruling) -> dict[CaseSpec, Ruling]:
     """Return decided cases, except for the cases at the named places, such as ``at2``."""
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 

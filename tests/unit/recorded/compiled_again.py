@@ -15,10 +15,10 @@ from busbw.extensions.compiled.compilers import Compilation, Job
 from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import results_json
 from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
-from busbw.model.case import Case, Spec, convert_to
+from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
-from busbw.session.state import Collected
+from busbw.session.state import CollectedSession
 from tests.helpers.recorded_sessions import Recorded
 from tests.unit.recorded import replayed
 
@@ -55,7 +55,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = Compilation(
-        collected=Collected(
+        collected_session=CollectedSession(
             options=replayed.options_of(inputs, baselines=root, extra=extra), began=COMPILED
         ),
         specs=specs,
@@ -70,5 +70,5 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 
 def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
-    spec = wire.from_json(Spec, row["spec"])
+    spec = wire.from_json(CaseSpec, row["spec"])
     return convert_to(CompileSpec, spec, topology=row["topology"], compiler=row["compiler"])

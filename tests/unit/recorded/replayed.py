@@ -14,7 +14,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.baselines.store import find_baseline, find_published_bandwidth
-from busbw.model.case import Case, Spec
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
@@ -23,7 +23,7 @@ from busbw.session.judge import judge_measured
 from busbw.session.levels import read_levels
 from busbw.session.options import Options
 from busbw.session.record import results_document
-from busbw.session.state import Collected, Judged, Measured, TimedJob
+from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
 # After every baseline that was recorded.
@@ -42,7 +42,7 @@ def results(recorded: Recorded, root: Path) -> dict[str, Any]:
 
 def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     inputs = recorded.inputs
-    specs = tuple(wire.from_json(Spec, row) for row in inputs["specs"])
+    specs = tuple(wire.from_json(CaseSpec, row) for row in inputs["specs"])
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
     jobs = _jobs(inputs, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
@@ -55,9 +55,9 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     options = options_of(inputs, baselines=root, history=None)
     paired = inputs["settings"]["paired"]
     keys = [job.key for job in jobs.values()]
-    collected = Collected(options=options, began=BEGAN)
-    measured = Measured(
-        collected=collected,
+    collected = CollectedSession(options=options, began=BEGAN)
+    measured = MeasuredSession(
+        collected_session=collected,
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
         jobs=jobs,
@@ -87,7 +87,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     return _document(with_skip_option(judge_measured(measured), inputs["skip"]))
 
 
-def with_skip_option(judged: Judged, option: str) -> Judged:
+def with_skip_option(judged: JudgedSession, option: str) -> JudgedSession:
     """Return `judged` as the plugin changes it if the user skips benchmarks by `option`."""
     if not option:
         return judged
@@ -95,14 +95,16 @@ def with_skip_option(judged: Judged, option: str) -> Judged:
     return replace(judged, session_verdict=verdict)
 
 
-def _document(judged: Judged) -> dict[str, Any]:
+def _document(judged: JudgedSession) -> dict[str, Any]:
     result = results_document(judged)
     assert isinstance(result, dict)
     # No options were recorded.
     return {**result, "command": ""}
 
 
-def _jobs(inputs: Mapping[str, Any], specs: Sequence[Spec], root: Path) -> dict[Spec, TimedJob]:
+def _jobs(
+    inputs: Mapping[str, Any], specs: Sequence[CaseSpec], root: Path
+) -> dict[CaseSpec, TimedJob]:
     keys = _by_spec(specs, inputs["keys"], EnvironmentKey)
     jobs = {
         spec: TimedJob(case=case, key=keys[spec])
@@ -140,8 +142,10 @@ def options_of(inputs: Mapping[str, Any], **more: Any) -> Options:
     return options  # type: ignore[return-value]
 
 
-def _by_spec(specs: Sequence[Spec], rows: Sequence[Any], kind: type[Any]) -> dict[Spec, Any]:
-    """Return those that were there, by their Spec."""
+def _by_spec(
+    specs: Sequence[CaseSpec], rows: Sequence[Any], kind: type[Any]
+) -> dict[CaseSpec, Any]:
+    """Return those that were there, by their CaseSpec."""
     return {
         spec: wire.from_json(kind, row)
         for spec, row in zip(specs, rows, strict=True)

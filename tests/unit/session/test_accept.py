@@ -16,7 +16,7 @@ from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.accept import accept_baselines, accept_times
 from busbw.session.command_line import read_options
 from busbw.session.options import Options
-from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
+from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 
 
@@ -40,15 +40,15 @@ def judged(
     session: SessionOutcome = SessionOutcome.PASS,
     times_s: tuple[float, ...] = (1e-3, 1.1e-3),
     **changes: Any,
-) -> Judged:
+) -> JudgedSession:
     """Return a judged session that measured one case."""
     spec, key = build.spec(), build.key()
     stored = find_baseline(root, key, build.case())
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
     )
-    measured = Measured(
-        collected=Collected(options=options(root, **changes), grid=(spec,)),
+    measured = MeasuredSession(
+        collected_session=CollectedSession(options=options(root, **changes), grid=(spec,)),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
         jobs={spec: TimedJob(case=build.case(), key=key, baseline_search=stored)},
@@ -57,15 +57,15 @@ def judged(
         plan=build.plan(),
         measurements={spec: build.measurement(*times_s)},
     )
-    return Judged(
-        collected=measured.collected,
+    return JudgedSession(
+        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summarize_times(build.case(), times_s))},
         observations=measured,
     )
 
 
-def write(session: Judged) -> Judged:
+def write(session: JudgedSession) -> JudgedSession:
     """Accept the times of a session, without an error."""
     written = accept_baselines(session, accept_times)
     assert not written.errors

@@ -29,7 +29,7 @@ from busbw.session.judge import judge_cases, judge_measured
 from busbw.session.levels import read_levels, sessions_of_today
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
-from busbw.session.state import Collected, Judged, Machine, Measured, TimedJob
+from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
 
@@ -58,11 +58,11 @@ def _levels(
     options: Options,
     keys: Sequence[EnvironmentKey] = (KEY,),
 ) -> dict[EnvironmentKey, Levels]:
-    collected = Collected(options=options, began=BEGAN)
+    collected = CollectedSession(options=options, began=BEGAN)
     return read_levels(collected, keys, Device.CPU)
 
 
-def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> Measured:
+def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:
     """Return a session with these measurements."""
     target = grid.choose_target(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
@@ -76,8 +76,8 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         )
         for m in measurements
     }
-    return Measured(
-        collected=Collected(options=options, began=BEGAN),
+    return MeasuredSession(
+        collected_session=CollectedSession(options=options, began=BEGAN),
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
         jobs=jobs,
@@ -89,9 +89,9 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
     )
 
 
-def _judged(measured: Measured) -> Judged:
-    return Judged(
-        collected=measured.collected,
+def _judged(measured: MeasuredSession) -> JudgedSession:
+    return JudgedSession(
+        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
         verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
         observations=measured,

@@ -199,7 +199,7 @@ def _refused(root: Path, *words: str) -> str:
     with pytest.raises((UsageError, GridError)) as refused:
         options = read_options([*USUAL, *words], root)
         mode = mode_of(options)
-        collected, specs = mode.add_specs(mode.collected)
+        collected, specs = mode.add_specs(mode.collected_session)
         mode.run_cases(collected, specs, Display())
     return str(refused.value)
 

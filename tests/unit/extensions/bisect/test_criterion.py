@@ -8,7 +8,7 @@ import pytest
 
 from busbw.extensions.bisect.criterion import Criterion, SessionResult, find_criterion
 from busbw.extensions.bisect.search import Status
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome
@@ -17,7 +17,7 @@ SMALL, LARGE = 1024, 2**20
 
 
 def _verdict(outcome: Outcome, size: int = SMALL, **fields: object) -> Verdict:
-    spec = Spec(framework="fake", payload_bytes=size)
+    spec = CaseSpec(framework="fake", payload_bytes=size)
     return Verdict(spec=spec, outcome=outcome, failed=False, text="so", **fields)  # type: ignore[arg-type]
 
 

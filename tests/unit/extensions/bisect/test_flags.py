@@ -10,7 +10,7 @@ import pytest
 from busbw.extensions.bisect.criterion import SessionResult
 from busbw.extensions.bisect.flags import read_flags, try_flags
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 
@@ -29,7 +29,7 @@ class Scripted(SessionRunner):
         outcome = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
         if not isinstance(outcome, Outcome):
             raise SessionError(outcome)
-        spec = Spec(framework="fake", payload_bytes=1024)
+        spec = CaseSpec(framework="fake", payload_bytes=1024)
         verdict = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return SessionResult(verdicts={spec.id: verdict})
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket
-from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -18,8 +17,7 @@ def test_a_host_that_sends_nothing_is_an_error_and_its_socket_is_never_in_nonblo
 ) -> None:
     monkeypatch.setattr(transport, "_CONNECT_TIMEOUT_S", 0.05)
     stream, other_end = socket.socketpair()
-    link: Any = SimpleNamespace(stream=stream, reason=lambda: "it is silent", address="")
-    with stream, other_end:
-        with pytest.raises(HostError, match="one: it is silent"):
-            ClusterHost("one", link, ({}, {}))
-        assert stream.gettimeout() is None
+    link = Mock(stream=stream, **{"reason.return_value": "it is silent"})
+    with stream, other_end, pytest.raises(HostError, match="one: it is silent"):
+        ClusterHost("one", link, ({}, {}))
+    assert stream.gettimeout() is None

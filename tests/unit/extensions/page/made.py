@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.extensions.compiled.results import CompiledSession
+from busbw.extensions.compiled.results import CompiledSessionRecord
 from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
 from busbw.history.levels import MachineHistory, build_machine_history
@@ -16,7 +16,7 @@ from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.reading import MeasuredSession
+from busbw.report.reading import MeasuredSessionRecord
 from busbw.report.table import Column
 from tests.helpers import build
 from tests.helpers import compiled as made_compiled
@@ -30,7 +30,7 @@ SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5
 LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 
 
-def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> MeasuredSession:
+def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> MeasuredSessionRecord:
     """Return a session whose own test ran: FAILED if a case did, else PASS."""
     failed = any(verdict.failed for verdict in verdicts)
     outcome = SessionOutcome.FAILED if failed else SessionOutcome.PASS
@@ -38,7 +38,7 @@ def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> Measu
     return replace(session(*verdicts), session_verdict=answer)
 
 
-def regression() -> MeasuredSession:
+def regression() -> MeasuredSessionRecord:
     """Return a session with most outcomes, of three processes on two hosts, with a reference."""
     failure = Failure(
         kind=FailureKind.CRASHED, message="gone", launch=LaunchId(name="1"), log="one\n  two"
@@ -72,7 +72,7 @@ def regression() -> MeasuredSession:
     )
 
 
-def compiled() -> CompiledSession:
+def compiled() -> CompiledSessionRecord:
     """Return a compiled session with changes, two releases, and a topology without a compiler."""
     difference = Difference(name="strategy", before="Ring", now="Tree", fails=True)
     changed = {"outcome": Outcome.CHANGED, "text": "ring -> tree", "differences": (difference,)}

@@ -19,7 +19,7 @@ from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.soak.worker import soak
 from busbw.extensions.soak.worker_values import CompiledProgram
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
@@ -77,7 +77,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
         device=Device.CPU, ranks=None, probes=probes, named_frameworks=["jax"]
     )
     collective = COLLECTIVES[name]
-    spec = Spec(
+    spec = CaseSpec(
         framework="jax",
         payload_bytes=PAYLOAD_BYTES,
         collective=name,

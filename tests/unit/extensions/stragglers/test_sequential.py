@@ -11,7 +11,7 @@ from busbw.extensions.stragglers.sequential import SequentialTest
 
 
 def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
-    chance, test = random.Random(seed), SequentialTest(min_loss=0.05, risk=risk)
+    chance, test = random.Random(seed), SequentialTest(min_loss=0.05, false_alarm_probability=risk)
     assert callable(draw)
     while test.is_open and len(test.excesses) < 10_000:
         test.add_round(draw(chance))

@@ -13,7 +13,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.model import variables
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers import frameworks as real
@@ -25,7 +25,7 @@ PAYLOAD = 4096
 SIZES = (4, 100, 1024, 2**20)
 
 
-def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> CaseSpec:
     collective = COLLECTIVES[changes.get("collective", "all_reduce")]
     ordinary = {
         "reduce_op": "sum" if collective.reduce_ops else "none",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.case import Spec
+from busbw.model.case import CaseSpec
 from busbw.model.launch import Run
 from busbw.model.words import FailureKind
 from tests.helpers import build
@@ -21,7 +21,7 @@ SIZES = (4, 100, 1024)
 LARGE = 2**26
 
 
-def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> Spec:
+def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> CaseSpec:
     return build.spec(framework="tensorflow", payload_bytes=payload_bytes, **changes)
 
 
