@@ -1,4 +1,4 @@
-"""The grid: from options to requested cases (Specs), and from these to Cases on the probed devices.
+"""The grid: from options to CaseSpecs, and from CaseSpecs to Cases on the probed devices.
 
 The functions compute values from values. They access no hardware and start no process: the devices
 that probes found are arguments.
@@ -32,7 +32,7 @@ AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
 def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
-    """Return the Specs of all requested combinations, in a stable order with payloads innermost.
+    """Return CaseSpecs of all requested combinations, in a stable order with payloads innermost.
 
     A framework gets only the collectives and strategies that it supports.
 
@@ -81,7 +81,7 @@ def _unsupported_text(framework: str, request: GridOptions) -> str:
 
 
 def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
-    """Yield the Specs of the combinations that `framework` supports."""
+    """Yield the CaseSpecs of the combinations that `framework` supports."""
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"

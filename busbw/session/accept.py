@@ -170,7 +170,7 @@ def _find_accepted_times(
 ) -> tuple[list[AcceptedCase], list[str]]:
     """Return the times that --update-baselines accepts, and notes on the NOISY cases it leaves out.
 
-    A Case that several Specs name is returned once.
+    A Case that several CaseSpecs name is returned once.
     """
     accepted, notes, update = (
         dict[Case, AcceptedCase](),

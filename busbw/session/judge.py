@@ -87,7 +87,7 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruli
         spec: (measured_session.references[spec], measured_session.measurements[spec])
         for spec in jobs
     }
-    # Two Specs with different strategies can be the same Case.
+    # Two CaseSpecs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
     prior = estimate_prior_variance_of_pairs(cases.values(), settings)
     return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}

@@ -112,7 +112,7 @@ class _Measurer:
             stacks[side] = Stack(starters=starters, injection=injection)
         self.schedule = Schedule(
             executor=executor,
-            # Two Specs with different strategies can be the same Case, which is measured once.
+            # Two CaseSpecs with different strategies can be the same Case, which is measured once.
             cases={job.case: job.key for job in resolved_session.jobs.values()},
             plan=resolved_session.plan,
             stacks=stacks,

@@ -80,7 +80,7 @@ def measuring_mode(options: Options) -> Mode:
 
 
 def add_specs(collected_session: CollectedSession) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
-    """Return `collected_session` with the cases of one more test, and the Specs of these cases.
+    """Return `collected_session` with the cases of one more test, and the CaseSpecs of these cases.
 
     Raises GridError if the options select no case that can be measured.
     """

@@ -1,4 +1,4 @@
-"""Resolve the Specs of a session on its Machine, and return a MeasuredSession without measurements.
+"""Resolve the CaseSpecs of a session on its Machine to a MeasuredSession without measurements.
 
 The MeasuredSession has the cases to measure, the stored times to compare them with, and the
 verdicts of the skipped cases.
@@ -106,7 +106,7 @@ def _make_plan(options: Options) -> Plan:
 def _resolve_specs(
     options: Options, target: Target, specs: tuple[CaseSpec, ...]
 ) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
-    """Return the SKIPPED verdicts of Specs whose framework cannot be used, and the other jobs.
+    """Return the SKIPPED verdicts of CaseSpecs whose framework cannot be used, and the other jobs.
 
     Raises UsageError if a CaseSpec is not possible on the devices of `target`.
     """

@@ -29,7 +29,7 @@ from .options import Options
 class CollectedSession:
     """A session whose tests are being collected.
 
-    `grid` contains the Specs of all tests that were collected so far, also of tests that -k
+    `grid` contains the CaseSpecs of all tests that were collected so far, also of tests that -k
     deselects. `began` is the moment in UTC when the session began.
     """
 

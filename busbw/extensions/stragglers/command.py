@@ -235,7 +235,7 @@ def _find_device(starter: Starter, transport: HostsTransport, processes: int) ->
 
 
 def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
-    """Return the Specs of all-reduce and, if the framework has it, permute, for each payload."""
+    """Return CaseSpecs of all-reduce and, if the framework has it, permute, for each payload."""
     only_sums = FRAMEWORKS[options.framework].has_only_sums
     return [
         CaseSpec(
