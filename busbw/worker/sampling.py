@@ -45,6 +45,12 @@ _LENGTHENING = 8
 _LONG_SAMPLING_BUDGETS = 7.0
 _LONG_WARM_UP_BUDGETS = 4.0
 
+# A call costs much less than the sampling budget. If a short chain takes longer than the budget,
+# its collectives take at least this fraction of its time, or the machine stalled in it.
+_LEAST_COLLECTIVE_FRACTION = 0.5
+# So many samples are taken of a chain in which the machine stalled, whatever time they take.
+_SAMPLES_AFTER_STALL = 3
+
 
 @dataclass
 class PhaseTimer:
@@ -176,20 +182,28 @@ class Sampler:
     def has_enough_samples(self) -> bool:
         """Whether there are enough samples.
 
-        While a slope is not positive, sampling goes on up to the number of samples of the plan, or
-        up to several times the plan's budget.
+        While a slope is not plausible, sampling goes on up to the number of samples of the plan, or
+        up to several times the plan's budget, and at least up to `_SAMPLES_AFTER_STALL`.
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
-        # A slope is not positive if the machine stalled in short chains. More short chains show how
+        # A slope is too small if the machine stalled in short chains. More short chains show how
         # long a short chain really takes.
-        has_time = count < plan.samples and self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
-        return may_stop and (self._times_single_calls or not has_time or self._has_positive_slopes)
+        is_short = self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
+        has_time = count < plan.samples and (is_short or count < _SAMPLES_AFTER_STALL)
+        return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
 
     @property
     def _has_positive_slopes(self) -> bool:
         """Whether the slope of each sample is positive: the clock can distinguish the chains."""
         return min(self._short_chain_and_slopes_s()[1]) > 0
+
+    @property
+    def _has_plausible_slopes(self) -> bool:
+        """Whether each slope is positive, and no short chain shows that the machine stalled."""
+        short_s, slopes_s = self._short_chain_and_slopes_s()
+        least_s = _LEAST_COLLECTIVE_FRACTION * short_s if short_s > self.plan.budget_s else 0.0
+        return min(slopes_s) > 0 and min(slopes_s) * self.program.shortest_chain >= least_s
 
     def may_stop(self, sample_count: int, spent_s: float, min_samples: int) -> bool:
         """Return whether sampling may stop after `sample_count` samples, which took `spent_s`.

@@ -205,6 +205,22 @@ def test_the_time_of_the_warm_up_replaces_the_time_of_a_single_short_chain_that_
 
 
 @pytest.mark.parametrize(
+    ("turns_s", "samples_s"),
+    [
+        # The warm-up, then a short chain and the two collectives of a long chain for each sample.
+        ([1700.0, 1700.0, 1100.0, 1000.0, 1000.0], (1025.0, 1000.0)),
+        ([1700.0, *(1700.0, 1000.0) * 3], (300.0, 300.0, 300.0)),
+    ],
+    ids=["once", "always"],
+)
+def test_up_to_three_samples_are_taken_if_the_machine_stalled_in_a_long_short_chain(
+    turns_s: list[float], samples_s: tuple[float, ...]
+) -> None:
+    program = ScriptedProgram(lambda turn: turns_s[turn], shortest=1)
+    assert _slopes(program, budget_s=200.0).samples_s == samples_s
+
+
+@pytest.mark.parametrize(
     ("shortest", "most"), [(0, 1), (0, 2), (0, 7), (0, 12), (0, 100), (1, 2), (1, 3), (1, 50)]
 )
 def test_no_chain_has_more_iterations_than_its_dtype_can_represent_exactly(
