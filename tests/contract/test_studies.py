@@ -115,6 +115,7 @@ def test_a_group_of_processes_of_a_script_ends_if_all_processes_end_or_a_process
     assert output in done.stdout + done.stderr
 
 
+@pytest.mark.exhaustive
 @pytest.mark.framework("jax")
 @pytest.mark.usefixtures("mark")
 def test_the_script_all_reduce_in_training_reports_the_ratio_of_its_two_measured_rates() -> None:

@@ -142,6 +142,7 @@ def _launches(night: dict[str, Any]) -> dict[int, int]:
     return {case["case"]["payload_bytes"]: len(case["launches"]) for case in night["cases"]}
 
 
+@pytest.mark.exhaustive
 def test_a_single_launch_decides_most_cases_if_the_history_has_five_sessions(
     folder: Folder,
 ) -> None:

@@ -69,6 +69,7 @@ def _record(folder: Folder, reason: str = "") -> int:
     ).returncode
 
 
+@pytest.mark.exhaustive
 def test_the_workflow_accepts_a_loss_beyond_the_budget_if_it_is_started_with_a_reason(
     folder: Folder,
 ) -> None:

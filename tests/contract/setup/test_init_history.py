@@ -88,6 +88,7 @@ def _sessions(checkout: Path) -> list[str]:
     return sorted(json.loads(line)["session"] for line in text.splitlines())
 
 
+@pytest.mark.exhaustive
 def test_the_history_branch_has_all_sessions_that_workflows_push_at_the_same_time(
     checkout: Path,
 ) -> None:

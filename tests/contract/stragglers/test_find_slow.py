@@ -81,6 +81,7 @@ def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts
     assert cluster.good.read_text() == "one\nthree\nfour\nfive\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("then", sweep(["kill", "hang"]))
 def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts_were_measured(
     cluster: Cluster, then: str

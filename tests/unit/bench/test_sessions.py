@@ -19,6 +19,7 @@ def _rows_s(results: dict[str, Any]) -> float:
     return sum(float(seconds) for _, seconds, _ in rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sessions
 def test_the_sweep_benchmark_measures_a_session_whose_phases_sum_to_the_wall_time(
     tmp_path: Path,
