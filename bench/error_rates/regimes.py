@@ -129,7 +129,7 @@ def _count_unchanged(run: Run) -> dict[str, Any]:
         "mean": failures,
         "1st": failures[0],
         "2nd": failures[1],
-        "worst": failures[failures.mean(1).argmax()],
+        "worst": failures[np.argmax(failures.mean(1))],
     }
 
 
