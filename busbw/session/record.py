@@ -82,26 +82,22 @@ def results_text(judged_session: JudgedSession) -> str:
 
 
 def results_document(judged_session: JudgedSession) -> object:
-    """Return the results of a session as data for JSON, with ``~`` in place of home directories."""
-    observations = judged_session.observations
-    measured_session = observations if isinstance(observations, MeasuredSession) else None
-    candidates, references = (
-        (measured_session.measurements, measured_session.references)
-        if measured_session
-        else ({}, {})
-    )
+    """Return the results of a session that measured as data for JSON.
+
+    ``~`` is in place of home directories.
+    """
+    measured_session = judged_session.observations
+    assert isinstance(measured_session, MeasuredSession)
+    candidates, references = measured_session.measurements, measured_session.references
     cases = (
         case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged_session.verdicts.items()
     )
-    results = Results(
+    results = convert_to(
+        Results,
+        measured_session,
         **document_head(judged_session),
-        environment=measured_session.environment if measured_session else None,
-        process_hosts=measured_session.machine.process_hosts if measured_session else (),
-        plan=measured_session.plan if measured_session else None,
-        measuring_s=measured_session.measuring_s if measured_session else None,
-        spent_s=measured_session.spent_s if measured_session else {},
-        extra=measured_session.extra if measured_session else {},
+        process_hosts=measured_session.machine.process_hosts,
         cases=tuple(cases),
     )
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
