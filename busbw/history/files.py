@@ -115,7 +115,7 @@ def machine_folders(root: Path) -> tuple[str, ...]:
 
 
 def _raise_history_error(error: OSError) -> None:
-    raise HistoryError(storage.os_error_text(error)) from error
+    raise HistoryError(storage.error_text(error)) from error
 
 
 def _read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:

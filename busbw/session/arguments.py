@@ -19,9 +19,6 @@ from busbw.model.words import Device, InjectionKind, wrong_choice_text
 
 T = TypeVar("T")
 
-# The value of --against that means the stack that is locked with the baselines.
-BASELINE = "baseline"
-
 _SECONDS_PER_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)")
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)([%x])")
@@ -169,7 +166,7 @@ def parse_reference(text: str) -> dict[str, str]:
     ``baseline``, which means the locked stack.
     """
     framework, equals, name = text.partition("=")
-    if text == BASELINE:
+    if text == "baseline":
         return {}
     if not equals or framework not in FRAMEWORKS:
         return dict.fromkeys(FRAMEWORKS, _find_interpreter(text))

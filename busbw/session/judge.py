@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
@@ -203,12 +202,14 @@ def fail_all_cases(
 
     `reason` is the text of all verdicts.
     """
-    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
-    verdict = partial(Verdict, outcome=outcome, failed=True, text=reason)
     return JudgedSession(
         collected_session=collected_session,
-        session_verdict=SessionVerdict(outcomes=outcomes, text=reason),
-        verdicts={spec: verdict(spec=spec) for spec in specs},
+        session_verdict=SessionVerdict(
+            outcomes=(SessionOutcome.FAILED, SessionOutcome.NO_VERDICT), text=reason
+        ),
+        verdicts={
+            spec: Verdict(spec=spec, outcome=outcome, failed=True, text=reason) for spec in specs
+        },
     )
 
 

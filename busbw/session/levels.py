@@ -224,13 +224,10 @@ def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey,
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 
-def changes_since_baselines(
-    measured_session: MeasuredSession,
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the frameworks whose versions or surroundings differ from their newest baseline.
+def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
+    """Yield a line for each framework whose stack differs from the stack of its newest baseline.
 
-    Each comes with the date of the newest baseline, and with texts of the differences such as
-    ``jax 0.10.1 -> 0.10.2``. `measured_session` needs no measurements yet.
+    `measured_session` needs no measurements yet.
     """
     newest: dict[str, Record] = {}
     for job in measured_session.jobs.values():
@@ -248,4 +245,5 @@ def changes_since_baselines(
         )
         differences = setup_changes(record.lasting_setup, current_record.lasting_setup)
         if differences:
-            yield framework, record.date, differences
+            changes = ", ".join(differences)
+            yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"

@@ -61,10 +61,8 @@ def _write_file(
     """Write the file of the option `name`; return the session, with an error if that fails."""
     try:
         storage.write(path, make_text(judged_session))
-    except UsageError as error:
-        problem = str(error)
-    except OSError as error:
-        problem = storage.os_error_text(error)
+    except (UsageError, OSError) as error:
+        problem = storage.error_text(error)
     except Exception as error:  # A bug in a view must not hide the verdict.
         problem = repr(error)
     else:
@@ -221,13 +219,11 @@ def _history_lines(
     )
     if stack is not None:
         reference = measured_session.references[spec]
-        record = record_of(measured_session, reference, stack.flags)
-        failure = next((failure.kind for failure in reference.failures), None)
         yield convert_to(
             Line,
-            record,
+            record_of(measured_session, reference, stack.flags),
             outcome=Outcome.NO_BASELINE,
-            failure=failure,
+            failure=next((failure.kind for failure in reference.failures), None),
             is_reference=True,
             **common_fields,
         )

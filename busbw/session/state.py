@@ -61,7 +61,7 @@ class Machine:
         return next((probe.hosts for probe in self.probes if probe.hosts), ())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TimedJob:
     """A job of a session: a case to measure, and the stored times to compare it with.
 
