@@ -13,10 +13,10 @@ from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.findings import Finding, merge_findings
-from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
+    decided_cases,
     find_losses,
     losses_text,
     odd_accepted_session_text,
@@ -29,7 +29,7 @@ from busbw.judge.session import (
     judge_session,
     slower_framework_text,
 )
-from busbw.judge.validity import apply_ceiling, note_injections
+from busbw.judge.validity import apply_ceiling
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -152,7 +152,6 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         **{spec: r.verdict for spec, r in rulings.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    verdicts = note_injections(verdicts, measured_session.measurements)
     losses = _find_losses(measured_session, assessments)
     context = replace(
         _session_context(measured_session, verdicts, rulings),

@@ -11,8 +11,7 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import baseline_path
 from busbw.baselines.store import frameworks_on_machine, read_framework_files
 from busbw.driver.bundle import worker_hash
-from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged
-from busbw.history.files import read_machine as read_history
+from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged, read_folder
 from busbw.history.lines import Line, Series, comparable_sessions
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
@@ -63,10 +62,10 @@ def _read_stored_times(
         for name in sorted(frameworks_on_machine(options.baselines, key))
     }
     baselines = [baseline for several in stored.values() for baseline in several]
-    begins = [baseline.records[0].began for baseline in baselines]
+    begins = [collected_session.began, *(baseline.records[0].began for baseline in baselines)]
     lines: tuple[Line, ...] = ()
     if options.history is not None:
-        lines = read_history(options.history, key, min([collected_session.began, *begins]).year)
+        lines = read_folder(options.history / key.folder, min(begins).year)
     _check_moments(collected_session, key, baselines, lines)
     known_changes = read_acknowledged(options.baselines)
     return {
@@ -177,8 +176,7 @@ def record_of(
 ) -> Record:
     """Return the Record of the launches of a case, to store in a baseline or the history.
 
-    `flags` are the environment variables of a locked stack; None means the surroundings of this
-    session.
+    `flags` are the environment variables of a locked stack; None means those of this session.
     """
     environment, runs = measured_session.environment, measurement.runs
     return Record(
@@ -186,7 +184,7 @@ def record_of(
         commit=environment.commit,
         times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
         versions=runs[0].versions if runs else {},
-        surroundings=surroundings_of(measured_session) if flags is None else flags,
+        surroundings=environment.flags if flags is None else flags,
         host=platform.node(),
         worker=worker_hash(),
         extra=_common_values([run.extra for run in runs]),
@@ -201,18 +199,6 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
         for name, value in first.items()
         if all(launch.get(name) == value for launch in launches)
     }
-
-
-def surroundings_of(measured_session: MeasuredSession) -> dict[str, str]:
-    """Map names to texts: the flags and the load of the machine.
-
-    They may explain why another session has another level.
-    """
-    environment = measured_session.environment
-    surroundings = dict(environment.flags)
-    if environment.load is not None:
-        surroundings["load"] = f"{environment.load:.2f}"
-    return surroundings
 
 
 def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey, Session]:
@@ -241,9 +227,9 @@ def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
     for framework, record in newest.items():
         versions = measured_session.environment.versions.get(framework, {})
         current_record = replace(
-            record, versions=versions, surroundings=surroundings_of(measured_session)
+            record, versions=versions, surroundings=measured_session.environment.flags
         )
-        differences = setup_changes(record.lasting_setup, current_record.lasting_setup)
+        differences = setup_changes(record.setup, current_record.setup)
         if differences:
             changes = ", ".join(differences)
             yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from busbw import __version__, storage, wire
 from busbw.history.failing import failing_since_texts
-from busbw.history.files import HistoryError, append_lines, read_machine
+from busbw.history.files import HistoryError, append_lines, read_folder
 from busbw.history.lines import Line
 from busbw.model import variables
 from busbw.model.case import CaseSpec, convert_to
@@ -180,7 +180,7 @@ def _failing_texts(
             if job.key == key and judged_session.verdicts[spec].failed
         }
         if failed:
-            yield from failing_since_texts(read_machine(root, key), failed)
+            yield from failing_since_texts(read_folder(root / key.folder), failed)
 
 
 def _history_lines(
