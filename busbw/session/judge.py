@@ -153,8 +153,14 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
     losses = _find_losses(measured_session, assessments)
+    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
+    # An update that accepts all times replaces such an accepted session.
+    texts = [repaired_losses_text]
+    if measured_session.options.update_baselines != "all":
+        texts.append(odd_accepted_session_text)
+    notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(
-        _session_context(measured_session, verdicts, rulings),
+        _session_context(measured_session, verdicts, rulings, notes),
         slower_framework_texts=tuple(
             _slower_framework_texts(measured_session, assessments, losses, rulings)
         ),
@@ -166,15 +172,6 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
             (a.recent_noisy_session_count for a in assessments.values()), default=0
         ),
     )
-    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
-    # An update that accepts all times replaces such an accepted session.
-    texts = (
-        [repaired_losses_text]
-        if context.accepts_all_times
-        else [repaired_losses_text, odd_accepted_session_text]
-    )
-    notes = [text(assessment) for assessment in assessments.values() for text in texts]
-    context = replace(context, notes=(*context.notes, *notes))
     judged_session = JudgedSession(
         collected_session=measured_session.collected_session,
         session_verdict=judge_session(
@@ -216,6 +213,7 @@ def _session_context(
     measured_session: MeasuredSession,
     verdicts: Mapping[CaseSpec, Verdict],
     rulings: Mapping[CaseSpec, Ruling],
+    notes: Iterable[str],
 ) -> SessionContext:
     options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -235,7 +233,7 @@ def _session_context(
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
         no_verdict_reasons=tuple(filter(None, reasons)),
-        notes=("" if is_required else other_ranks_text,),
+        notes=("" if is_required else other_ranks_text, *notes),
         accepts_all_times=options.update_baselines == "all",
         doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )

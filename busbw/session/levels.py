@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from busbw.baselines.document import BaselineError
@@ -215,21 +214,16 @@ def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
 
     `measured_session` needs no measurements yet.
     """
-    newest: dict[str, Record] = {}
-    for job in measured_session.jobs.values():
-        for record in (
-            job.baseline_search.baseline.sessions[-1:] if job.baseline_search.baseline else ()
-        ):
-            earlier_record = newest.setdefault(job.case.framework, record)
-            newest[job.case.framework] = max(
-                earlier_record, record, key=lambda record: record.began
-            )
-    for framework, record in newest.items():
-        versions = measured_session.environment.versions.get(framework, {})
-        current_record = replace(
-            record, versions=versions, surroundings=measured_session.environment.flags
-        )
-        differences = setup_changes(record.setup, current_record.setup)
-        if differences:
-            changes = ", ".join(differences)
+    environment = measured_session.environment
+    records = [
+        (job.case.framework, record)
+        for job in measured_session.jobs.values()
+        if job.baseline_search.baseline is not None
+        for record in job.baseline_search.baseline.sessions[-1:]
+    ]
+    newest = dict(sorted(records, key=lambda pair: pair[1].began))
+    for framework, record in sorted(newest.items()):
+        setup = {**environment.versions.get(framework, {}), **environment.flags}
+        changes = ", ".join(setup_changes(record.setup, setup))
+        if changes:
             yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"

@@ -86,7 +86,11 @@ def results_document(judged_session: JudgedSession) -> object:
     """
     measured_session = judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
-    candidates, references = measured_session.measurements, measured_session.references
+    candidates, references, probes = (
+        measured_session.measurements,
+        measured_session.references,
+        measured_session.machine.probes,
+    )
     cases = (
         case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged_session.verdicts.items()
@@ -95,7 +99,7 @@ def results_document(judged_session: JudgedSession) -> object:
         Results,
         measured_session,
         **document_head(judged_session),
-        process_hosts=measured_session.machine.process_hosts,
+        process_hosts=next((probe.hosts for probe in probes if probe.hosts), ()),
         cases=tuple(cases),
     )
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
