@@ -42,9 +42,6 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
             CaseSpec is left.
 
     """
-    for name in request.collectives:
-        _placements(name, request)
-        _reduce_ops(name, request)
     reasons = {
         framework: _unsupported_text(framework, request)
         for framework in (*request.frameworks, *request.absent_frameworks)

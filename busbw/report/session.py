@@ -44,8 +44,10 @@ def header_lines(
     """
     lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
-    for framework, reason in unreached_reasons.items():
-        lines.append(f"busbw {framework}: does not reach the device: {reason}")
+    lines += [
+        f"busbw {framework}: does not reach the device: {reason}"
+        for framework, reason in unreached_reasons.items()
+    ]
     if baselines_folder is None:
         return lines
     folder, current = baselines_folder / environment.key.folder, Path.cwd()

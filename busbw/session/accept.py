@@ -60,9 +60,12 @@ def accepts_slower_times(
     """
     if options.update_baselines != "all":
         return False
-    if options.accept_regression or stored_baseline is None or stored_baseline.pinned_s is None:
-        return True
-    if stored_baseline.case.protocol != measurement.case.protocol:
+    if (
+        options.accept_regression
+        or stored_baseline is None
+        or stored_baseline.pinned_s is None
+        or stored_baseline.case.protocol != measurement.case.protocol
+    ):
         return True
     times_s = [launch_time_s(run) for run in measurement.runs]
     return bool(times_s) and not exceeds_budget(

@@ -202,8 +202,11 @@ def parse_injection(text: str) -> Injection:
         raise ValueError(wrong_choice_text(kind, [extra.value for extra in InjectionKind]))
     sizes_bytes = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
     if kind == InjectionKind.MEMORY:
-        limit_bytes = metrics.parse_payload(amount)
-        return Injection(extra=InjectionKind.MEMORY, limit_bytes=limit_bytes, payloads=sizes_bytes)
+        return Injection(
+            extra=InjectionKind.MEMORY,
+            limit_bytes=metrics.parse_payload(amount),
+            payloads=sizes_bytes,
+        )
     match = _DELAY.fullmatch(amount)
     if match is None or float(match[1]) <= 0:
         raise ValueError(

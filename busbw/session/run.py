@@ -44,9 +44,7 @@ def open_transport(options: Options) -> Iterator[Transport]:
 
     Raises UsageError if a host cannot be used, or if a limit of the operating system is reached.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(raise_with_remedy(UsageError))
-        stack.enter_context(usage_error(HostError))
+    with raise_with_remedy(UsageError), usage_error(HostError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
         yield stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
