@@ -387,12 +387,10 @@ def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
 
 def odd_accepted_session_text(assessment: Assessment) -> str:
     """Say how the accepted session differs from all later sessions; return "" if it is not odd."""
-    since = max(
-        (len(series.launches) for series in assessment.history.case_series.values()), default=0
-    )
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
-        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_subject_text(name)}"
+        f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "
+        f"in {_subject_text(name)}"
         for name, odd in odd_accepted_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"
