@@ -65,7 +65,7 @@ class OpenBackend:
             payload_bytes=parse_payload(payload),
             ranks=self.ranks,
         )
-        return grid.resolve_case(spec, self._target)
+        return grid.resolve_case(spec, self._target)[0]
 
     def find_failure(self, case: Case, limit_bytes: float = math.inf) -> str:
         """Run a case once and check its values; return the message of a failure.

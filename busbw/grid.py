@@ -42,9 +42,6 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
             CaseSpec is left.
 
     """
-    for name in request.collectives:
-        _placements(name, request)
-        _reduce_ops(name, request)
     reasons = {
         framework: _unsupported_text(framework, request)
         for framework in (*request.frameworks, *request.absent_frameworks)
@@ -288,8 +285,8 @@ def _single_rank_text(devices: DeviceSet, framework: str) -> str:
     return text
 
 
-def resolve_case(spec: CaseSpec, target: Target) -> Case:
-    """Return the Case of `spec` on the devices of `target`.
+def resolve_case(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on the devices of `target`, and its environment key.
 
     Raises GridError if the framework does not reach them, or they do not allow the case.
     """
@@ -301,7 +298,7 @@ def resolve_case(spec: CaseSpec, target: Target) -> Case:
             check_mesh_hosts(spec.mesh, key.hosts, key.processes)
     except ValueError as error:
         raise GridError(str(error)) from error
-    return case
+    return case, key
 
 
 def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:

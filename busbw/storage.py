@@ -54,8 +54,7 @@ def reraise_as(
     try:
         yield
     except kinds as error:
-        text = os_error_text(error) if isinstance(error, OSError) else error
-        raise error_type(f"{where}{text}") from error
+        raise error_type(f"{where}{error_text(error)}") from error
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
@@ -106,11 +105,12 @@ def gunzip(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
     """
     if content[:2] != b"\x1f\x8b":
         return content
-    try:
-        with gzip.open(io.BytesIO(content)) as file:
-            unpacked = file.read(most_bytes + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise InputError(f"is a damaged file of gzip: {error}") from error
+    where = "is a damaged file of gzip: "
+    with (
+        reraise_as(InputError, EOFError, OSError, zlib.error, where=where),
+        gzip.open(io.BytesIO(content)) as file,
+    ):
+        unpacked = file.read(most_bytes + 1)
     if len(unpacked) > most_bytes:
         raise TooLargeError(f"unpacks to more than {most_bytes} bytes")
     return unpacked
@@ -144,11 +144,13 @@ def write(path: Path, content: str | bytes) -> None:
         raise
 
 
-def os_error_text(error: OSError) -> str:
-    """Return the text of an operating system error: ``PATH: REASON``, or the reason without a path.
+def error_text(error: Exception) -> str:
+    """Return the message of an error; of an OSError ``PATH: REASON``, or the reason without a path.
 
     If the error names two paths, such as of a copy, the text has the second path.
     """
+    if not isinstance(error, OSError):
+        return str(error)
     reason, path = error.strerror or str(error), error.filename2 or error.filename
     return f"{path}: {reason}" if path else reason
 
@@ -170,10 +172,8 @@ def check_output(
     if not folder.is_dir():
         raise OutputError(f"there is no folder {folder}")
     if os.path.lexists(os.path.realpath(path)):
-        try:
+        with reraise_as(OutputError, InputError, where=f"{path}: "):
             text = read(path).decode(errors="replace")
-        except InputError as error:
-            raise OutputError(f"{path}: {error}") from error
         if any(os.path.exists(other) and path.samefile(other) for other in inputs):
             raise OutputError(f"{path} is also an input and would be lost; name another file")
         if text and not is_kind(text):

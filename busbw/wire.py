@@ -56,11 +56,6 @@ def escape_unprintable(text: str) -> str:
     )
 
 
-def escape_to_one_line(text: str) -> str:
-    r"""Return `text` as a line, with escapes for tabs, ends of lines and unsafe characters."""
-    return escape_unprintable(text).replace("\t", r"\t").replace("\n", r"\n")
-
-
 def without_workflow_commands(text: str) -> str:
     """Return `text` with a space inside each text that GitHub would run as a workflow command.
 
@@ -96,7 +91,7 @@ class WireError(ValueError):
     """
 
     def __init__(self, text: str) -> None:
-        super().__init__(escape_to_one_line(text))
+        super().__init__(escape_unprintable(text).replace("\t", r"\t").replace("\n", r"\n"))
 
 
 def parse_json(content: bytes | str) -> Any:

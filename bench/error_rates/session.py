@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.judge.decision import decide_direction
-from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment, append_session, assess_session
+from busbw.judge.levels import decided_cases
 from busbw.judge.noise import find_two_neighbours
 from busbw.judge.policy import Policy
 from busbw.judge.rule import compute_limits

@@ -131,7 +131,7 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     try:
         storage.write(path, content)
     except OSError as error:
-        print(f"{prefix}{storage.os_error_text(error)}", file=sys.stderr)
+        print(f"{prefix}{storage.error_text(error)}", file=sys.stderr)
         return 1
     return 0
 

@@ -107,19 +107,18 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
             if history.newest_time_s and history.level_s
             else None
         )
-        noisy, date = history.outcome_counts.get(Outcome.NOISY, 0), history.baseline_date or None
-        cells = (
-            name,
-            len(history.times_s),
-            history.level_s,
-            history.relative_stddev,
-            history.newest_time_s,
-            ratio,
-            noisy,
-            date,
-        )
+        cells = {
+            "case": name,
+            "sessions": len(history.times_s),
+            "level": history.level_s,
+            "spread": history.relative_stddev,
+            "newest": history.newest_time_s,
+            "ratio": ratio,
+            "NOISY": history.outcome_counts.get(Outcome.NOISY, 0),
+            "baseline": history.baseline_date or None,
+        }
         sentences = [change.sentence for change in history.changes]
         wrong = wrong_values_text(history.lines_by_session.values())
         notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
-        rows.append(Row(dict(zip(_CELL_TEXT_BY_HEADING, cells, strict=True)), notes=notes))
+        rows.append(Row(cells, notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing_text="-")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from busbw.model.cluster import ALONE
 from busbw.model.launch import Failure, LaunchId
@@ -78,8 +79,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
         is_alone = group.starter.cluster == ALONE
-        launch = group.launch.replacement if is_alone else group.launch
-        other = self.start(group.starter, launch)
+        other = self.start(group.starter, replace(group.launch, is_replacement=is_alone))
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def should_start_again(self, failure: Failure) -> bool:
@@ -160,7 +160,7 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     """
     answer = _probe_once(starter, executor, _PROBE_LAUNCH)
     if isinstance(answer, Failure) and executor.should_start_again(answer):
-        answer = _probe_once(starter, executor, _PROBE_LAUNCH.replacement)
+        answer = _probe_once(starter, executor, replace(_PROBE_LAUNCH, is_replacement=True))
     if isinstance(answer, Probe):
         return answer
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError

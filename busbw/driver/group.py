@@ -65,8 +65,8 @@ class Group:
             if starter.cluster != ALONE:
                 cluster_members = transport.cluster_members(starter.cluster)
             for member in cluster_members:
-                name = launch if member is None else launch.with_member(f"worker{member.index}")
-                self.members.append(transport.start(starter, name, member))
+                index = "" if member is None else f"worker{member.index}"
+                self.members.append(transport.start(starter, replace(launch, member=index), member))
         except BaseException:
             self.kill()
             raise

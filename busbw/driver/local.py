@@ -332,7 +332,7 @@ def lock_this_machine(
             f"another session has been measuring on this machine for {wait_s:g} s ({error})"
         ) from error
     except OSError as error:
-        raise HostError(f"the machine cannot be locked: {storage.os_error_text(error)}") from error
+        raise HostError(f"the machine cannot be locked: {storage.error_text(error)}") from error
     with lock:
         yield
 

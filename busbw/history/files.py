@@ -82,21 +82,13 @@ def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
         return [parse_line(text, f"line {number}") for text, number in line_numbers.items() if text]
 
 
-def read_machine(root: Path, key: EnvironmentKey, first_year: int = 0) -> tuple[Line, ...]:
-    """Read the lines of the machine `key`, oldest first, from `first_year` on.
-
-    Raises HistoryError if a file cannot be read or has an invalid line.
-    """
-    return _read_folder(root / key.folder, first_year)
-
-
 def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
     """Read the history in the folder `root`, and map the name of each machine to its lines.
 
     The name is the machine's folder below `root`. Raises HistoryError if a file cannot be read or
     has an invalid line.
     """
-    return {name: _read_folder(root / name) for name in machine_folders(root)}
+    return {name: read_folder(root / name) for name in machine_folders(root)}
 
 
 def machine_folders(root: Path) -> tuple[str, ...]:
@@ -115,13 +107,14 @@ def machine_folders(root: Path) -> tuple[str, ...]:
 
 
 def _raise_history_error(error: OSError) -> None:
-    raise HistoryError(storage.os_error_text(error)) from error
+    raise HistoryError(storage.error_text(error)) from error
 
 
-def _read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
+def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
     """Read the lines of a machine's folder, oldest first, from `first_year` on.
 
-    A folder that is missing has no lines. Raises HistoryError if a file cannot be read.
+    A folder that is missing has no lines. Raises HistoryError if a file cannot be read or has an
+    invalid line.
     """
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
         storage.check_readable_folder(folder)

@@ -25,7 +25,12 @@ from .noise import find_two_neighbours
 from .policy import Policy
 from .rule import CaseLimits
 from .series import NO_LOSS, CaseTimes, LossState
-from .validity import judge_failed_launches, out_of_memory_verdict, would_fit_without_other_programs
+from .validity import (
+    injection_notes,
+    judge_failed_launches,
+    out_of_memory_verdict,
+    would_fit_without_other_programs,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +150,7 @@ def judge_case(
 
 
 def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
-    """Add the case and the summary of its launches to the verdict of `ruling`.
+    """Add the case, the summary of its launches and notes on injections to the verdict of `ruling`.
 
     The summary is left out if the case has no times, or if it is FAILED. `fields` maps the names
     of further fields of the Verdict to their values.
@@ -153,7 +158,8 @@ def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) ->
     verdict = ruling.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
         fields["now"] = summarize_runs(measurement)
-    return replace(ruling, verdict=replace(verdict, case=measurement.case, **fields))
+    notes = (*verdict.notes, *injection_notes(measurement.runs))
+    return replace(ruling, verdict=replace(verdict, case=measurement.case, notes=notes, **fields))
 
 
 def summarize_runs(measurement: Measurement) -> TimeSummary:

@@ -1,4 +1,4 @@
-"""Select the sessions with which today's session is compared, and describe lasting losses.
+"""Select the sessions with which today's session is compared, and what they decide and show.
 
 Baselines contain the sessions that were accepted, and the history contains all sessions since then.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,7 +16,14 @@ from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, plural, shorten_list
 
 from .lasting_losses import Assessment, accepted_session_deviation, assess_session, replay_sessions
-from .policy import MIN_LOSS_TICKS, Policy, Rule
+from .policy import (
+    AUTO_LIMIT_SHARE,
+    AUTO_MIN_SESSIONS,
+    AUTO_WHOLE_SESSION_EVERY,
+    MIN_LOSS_TICKS,
+    Policy,
+    Rule,
+)
 from .rule import compute_limits
 from .series import CaseTimes, History, LaunchSummary, LossState
 
@@ -249,6 +256,37 @@ def _select_cases(
     return [session for session in selected if session.records]
 
 
+def decided_cases(assessment: Assessment) -> Iterator[Case]:
+    """Yield the cases that the first launch decides; `assessment` has one launch of each case.
+
+    A first launch that is safely within the limit of its case can only become PASS. A loss that the
+    launch hides is at most the share `policy.AUTO_LIMIT_SHARE` of the limit, plus the noise of one
+    launch.
+
+    A case needs more launches if the case or its framework has a loss or may have a loss, or if the
+    level of the case has too few sessions. All cases need more launches in a noisy session, and in
+    every session of which the number is a multiple of `policy.AUTO_WHOLE_SESSION_EVERY`.
+    """
+    history = assessment.history
+    is_whole = history.session_count % AUTO_WHOLE_SESSION_EVERY == 0
+    if is_whole or assessment.widening > 1:
+        return
+    for case, limits in assessment.limits.items():
+        shared, before = assessment.shared_parts[case.framework], history.case_series[case]
+        states = [assessment.loss_states[name] for name in (case, case.framework)]
+        states += [before.loss_state, history.framework_series[case.framework].loss_state]
+        log_ratio = limits.common_shift + limits.residual
+        if (
+            len(before.counted_positions) >= AUTO_MIN_SESSIONS
+            and limits.faster_below_log_ratio
+            <= log_ratio
+            <= AUTO_LIMIT_SHARE * limits.slower_above_log_ratio
+            and shared.shift_log_ratio <= AUTO_LIMIT_SHARE * shared.limit_log_ratio
+            and not any(state.loss for state in states)
+        ):
+            yield case
+
+
 # A text names at most this many cases, and only counts further cases.
 _MAX_NAMED_LOSSES = 3
 
@@ -349,12 +387,10 @@ def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
 
 def odd_accepted_session_text(assessment: Assessment) -> str:
     """Say how the accepted session differs from all later sessions; return "" if it is not odd."""
-    since = max(
-        (len(series.launches) for series in assessment.history.case_series.values()), default=0
-    )
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
-        f"{'slower' if odd > 0 else 'faster'} than the {since} since, in {_subject_text(name)}"
+        f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "
+        f"in {_subject_text(name)}"
         for name, odd in odd_accepted_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"

@@ -225,8 +225,9 @@ def _judge_outcome(
 
     Failed launches decide first, then memory, and else the sequential test.
     """
-    failure_verdict = judge_failed_launches(spec, candidate)
-    failure_verdict = failure_verdict or judge_failed_launches(spec, reference, REFERENCE_PREFIX)
+    failure_verdict = judge_failed_launches(spec, candidate) or judge_failed_launches(
+        spec, reference, REFERENCE_PREFIX
+    )
     if failure_verdict is not None:
         return Ruling(verdict=failure_verdict)
     if candidate.failures or reference.failures:

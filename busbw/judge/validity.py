@@ -7,7 +7,7 @@ hardware. A slowdown that was injected on purpose becomes a note.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw import metrics
@@ -206,20 +206,14 @@ def _add_note(verdict: Verdict, note: str) -> Verdict:
     return replace(verdict, notes=(*verdict.notes, note))
 
 
-def note_injections(
-    verdicts: Mapping[CaseSpec, Verdict], measurements: Mapping[CaseSpec, Measurement]
-) -> dict[CaseSpec, Verdict]:
-    """Add a note to the verdict on each case that was slowed down on purpose.
+def injection_notes(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the notes on a case that was slowed down on purpose; none for any other case.
 
-    The note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change over
-    all launches.
+    A note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change over all
+    launches.
     """
-    noted = dict(verdicts)
-    for spec, measurement in measurements.items():
-        ratios = [run.injected_ratio for run in measurement.runs if run.injected_ratio is not None]
-        if ratios and spec in noted:
-            injected = next(run.injected for run in measurement.runs if run.injected)
-            change = 100 * (statistics.median(ratios) - 1)
-            note = f"injected {injected}: measured {change:+.1f} %"
-            noted[spec] = _add_note(noted[spec], note)
-    return noted
+    ratios = [run.injected_ratio for run in runs if run.injected_ratio is not None]
+    if not ratios:
+        return ()
+    injected = next(run.injected for run in runs if run.injected)
+    return (f"injected {injected}: measured {100 * (statistics.median(ratios) - 1):+.1f} %",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from .case import Case
@@ -132,19 +132,6 @@ class LaunchId:
     def __str__(self) -> str:
         return self.text
 
-    @property
-    def replacement(self) -> LaunchId:
-        """The id of the launch that replaces this launch."""
-        return replace(self, is_replacement=True)
-
-    def with_member(self, member: str) -> LaunchId:
-        """Return the id of a process of this launch, such as ``worker1``."""
-        return replace(self, member=member)
-
-
-# A failure may have no launch, or an unknown launch.
-NO_LAUNCH = LaunchId()
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
@@ -248,7 +235,7 @@ class Failure:
 
     kind: FailureKind
     message: str
-    launch: LaunchId = NO_LAUNCH
+    launch: LaunchId = field(default_factory=LaunchId)
     exit_code: int | None = None
     log: str = ""
     detected: Detection | None = None

@@ -56,10 +56,14 @@ def axis_extents(mesh: str) -> Mapping[str, int]:
             f"up to {len(names)} whole numbers from 1, joined by x, such as 2x4, or named axes "
             f"such as {_NAMED_EXAMPLE}"
         )
-    extents = {name: extent for name, extent in pairs if name in names and _is_extent(extent)}
-    if len(extents) != len(words):
+    extents = {
+        name: int(extent)
+        for name, extent in pairs
+        if name in names and extent.isascii() and extent.isdecimal()
+    }
+    if len(extents) != len(words) or not all(extents.values()):
         raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {form}")
-    return {name: int(extents[name]) for name in names if name in extents}
+    return {name: extents[name] for name in names if name in extents}
 
 
 def mesh_shape(mesh: str) -> tuple[int, ...]:
@@ -68,10 +72,6 @@ def mesh_shape(mesh: str) -> tuple[int, ...]:
     Raises ValueError if `mesh` is not the text of a mesh.
     """
     return tuple(axis_extents(mesh).values())
-
-
-def _is_extent(word: str) -> bool:
-    return word.isascii() and word.isdecimal() and int(word) > 0
 
 
 def canonical_mesh(mesh: str) -> str:

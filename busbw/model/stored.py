@@ -22,8 +22,6 @@ OWN_CODE = "busbw's own code"
 MOST_SESSIONS = 10
 # A file keeps a year of weekly updates. Version control has older updates.
 MOST_UPDATES = 50
-# Settings that vary from session to session, so that a difference explains nothing.
-VARYING_SETTINGS = {"load"}
 
 
 def round_us(time_us: float) -> float:
@@ -40,7 +38,7 @@ class Stack:
 
     `commit` is the commit of the working directory, empty outside of a repository. `versions` maps
     packages to their versions. `surroundings` maps the names of the framework's flags to their
-    values; the load of the machine is among them if it is known.
+    values.
     """
 
     commit: str = ""
@@ -84,13 +82,11 @@ class Record(Stack):
         return statistics.median(self.times_s) if self.times_us else None
 
     @property
-    def lasting_setup(self) -> Mapping[str, str]:
-        """Maps names to values: versions, flags, host and worker code, without VARYING_SETTINGS."""
-        lasting = {
-            name: text for name, text in self.surroundings.items() if name not in VARYING_SETTINGS
-        }
-        lasting |= {HOST: self.host} if self.host else {}
-        return {**self.versions, **lasting, **({OWN_CODE: self.worker} if self.worker else {})}
+    def setup(self) -> Mapping[str, str]:
+        """Maps names to values: versions, flags, host and worker code."""
+        names = {HOST: self.host, OWN_CODE: self.worker}
+        known_names = {name: text for name, text in names.items() if text}
+        return {**self.versions, **self.surroundings, **known_names}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,13 +121,11 @@ class Session:
 
         A change is a text such as ``jax 0.10.1 -> 0.10.2``.
         """
-        return setup_changes(
-            earlier_session._lasting_setup(framework), self._lasting_setup(framework)
-        )
+        return setup_changes(earlier_session._setup(framework), self._setup(framework))
 
-    def _lasting_setup(self, framework: str) -> Mapping[str, str]:
+    def _setup(self, framework: str) -> Mapping[str, str]:
         of_framework = (
-            records[0].lasting_setup
+            records[0].setup
             for case, records in self.records.items()
             if case.framework == framework
         )

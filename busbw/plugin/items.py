@@ -63,22 +63,25 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     judged = judged_of(session.config)
     if judged is None:
         return None
-    verdict = judged.session_verdict
+    verdict, texts = judged.session_verdict, list[str]()
     unread_items = [
         item for item in session.config.stash.get(CASES, {}) if VERDICT not in item.stash
     ]
     if unread_items:
-        count = plural(len(unread_items), "case")
-        text = (
-            f"{count} left out before the verdict was read; the first is {unread_items[0].nodeid}"
+        texts.append(
+            f"{plural(len(unread_items), 'case')} left out before the verdict was read; the first "
+            f"is {unread_items[0].nodeid}"
         )
-        verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
     errors = session.config.stash.get(ERRORS, [])
     if errors:
-        text = f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
-        verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
+        texts.append(
+            f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
+        )
     if session.config.getoption("benchmark_skip", False):
-        text = "--benchmark-skip asks that benchmarks be skipped; a skipped session is not green"
+        texts.append(
+            "--benchmark-skip asks that benchmarks be skipped; a skipped session is not green"
+        )
+    for text in texts:
         verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, text)
     return verdict
 

@@ -141,16 +141,11 @@ def _failure_line(group: Sequence[Verdict], label: str) -> str:
         return f"{head} {', '.join(shorten_list([*map(_ratio_text, group)], _MAX_CASES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
     texts = [
-        f"{payloads_or_programs_text(list(alike))}: {_cut_reason(reason)}"
+        f"{payloads_or_programs_text(list(alike))}: {reason[:_MAX_REASON_CHARACTERS]}"
+        + ("..." if len(reason) > _MAX_REASON_CHARACTERS else "")
         for reason, alike in reasons
     ]
     return f"{head} {'; '.join(shorten_list(texts, _MAX_CASES, 'reason'))}"
-
-
-def _cut_reason(reason: str) -> str:
-    return (
-        reason if len(reason) <= _MAX_REASON_CHARACTERS else f"{reason[:_MAX_REASON_CHARACTERS]}..."
-    )
 
 
 def _ratio_text(verdict: Verdict) -> str:

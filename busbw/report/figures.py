@@ -42,11 +42,6 @@ class Figure(Column):
     metric: str = ""
 
 
-def figure_values(verdict: Verdict) -> dict[str, Any]:
-    """Map the id of each figure of a verdict to the figure's value, None without a value."""
-    return {figure.id: figure.compute(verdict) for figure in figures_of(verdict)}
-
-
 def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
     """Return the values of the figures that JSON and CSV files contain, by figure.
 

@@ -19,7 +19,7 @@ from busbw.model.field_types import parse_moment
 from busbw.model.launch import Measurement, Plan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import SessionOutcome, plural
+from busbw.model.words import plural
 
 from .conclusion import FailureLog, failed_case_lines, failure_logs
 from .results import RESULTS, Results
@@ -36,12 +36,6 @@ class DocumentError(ValueError):
 
     The message names the location in the document, the error, and the expected value.
     """
-
-
-# The verdict on a session that ended before the test of the session itself ran.
-_NO_VERDICT = SessionVerdict(
-    outcomes=(SessionOutcome.NO_VERDICT,), text="the session's own test did not run"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +73,7 @@ class SessionRecord(ABC):
         name: The name of the file, for messages.
         busbw: The version of busbw that wrote the file.
         began: When the session began.
-        session_verdict: The verdict on the session; None if the session ended before its verdict.
+        session_verdict: The verdict on the session.
         verdicts: The verdicts on the cases.
         command: The command line that started the session, without secrets.
 
@@ -88,7 +82,7 @@ class SessionRecord(ABC):
     name: str
     busbw: str
     began: datetime
-    session_verdict: SessionVerdict | None
+    session_verdict: SessionVerdict
     verdicts: tuple[Verdict, ...]
     command: str = ""
 
@@ -122,7 +116,7 @@ class SessionRecord(ABC):
         ]
         return replace(
             specifics,
-            verdict=self.session_verdict or _NO_VERDICT,
+            verdict=self.session_verdict,
             facts={name: text for name, text in specifics.facts.items() if text},
             changes=changes,
             logs=failure_logs(self.verdicts),
@@ -234,11 +228,8 @@ def session_of_document(document: object, name: str) -> SessionRecord:
 def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     """Return the session in `results`, which are from the file `name`.
 
-    Raises WireError for a missing value or an impossible case. The types of all fields are valid.
+    Raises WireError for an impossible case. The types of all fields are valid.
     """
-    for key in ("environment", "plan", "measuring_s"):
-        if getattr(results, key) is None:
-            raise wire.WireError(f"{key}: expected a value, since the session measured")
     measurements, references = {}, {}
     for number, row in enumerate(results.cases):
         case, spec, location = row.case, row.spec, f"cases[{number}]"

@@ -50,7 +50,7 @@ class SessionDocument:
         began: When the session began (UTC).
         host: The name of the host that ran the session.
         command: The command line that started the session, without secrets.
-        session: The verdict on the session; null if the session ended before its verdict.
+        session: The verdict on the session.
 
     """
 
@@ -60,24 +60,24 @@ class SessionDocument:
     began: Moment
     host: str
     command: str = ""
-    session: SessionVerdict | None
+    session: SessionVerdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Results(SessionDocument):
     """The document that `--results` writes; units are seconds, bytes, and 10^9 bytes per second.
 
-    `environment`, `plan` and `measuring_s` are null if no device was found. `process_hosts` names
-    the host of each process, if a group of processes measured. `measuring_s` is the duration of
-    measuring. `spent_s` divides this duration into ``starting`` processes, ``measuring`` cases and
-    ``ending`` processes. `extra` maps the names of extensions' values to these values.
+    `process_hosts` names the host of each process, if a group of processes measured. `measuring_s`
+    is the duration of measuring. `spent_s` divides this duration into ``starting`` processes,
+    ``measuring`` cases and ``ending`` processes. `extra` maps the names of extensions' values to
+    these values.
     """
 
     document: str = RESULTS
-    environment: Environment | None
+    environment: Environment
     process_hosts: tuple[str, ...]
-    plan: Plan | None
-    measuring_s: NotNegative | None
+    plan: Plan
+    measuring_s: NotNegative
     spent_s: Mapping[str, NotNegative]
     extra: Mapping[str, object] = field(default_factory=dict)
     cases: tuple[CaseResult, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import extensions, metrics
@@ -44,8 +44,10 @@ def header_lines(
     """
     lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
-    for framework, reason in unreached_reasons.items():
-        lines.append(f"busbw {framework}: does not reach the device: {reason}")
+    lines += [
+        f"busbw {framework}: does not reach the device: {reason}"
+        for framework, reason in unreached_reasons.items()
+    ]
     if baselines_folder is None:
         return lines
     folder, current = baselines_folder / environment.key.folder, Path.cwd()
@@ -100,15 +102,6 @@ def reference_stack_lines(
         changes = setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
         lines.append(f"{line}; the candidate has {', '.join(changes)}" if changes else line)
     return lines
-
-
-def changed_stack_lines(changes: Iterable[tuple[str, str, Sequence[str]]]) -> Iterator[str]:
-    """Yield a line for each framework whose stack differs from the stack of its baseline.
-
-    Each of `changes` consists of the framework, the date of the baseline, and the differences.
-    """
-    for framework, date, differences in changes:
-        yield f"busbw {framework}: other than the baseline of {date}: {', '.join(differences)}"
 
 
 def stack_flags_or_none(flags: Mapping[str, str]) -> dict[str, str]:

@@ -32,13 +32,12 @@ def markdown_summary(
 
     """
     description = session.describe(failing_since_texts)
-    lines = [f"## {_escape_markdown(description.title)}"]
-    if description.verdict is not None:
-        outcomes = ", ".join(description.verdict.outcomes)
-        lines += [
-            "",
-            f"**{_escape_markdown(outcomes)}** {_escape_markdown(description.verdict.text)}",
-        ]
+    outcomes, text = ", ".join(session.session_verdict.outcomes), session.session_verdict.text
+    lines = [
+        f"## {_escape_markdown(description.title)}",
+        "",
+        f"**{_escape_markdown(outcomes)}** {_escape_markdown(text)}",
+    ]
     for heading, paragraphs in {"What changed": description.changes, **history_sections}.items():
         lines += _section_lines(heading, paragraphs)
     for log in description.logs:
@@ -88,14 +87,12 @@ def _escape_markdown(text: str) -> str:
     return _LINKED.sub(rf"\g<0>{_COMMENT}", line)
 
 
-def annotation_commands(
-    verdicts: Sequence[Verdict], session_verdict: SessionVerdict | None
-) -> list[str]:
+def annotation_commands(verdicts: Sequence[Verdict], session_verdict: SessionVerdict) -> list[str]:
     """Return commands that annotate a GitHub workflow run with the failures of a session.
 
-    The list is empty if the session did not fail, or has no verdict.
+    The list is empty if the session did not fail.
     """
-    if session_verdict is None or not session_verdict.failed:
+    if not session_verdict.failed:
         return []
     texts = (
         wire.escape_unprintable(line.text) for line in conclusion_lines(verdicts, session_verdict)

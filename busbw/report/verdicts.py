@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Clock, Outcome, payload_text, rate_text
 
-from .figures import figure_values, figures_of
-from .table import Column, Row, Table, TextLine, attributes_or_none, payload_span_text
+from .figures import figures_of
+from .table import Column, Row, Table, TextLine, payload_span_text
 
 BOLD = {"bold": True}
 RED = {"red": True, "bold": True}
@@ -110,8 +110,8 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
         doubt = f" ({reference.doubt})" if reference.doubt else ""
         notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
-        **attributes_or_none(verdict.spec, "payload_bytes"),
-        **figure_values(verdict),
+        "payload_bytes": verdict.spec.payload_bytes,
+        **{figure.id: figure.compute(verdict) for figure in figures_of(verdict)},
         "outcome": " ".join(filter(None, (verdict.outcome.value, _outcome_marks(verdict)))),
     }
     return Row(cells, markup=markup, notes=tuple(notes))

@@ -60,9 +60,12 @@ def accepts_slower_times(
     """
     if options.update_baselines != "all":
         return False
-    if options.accept_regression or stored_baseline is None or stored_baseline.pinned_s is None:
-        return True
-    if stored_baseline.case.protocol != measurement.case.protocol:
+    if (
+        options.accept_regression
+        or stored_baseline is None
+        or stored_baseline.pinned_s is None
+        or stored_baseline.case.protocol != measurement.case.protocol
+    ):
         return True
     times_s = [launch_time_s(run) for run in measurement.runs]
     return bool(times_s) and not exceeds_budget(
@@ -86,11 +89,9 @@ def accept_baselines(
     try:
         return write_accepted(judged_session)
     except (BaselineError, OSError) as error:
-        return judged_session.with_error(f"not all baselines were written: {_error_text(error)}")
-
-
-def _error_text(error: Exception) -> str:
-    return storage.os_error_text(error) if isinstance(error, OSError) else str(error)
+        return judged_session.with_error(
+            f"not all baselines were written: {storage.error_text(error)}"
+        )
 
 
 def accept_times(judged_session: JudgedSession) -> JudgedSession:
@@ -100,8 +101,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     be written.
     """
     options, measured_session = judged_session.options, judged_session.observations
-    if not isinstance(measured_session, MeasuredSession):
-        return judged_session
+    assert isinstance(measured_session, MeasuredSession)
     reason = options.accept_regression or ""
     session = Record(
         moment=moment_text(judged_session.collected_session.began),
@@ -160,7 +160,7 @@ def _lock_stacks(
             for lock in extensions.load_functions("lock_references"):
                 judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
     except (BaselineError, OSError) as error:
-        text = f"baselines were written, but no reference stack: {_error_text(error)}"
+        text = f"baselines were written, but no reference stack: {storage.error_text(error)}"
         return judged_session.with_error(text)
     return judged_session
 
@@ -256,7 +256,7 @@ def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentK
     cases = []
     for spec in measured_session.collected_session.grid:
         try:
-            case, key = grid.resolve_case(spec, target), target.key(spec)
+            case, key = grid.resolve_case(spec, target)
         except GridError:
             # A Spec that is not possible on this device has no baseline.
             continue

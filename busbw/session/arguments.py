@@ -19,9 +19,6 @@ from busbw.model.words import Device, InjectionKind, wrong_choice_text
 
 T = TypeVar("T")
 
-# The value of --against that means the stack that is locked with the baselines.
-BASELINE = "baseline"
-
 _SECONDS_PER_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)")
 _RATIO = re.compile(r"(\d+(?:\.\d+)?)([%x])")
@@ -169,7 +166,7 @@ def parse_reference(text: str) -> dict[str, str]:
     ``baseline``, which means the locked stack.
     """
     framework, equals, name = text.partition("=")
-    if text == BASELINE:
+    if text == "baseline":
         return {}
     if not equals or framework not in FRAMEWORKS:
         return dict.fromkeys(FRAMEWORKS, _find_interpreter(text))
@@ -205,8 +202,11 @@ def parse_injection(text: str) -> Injection:
         raise ValueError(wrong_choice_text(kind, [extra.value for extra in InjectionKind]))
     sizes_bytes = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
     if kind == InjectionKind.MEMORY:
-        limit_bytes = metrics.parse_payload(amount)
-        return Injection(extra=InjectionKind.MEMORY, limit_bytes=limit_bytes, payloads=sizes_bytes)
+        return Injection(
+            extra=InjectionKind.MEMORY,
+            limit_bytes=metrics.parse_payload(amount),
+            payloads=sizes_bytes,
+        )
     match = _DELAY.fullmatch(amount)
     if match is None or float(match[1]) <= 0:
         raise ValueError(

@@ -42,4 +42,4 @@ def raise_with_remedy(error_type: type[Exception]) -> Iterator[None]:
         remedy = _REMEDIES.get(error.errno)
         if remedy is None:
             raise
-        raise error_type(f"{storage.os_error_text(error)}; {remedy}") from error
+        raise error_type(f"{storage.error_text(error)}; {remedy}") from error

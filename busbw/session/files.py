@@ -43,12 +43,12 @@ def checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
     cannot be read, or if it cannot be written although an option writes it.
     """
     folder = root / str(values.get("baselines", "baselines"))
-    updates, prunes = ("update_baselines" in values, "prune_baselines" in values)
+    updates = "update_baselines" in values
     with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
         check_folder(
             folder,
             may_be_missing="baselines" not in values or updates,
-            is_written=updates or prunes,
+            is_written=updates or "prune_baselines" in values,
             missing_hint="; --update-baselines makes it",
         )
     return folder

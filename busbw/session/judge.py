@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.findings import Finding, merge_findings
-from busbw.judge.first_launch import decided_cases
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
+    decided_cases,
     find_losses,
     losses_text,
     odd_accepted_session_text,
@@ -30,7 +29,7 @@ from busbw.judge.session import (
     judge_session,
     slower_framework_text,
 )
-from busbw.judge.validity import apply_ceiling, note_injections
+from busbw.judge.validity import apply_ceiling
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -153,10 +152,15 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         **{spec: r.verdict for spec, r in rulings.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    verdicts = note_injections(verdicts, measured_session.measurements)
     losses = _find_losses(measured_session, assessments)
+    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
+    # An update that accepts all times replaces such an accepted session.
+    texts = [repaired_losses_text]
+    if measured_session.options.update_baselines != "all":
+        texts.append(odd_accepted_session_text)
+    notes = [text(assessment) for assessment in assessments.values() for text in texts]
     context = replace(
-        _session_context(measured_session, verdicts, rulings),
+        _session_context(measured_session, verdicts, rulings, notes),
         slower_framework_texts=tuple(
             _slower_framework_texts(measured_session, assessments, losses, rulings)
         ),
@@ -168,15 +172,6 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
             (a.recent_noisy_session_count for a in assessments.values()), default=0
         ),
     )
-    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
-    # An update that accepts all times replaces such an accepted session.
-    texts = (
-        [repaired_losses_text]
-        if context.accepts_all_times
-        else [repaired_losses_text, odd_accepted_session_text]
-    )
-    notes = [text(assessment) for assessment in assessments.values() for text in texts]
-    context = replace(context, notes=(*context.notes, *notes))
     judged_session = JudgedSession(
         collected_session=measured_session.collected_session,
         session_verdict=judge_session(
@@ -203,12 +198,14 @@ def fail_all_cases(
 
     `reason` is the text of all verdicts.
     """
-    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
-    verdict = partial(Verdict, outcome=outcome, failed=True, text=reason)
     return JudgedSession(
         collected_session=collected_session,
-        session_verdict=SessionVerdict(outcomes=outcomes, text=reason),
-        verdicts={spec: verdict(spec=spec) for spec in specs},
+        session_verdict=SessionVerdict(
+            outcomes=(SessionOutcome.FAILED, SessionOutcome.NO_VERDICT), text=reason
+        ),
+        verdicts={
+            spec: Verdict(spec=spec, outcome=outcome, failed=True, text=reason) for spec in specs
+        },
     )
 
 
@@ -216,6 +213,7 @@ def _session_context(
     measured_session: MeasuredSession,
     verdicts: Mapping[CaseSpec, Verdict],
     rulings: Mapping[CaseSpec, Ruling],
+    notes: Iterable[str],
 ) -> SessionContext:
     options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -235,7 +233,7 @@ def _session_context(
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
         no_verdict_reasons=tuple(filter(None, reasons)),
-        notes=("" if is_required else other_ranks_text,),
+        notes=("" if is_required else other_ranks_text, *notes),
         accepts_all_times=options.update_baselines == "all",
         doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )

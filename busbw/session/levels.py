@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from busbw.baselines.document import BaselineError
 from busbw.baselines.files import baseline_path
 from busbw.baselines.store import frameworks_on_machine, read_framework_files
 from busbw.driver.bundle import worker_hash
-from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged
-from busbw.history.files import read_machine as read_history
+from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged, read_folder
 from busbw.history.lines import Line, Series, comparable_sessions
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
@@ -63,10 +61,10 @@ def _read_stored_times(
         for name in sorted(frameworks_on_machine(options.baselines, key))
     }
     baselines = [baseline for several in stored.values() for baseline in several]
-    begins = [baseline.records[0].began for baseline in baselines]
+    begins = [collected_session.began, *(baseline.records[0].began for baseline in baselines)]
     lines: tuple[Line, ...] = ()
     if options.history is not None:
-        lines = read_history(options.history, key, min([collected_session.began, *begins]).year)
+        lines = read_folder(options.history / key.folder, min(begins).year)
     _check_moments(collected_session, key, baselines, lines)
     known_changes = read_acknowledged(options.baselines)
     return {
@@ -177,8 +175,7 @@ def record_of(
 ) -> Record:
     """Return the Record of the launches of a case, to store in a baseline or the history.
 
-    `flags` are the environment variables of a locked stack; None means the surroundings of this
-    session.
+    `flags` are the environment variables of a locked stack; None means those of this session.
     """
     environment, runs = measured_session.environment, measurement.runs
     return Record(
@@ -186,7 +183,7 @@ def record_of(
         commit=environment.commit,
         times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
         versions=runs[0].versions if runs else {},
-        surroundings=surroundings_of(measured_session) if flags is None else flags,
+        surroundings=environment.flags if flags is None else flags,
         host=platform.node(),
         worker=worker_hash(),
         extra=_common_values([run.extra for run in runs]),
@@ -203,18 +200,6 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
     }
 
 
-def surroundings_of(measured_session: MeasuredSession) -> dict[str, str]:
-    """Map names to texts: the flags and the load of the machine.
-
-    They may explain why another session has another level.
-    """
-    environment = measured_session.environment
-    surroundings = dict(environment.flags)
-    if environment.load is not None:
-        surroundings["load"] = f"{environment.load:.2f}"
-    return surroundings
-
-
 def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey, Session]:
     """Return a stored Session with today's records for each machine that has levels."""
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
@@ -224,28 +209,21 @@ def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey,
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 
-def changes_since_baselines(
-    measured_session: MeasuredSession,
-) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the frameworks whose versions or surroundings differ from their newest baseline.
+def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
+    """Yield a line for each framework whose stack differs from the stack of its newest baseline.
 
-    Each comes with the date of the newest baseline, and with texts of the differences such as
-    ``jax 0.10.1 -> 0.10.2``. `measured_session` needs no measurements yet.
+    `measured_session` needs no measurements yet.
     """
-    newest: dict[str, Record] = {}
-    for job in measured_session.jobs.values():
-        for record in (
-            job.baseline_search.baseline.sessions[-1:] if job.baseline_search.baseline else ()
-        ):
-            earlier_record = newest.setdefault(job.case.framework, record)
-            newest[job.case.framework] = max(
-                earlier_record, record, key=lambda record: record.began
-            )
-    for framework, record in newest.items():
-        versions = measured_session.environment.versions.get(framework, {})
-        current_record = replace(
-            record, versions=versions, surroundings=surroundings_of(measured_session)
-        )
-        differences = setup_changes(record.lasting_setup, current_record.lasting_setup)
-        if differences:
-            yield framework, record.date, differences
+    environment = measured_session.environment
+    records = [
+        (job.case.framework, record)
+        for job in measured_session.jobs.values()
+        if job.baseline_search.baseline is not None
+        for record in job.baseline_search.baseline.sessions[-1:]
+    ]
+    newest = dict(sorted(records, key=lambda pair: pair[1].began))
+    for framework, record in sorted(newest.items()):
+        setup = {**environment.versions.get(framework, {}), **environment.flags}
+        changes = ", ".join(setup_changes(record.setup, setup))
+        if changes:
+            yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"

@@ -116,10 +116,12 @@ def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
     They must if a single GPU is attached, and the options request neither another device, nor
     several processes, nor another number of ranks.
     """
-    is_possible = options.processes == 1 and options.remote is None
-    if not is_possible or options.device not in (None, Device.GPU):
-        return False
-    if requested_ranks(options) not in (None, _SHARING_PROCESSES):
+    if (
+        options.processes > 1
+        or options.remote is not None
+        or options.device not in (None, Device.GPU)
+        or requested_ranks(options) not in (None, _SHARING_PROCESSES)
+    ):
         return False
     # By default a TPU is used before a GPU, and several GPUs need not be shared.
     attached = [
@@ -146,10 +148,14 @@ def add_reference_probes(
         if name not in frameworks:
             continue
         reference = _probe_framework(options, name, device, executor, Side.REFERENCE)
-        is_changed = options.against_env or options.try_env or options.inject
-        may_be_same = bool(is_changed) or FRAMEWORKS[name].is_scripted
-        is_same = reference.framework_path == ours.framework_path
-        if name in options.against and is_same and not may_be_same:
+        may_be_same = (
+            FRAMEWORKS[name].is_scripted
+            or options.against_env
+            or options.try_env
+            or options.inject is not None
+            or reference.framework_path != ours.framework_path
+        )
+        if name in options.against and not may_be_same:
             other, python = options.against[name], python_of(options, name)
             raise UsageError(
                 f"--against: expected two stacks, but {other} and {python} use "

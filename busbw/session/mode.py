@@ -92,9 +92,9 @@ def add_specs(collected_session: CollectedSession) -> tuple[CollectedSession, tu
 
 def _header_text(options: Options) -> str:
     sizes = options.payloads
-    span = payload_span_text(sizes) if sizes else "none"
     return (
-        f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} ({span}), "
+        f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} "
+        f"({payload_span_text(sizes)}), "
         f"{', '.join(options.dtypes)}, {options.launches_text}"
         + (" of each side" if options.is_paired else "")
         + (f", --device={options.device.value}" if options.device else "")

@@ -7,9 +7,9 @@ import os
 import time
 
 from busbw.driver.schedules import Progress
-from busbw.report.session import changed_stack_lines, header_lines, reference_stack_lines
+from busbw.report.session import header_lines, reference_stack_lines
 
-from .levels import changes_since_baselines
+from .levels import changed_stack_lines
 from .state import MeasuredSession
 
 # A log, which cannot be overwritten, gets a line for a status text at most once in this interval.
@@ -40,7 +40,7 @@ class Display:
         unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self.verbose),
-            *changed_stack_lines(changes_since_baselines(measured_session)),
+            *changed_stack_lines(measured_session),
             *reference_stack_lines(measured_session.machine.references, environment.flags, home),
         ]
         if options.inject is not None:

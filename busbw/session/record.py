@@ -14,7 +14,7 @@ from typing import Any
 
 from busbw import __version__, storage, wire
 from busbw.history.failing import failing_since_texts
-from busbw.history.files import HistoryError, append_lines, read_machine
+from busbw.history.files import HistoryError, append_lines, read_folder
 from busbw.history.lines import Line
 from busbw.model import variables
 from busbw.model.case import CaseSpec, convert_to
@@ -61,10 +61,8 @@ def _write_file(
     """Write the file of the option `name`; return the session, with an error if that fails."""
     try:
         storage.write(path, make_text(judged_session))
-    except UsageError as error:
-        problem = str(error)
-    except OSError as error:
-        problem = storage.os_error_text(error)
+    except (UsageError, OSError) as error:
+        problem = storage.error_text(error)
     except Exception as error:  # A bug in a view must not hide the verdict.
         problem = repr(error)
     else:
@@ -82,26 +80,26 @@ def results_text(judged_session: JudgedSession) -> str:
 
 
 def results_document(judged_session: JudgedSession) -> object:
-    """Return the results of a session as data for JSON, with ``~`` in place of home directories."""
-    observations = judged_session.observations
-    measured_session = observations if isinstance(observations, MeasuredSession) else None
-    candidates, references = (
-        (measured_session.measurements, measured_session.references)
-        if measured_session
-        else ({}, {})
+    """Return the results of a session that measured as data for JSON.
+
+    ``~`` is in place of home directories.
+    """
+    measured_session = judged_session.observations
+    assert isinstance(measured_session, MeasuredSession)
+    candidates, references, probes = (
+        measured_session.measurements,
+        measured_session.references,
+        measured_session.machine.probes,
     )
     cases = (
         case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged_session.verdicts.items()
     )
-    results = Results(
+    results = convert_to(
+        Results,
+        measured_session,
         **document_head(judged_session),
-        environment=measured_session.environment if measured_session else None,
-        process_hosts=measured_session.machine.process_hosts if measured_session else (),
-        plan=measured_session.plan if measured_session else None,
-        measuring_s=measured_session.measuring_s if measured_session else None,
-        spent_s=measured_session.spent_s if measured_session else {},
-        extra=measured_session.extra if measured_session else {},
+        process_hosts=next((probe.hosts for probe in probes if probe.hosts), ()),
         cases=tuple(cases),
     )
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
@@ -186,7 +184,7 @@ def _failing_texts(
             if job.key == key and judged_session.verdicts[spec].failed
         }
         if failed:
-            yield from failing_since_texts(read_machine(root, key), failed)
+            yield from failing_since_texts(read_folder(root / key.folder), failed)
 
 
 def _history_lines(
@@ -225,13 +223,11 @@ def _history_lines(
     )
     if stack is not None:
         reference = measured_session.references[spec]
-        record = record_of(measured_session, reference, stack.flags)
-        failure = next((failure.kind for failure in reference.failures), None)
         yield convert_to(
             Line,
-            record,
+            record_of(measured_session, reference, stack.flags),
             outcome=Outcome.NO_BASELINE,
-            failure=failure,
+            failure=next((failure.kind for failure in reference.failures), None),
             is_reference=True,
             **common_fields,
         )

@@ -123,16 +123,8 @@ def _resolve_specs(
             )
         else:
             with usage_error(GridError):
-                jobs[spec] = _resolve_spec(spec, target)
+                jobs[spec] = TimedJob(*grid.resolve_case(spec, target))
     return skipped_verdicts, jobs
-
-
-def _resolve_spec(spec: CaseSpec, target: Target) -> TimedJob:
-    """Return the job of `spec` on `target`, without stored times.
-
-    Raises GridError if the devices do not allow the case.
-    """
-    return TimedJob(case=grid.resolve_case(spec, target), key=target.key(spec))
 
 
 def _build_locked_stacks(
@@ -161,7 +153,7 @@ def _check_same_cases(
             probes=machine.references,
             named_frameworks=frameworks,
         )
-        references = {spec: _resolve_spec(spec, target) for spec in jobs}
+        references = {spec: TimedJob(*grid.resolve_case(spec, target)) for spec in jobs}
     for spec, job in jobs.items():
         if references[spec] != job:
             raise UsageError(f"--against: expected {job.text}, got {references[spec].text}")

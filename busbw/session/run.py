@@ -30,12 +30,10 @@ from .state import CollectedSession, JudgedSession, MeasuredSession
 class RunningSession:
     """The objects that all steps of a running session use.
 
-    `specs` are the selected cases. `transport` starts workers on this host or on other hosts, and
-    `executor` uses them.
+    `specs` are the selected cases. `executor` starts workers on this host or on other hosts.
     """
 
     specs: tuple[CaseSpec, ...]
-    transport: Transport
     executor: Executor
     display: Display
 
@@ -46,9 +44,7 @@ def open_transport(options: Options) -> Iterator[Transport]:
 
     Raises UsageError if a host cannot be used, or if a limit of the operating system is reached.
     """
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(raise_with_remedy(UsageError))
-        stack.enter_context(usage_error(HostError))
+    with raise_with_remedy(UsageError), usage_error(HostError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
         yield stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
@@ -81,7 +77,6 @@ def run_session(
     with open_transport(collected_session.options) as transport:
         session = RunningSession(
             specs=tuple(specs),
-            transport=transport,
             executor=Executor(transport, notes.append),
             display=display,
         )
@@ -111,15 +106,11 @@ def run_on_machine(
         session.display,
         session.executor,
     )
-
-    def report_waiting(holder: str) -> None:
-        waiting = "another busbw session is measuring on this machine; waiting for its end"
-        display.write_line(f"{waiting} ({holder})")
-
     check_request(collected_session.options, session.specs)
-    with lock_this_machine(wait_s, report_waiting):
-        session.transport.join(wait_s)
-        session.transport.lock(wait_s, display.write_line)
+    waiting = "another busbw session is measuring on this machine; waiting for its end"
+    with lock_this_machine(wait_s, lambda holder: display.write_line(f"{waiting} ({holder})")):
+        executor.transport.join(wait_s)
+        executor.transport.lock(wait_s, display.write_line)
         # If two processes must share a single GPU, the options change.
         options, machine = find_machine(collected_session.options, session.specs, executor)
         collected_session = replace(collected_session, options=options)

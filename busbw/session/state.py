@@ -55,13 +55,8 @@ class Machine:
     probes: tuple[Probe, ...]
     references: tuple[Probe, ...] = ()
 
-    @property
-    def process_hosts(self) -> tuple[str, ...]:
-        """The name of the host of each process, in the order of processes; empty if unknown."""
-        return next((probe.hosts for probe in self.probes if probe.hosts), ())
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class TimedJob:
     """A job of a session: a case to measure, and the stored times to compare it with.
 

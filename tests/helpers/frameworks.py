@@ -143,7 +143,7 @@ def keys_of(specs: Sequence[CaseSpec], ranks: int) -> dict[Case, EnvironmentKey]
         probes=[_probe(framework, ranks)],
         named_frameworks=[framework],
     )
-    return {grid.resolve_case(spec, target): target.key(spec) for spec in specs}
+    return dict(grid.resolve_case(spec, target) for spec in specs)
 
 
 @functools.cache

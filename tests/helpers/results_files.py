@@ -10,8 +10,8 @@ from typing import Any
 from busbw import __version__, wire
 from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
-from busbw.model.verdict import Ceiling, Reference, Verdict
-from busbw.model.words import Outcome
+from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import MeasuredSessionRecord, read_results
 from busbw.report.results import Results, case_result
 from tests.helpers import build
@@ -59,7 +59,7 @@ def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
         "plan": build.plan(),
         "measuring_s": 1.0,
         "spent_s": {},
-        "session": None,
+        "session": SessionVerdict(outcomes=(SessionOutcome.NO_VERDICT,), text="not judged"),
     }
     cases = []
     for row in verdicts:

@@ -275,7 +275,7 @@ def test_the_default_strategy_of_each_collective_is_replaced_by_the_name_of_the_
 ) -> None:
     target = _target(build.probe(build.device_set(), framework=framework))
     spec = build.spec(framework=framework, collective=collective)
-    assert grid.resolve_case(spec, target).strategy == strategy
+    assert grid.resolve_case(spec, target)[0].strategy == strategy
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_payload_that_cannot_be_cut_into_equal_blocks_of_whole_elements_is_ref
 ) -> None:
     spec = build.spec(collective=collective, payload_bytes=payload_bytes)
     if fits:
-        assert grid.resolve_case(spec, _target(CPU)).payload_bytes == payload_bytes
+        assert grid.resolve_case(spec, _target(CPU))[0].payload_bytes == payload_bytes
     else:
         with pytest.raises(GridError, match=f"not 4 equal blocks of float32, which {collective}"):
             grid.resolve_case(spec, _target(CPU))
@@ -303,4 +303,4 @@ def test_a_payload_that_cannot_be_cut_into_equal_blocks_of_whole_elements_is_ref
 
 def test_a_payload_along_an_axis_is_cut_into_blocks_for_the_ranks_of_the_group() -> None:
     spec = build.spec(collective="all_gather", payload_bytes=8, mesh="2x2", axes="y")
-    assert grid.resolve_case(spec, _target(CPU)).group_size == 2
+    assert grid.resolve_case(spec, _target(CPU))[0].group_size == 2

@@ -149,7 +149,7 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
             storage.write(path, gzip.compress(content, mtime=0))
         except OSError as error:
             raise unavailable(
-                f"the compiled program cannot be kept: {storage.os_error_text(error)}; with "
+                f"the compiled program cannot be kept: {storage.error_text(error)}; with "
                 "--compile-cache=none nothing is"
             ) from error
     return optimized

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from busbw import storage
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
-from busbw.history.files import HistoryError, read_machine
+from busbw.history.files import HistoryError, read_folder
 from busbw.history.lines import Series, comparable_sessions
 from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
@@ -131,7 +131,7 @@ def _earlier_sessions(
     root = measured_session.options.history
     if root is None:
         return None
-    lines = [line for line in read_machine(root, key) if line.worker == worker_hash()]
+    lines = [line for line in read_folder(root / key.folder) if line.worker == worker_hash()]
     digest = measured_session.options.stacks[framework].digest
     return comparable_sessions(lines, Series(framework=framework, stack=digest, is_reference=True))
 

@@ -154,11 +154,7 @@ class GroupLaunch:
     def measure_case(self, spec: CaseSpec) -> Failure | None:
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
-        plan, case, key = (
-            self.measurer.plan,
-            grid.resolve_case(spec, self._target),
-            self._target.key(spec),
-        )
+        (case, key), plan = grid.resolve_case(spec, self._target), self.measurer.plan
         values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}
         answer = self._workers.ask(
             Request("measure", Run, values), plan.timeout_s, f"measuring {quantity}"

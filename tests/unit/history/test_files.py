@@ -15,7 +15,7 @@ from busbw.history.files import (
     append_lines,
     read_acknowledged,
     read_all_machines,
-    read_machine,
+    read_folder,
 )
 from tests.helpers.history_lines import KEY, line, session
 
@@ -23,7 +23,7 @@ _FIRST, _SECOND = "0" * 16, "1" * 16
 
 
 def _names(root: Path) -> list[str]:
-    return [line.session for line in read_machine(root, KEY)]
+    return [line.session for line in read_folder(root / KEY.folder)]
 
 
 def test_a_session_is_appended_to_the_history_file_of_its_year_and_its_machine(
@@ -32,8 +32,8 @@ def test_a_session_is_appended_to_the_history_file_of_its_year_and_its_machine(
     appended = append_lines(tmp_path, KEY, session(_FIRST))
     path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
     assert appended == path
-    assert read_machine(tmp_path, KEY) == tuple(session(_FIRST))
-    assert read_all_machines(tmp_path) == {"tpu-v5-lite/4r": read_machine(tmp_path, KEY)}
+    assert read_folder(tmp_path / KEY.folder) == tuple(session(_FIRST))
+    assert read_all_machines(tmp_path) == {"tpu-v5-lite/4r": read_folder(tmp_path / KEY.folder)}
 
 
 def test_appending_a_session_leaves_earlier_lines_of_a_history_unchanged(
@@ -44,7 +44,7 @@ def test_appending_a_session_leaves_earlier_lines_of_a_history_unchanged(
     append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
     append_lines(tmp_path, KEY, [line(moment="2025-12-31T03:00:00Z")])
-    assert [line.began.year for line in read_machine(tmp_path, KEY)] == [2025, *[2026] * 4]
+    assert [line.began.year for line in read_folder(tmp_path / KEY.folder)] == [2025, *[2026] * 4]
 
 
 def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
@@ -55,16 +55,16 @@ def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
     (old,) = tmp_path.rglob("2024.jsonl")
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):
-        read_machine(tmp_path, KEY)
-    assert [line.began.year for line in read_machine(tmp_path, KEY, 2025)] == [2025, 2026]
-    assert [line.began.year for line in read_machine(tmp_path, KEY, 2026)] == [2026]
-    assert read_machine(tmp_path, KEY, 2027) == ()
+        read_folder(tmp_path / KEY.folder)
+    assert [line.began.year for line in read_folder(tmp_path / KEY.folder, 2025)] == [2025, 2026]
+    assert [line.began.year for line in read_folder(tmp_path / KEY.folder, 2026)] == [2026]
+    assert read_folder(tmp_path / KEY.folder, 2027) == ()
 
 
 def test_a_history_without_sessions_is_empty_and_a_missing_folder_is_an_error(
     tmp_path: Path,
 ) -> None:
-    assert read_machine(tmp_path, KEY) == ()
+    assert read_folder(tmp_path / KEY.folder) == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):
         read_all_machines(tmp_path / "missing")
 
@@ -78,7 +78,7 @@ def test_an_incomplete_line_of_a_history_is_named_even_after_another_session_is_
     torn = path.read_bytes()
     for _ in range(2):
         with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2, column \d+: not JSON"):
-            read_machine(tmp_path, KEY)
+            read_folder(tmp_path / KEY.folder)
         # Nothing of a session is lost: it begins on a new line.
         append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
@@ -88,7 +88,7 @@ def test_the_last_line_of_a_history_is_kept_even_if_it_has_no_newline(tmp_path: 
     path = append_lines(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
-    assert read_machine(tmp_path, KEY) == tuple(session(_FIRST))
+    assert read_folder(tmp_path / KEY.folder) == tuple(session(_FIRST))
     append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(whole)
     assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
@@ -98,7 +98,7 @@ def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path
     path = append_lines(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
-        read_machine(tmp_path, KEY)
+        read_folder(tmp_path / KEY.folder)
 
 
 def test_a_session_whose_lines_do_not_fit_on_the_disk_leaves_the_history_unchanged(
@@ -137,7 +137,7 @@ def test_a_history_with_a_conflict_marker_or_an_lfs_pointer_cannot_be_appended_t
     path = append_lines(tmp_path, KEY, [first])
     path.write_text(text.replace("{line}", first.text))
     for action in (
-        lambda: read_machine(tmp_path, KEY),
+        lambda: read_folder(tmp_path / KEY.folder),
         lambda: append_lines(tmp_path, KEY, session(_SECOND)),
     ):
         with pytest.raises(HistoryError) as refused:
@@ -166,7 +166,7 @@ def test_a_history_of_another_format_is_refused_and_stays_unchanged(
         "'busbw record' of version 1: move the file away, and the next session begins a new one"
     )
     for use in (
-        lambda: read_machine(tmp_path, KEY),
+        lambda: read_folder(tmp_path / KEY.folder),
         lambda: append_lines(tmp_path, KEY, session(_SECOND)),
     ):
         with pytest.raises(HistoryError, match=message):

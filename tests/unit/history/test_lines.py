@@ -81,7 +81,7 @@ def test_an_earlier_session_has_the_time_at_which_it_began_and_the_times_of_all_
 def test_an_earlier_session_has_its_versions_and_flags_and_host_and_the_hash_of_busbw() -> None:
     (session,) = comparable_sessions([_line()], Series(framework="jax"))
     ((record,), *_) = session.records.values()
-    assert record.lasting_setup == {
+    assert record.setup == {
         "jax": "0.10.0",
         "XLA_FLAGS": "--xla_one=1",
         "host": "tpu-vm-7",

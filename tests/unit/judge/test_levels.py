@@ -131,11 +131,11 @@ def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
     assert earlier.cases == set(device.cases)
 
 
-def test_a_stored_session_keeps_its_versions_and_flags_but_not_the_load_of_the_machine() -> None:
-    surroundings = {"load": "0.10", "XLA_FLAGS": "--a"}
+def test_a_stored_session_keeps_its_versions_and_flags() -> None:
+    surroundings = {"XLA_FLAGS": "--a"}
     earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
-    assert stored.lasting_setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}
+    assert stored.setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
 
 def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() -> None:

@@ -11,8 +11,8 @@ from busbw.judge.case import may_become_baseline, summarize_times
 from busbw.judge.policy import CEILING_MARGIN
 from busbw.judge.validity import (
     apply_ceiling,
+    injection_notes,
     judge_failed_launches,
-    note_injections,
     out_of_memory_text,
     would_fit_without_other_programs,
 )
@@ -377,14 +377,9 @@ ASKED = "delay:3%@16M"
 
 
 def _note(*ratios: float | None) -> tuple[str, ...]:
-    spec = build.spec(payload_bytes=16 * MIB)
-    runs = [build.run(1e-3, injected=ASKED, injected_ratio=ratio) for ratio in ratios]
-    measurement = Measurement(case=build.case(), runs=tuple(runs))
-    verdicts = {spec: replace(build.verdict(), spec=spec, notes=("before",))}
-    result = note_injections(verdicts, {spec: measurement})
-    first, *notes = result[spec].notes
-    assert first == "before"
-    return tuple(notes)
+    return injection_notes(
+        [build.run(1e-3, injected=ASKED, injected_ratio=ratio) for ratio in ratios]
+    )
 
 
 @pytest.mark.parametrize(

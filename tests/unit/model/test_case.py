@@ -151,9 +151,9 @@ def test_the_text_of_a_launch_id_is_unchanged_after_it_is_parsed_and_written(tex
 
 def test_the_ids_of_a_repeated_launch_and_of_its_workers_begin_with_the_id_of_the_launch() -> None:
     launch = LaunchId(round_number=1, framework="jax")
-    assert launch.replacement.text == "1.jax.again"
-    assert launch.with_member("ps0").text == "1.jax.ps0"
-    assert LaunchId(name="probe").replacement.text == "probe.again"
+    assert replace(launch, is_replacement=True).text == "1.jax.again"
+    assert replace(launch, member="ps0").text == "1.jax.ps0"
+    assert LaunchId(name="probe", is_replacement=True).text == "probe.again"
 
 
 def test_launch_ids_and_protocols_are_texts_in_json() -> None:

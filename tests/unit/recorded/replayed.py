@@ -51,7 +51,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     target = SimpleNamespace(
         device=device, unreached=inputs["unreached"], slice_key=slice_keys.__getitem__
     )
-    machine = SimpleNamespace(target=target, process_hosts=())
+    machine = SimpleNamespace(target=target, probes=())
     options = options_of(inputs, baselines=root, history=None)
     paired = inputs["settings"]["paired"]
     keys = [job.key for job in jobs.values()]

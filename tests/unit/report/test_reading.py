@@ -77,7 +77,7 @@ CASE = ("cases", 0, "case")
         ((*CASE, "collective"), "x", "cases[0].case: collective: expected one of all_"),
         ((*CASE, "axes"), "x", "cases[0].case.axes: expected none without a mesh"),
         ((*CASE, "ranks"), 1, "cases[0].case: one rank is no collective"),
-        (("environment",), None, "environment: expected a value, since the session measured"),
+        (("environment",), None, "environment: expected an object, got None"),
     ],
 )
 def test_an_error_in_results_names_the_file_and_the_place_and_the_accepted_value(

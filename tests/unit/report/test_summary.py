@@ -110,7 +110,6 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
     assert "%0A::error::m %250A%0A::set-output" in first
     fine = made.answered(verdict(4096, 6.0))
     assert annotation_commands(fine.verdicts, fine.session_verdict) == []
-    assert annotation_commands(fine.verdicts, None) == []
 
 
 @pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])

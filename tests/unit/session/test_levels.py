@@ -15,7 +15,7 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.files import open_draft
 from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import save_accepted
-from busbw.history.files import HistoryError, append_lines, read_machine
+from busbw.history.files import HistoryError, append_lines, read_folder
 from busbw.history.lines import Series, comparable_sessions
 from busbw.judge.levels import Levels
 from busbw.model.case import Case
@@ -167,16 +167,16 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
         flags={"XLA_FLAGS": "--a"},
     )
     assert not append_to_history(_judged(measured)).errors
-    lines = read_machine(tmp_path / "history", KEY)
+    lines = read_folder(tmp_path / "history" / KEY.folder)
     (later,) = comparable_sessions(lines, Series(framework="jax"))
     ((key, session),) = sessions_of_today(measured).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s
     ((before,), (now,)) = (*later.records.values(), *session.records.values())
-    assert before.lasting_setup == now.lasting_setup
-    assert now.lasting_setup["jaxlib"] == "0.10.0" and now.lasting_setup["XLA_FLAGS"] == "--a"
-    assert {HOST, OWN_CODE} <= now.lasting_setup.keys()
+    assert before.setup == now.setup
+    assert now.setup["jaxlib"] == "0.10.0" and now.setup["XLA_FLAGS"] == "--a"
+    assert {HOST, OWN_CODE} <= now.setup.keys()
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
