@@ -13,7 +13,6 @@ class AllGather(AbstractCollective):
     name = "all_gather"
     hlo_name = "all-gather"
     placements = ("out_of_place",)
-    bus_factor_text = "(n-1)/n"
     sort_order = 1
     uses_all_links = True
 

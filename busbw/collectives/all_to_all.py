@@ -22,7 +22,6 @@ class AllToAll(AbstractCollective):
     hlo_name = "all-to-all"
     placements = ("out_of_place",)
     is_copy_free = False
-    bus_factor_text = "(n-1)/n"
     sort_order = 3
 
     def bus_factor(self, ranks: int) -> float:

@@ -14,7 +14,6 @@ class ReduceScatter(AbstractCollective):
     hlo_name = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
-    bus_factor_text = "(n-1)/n"
     sort_order = 2
     uses_all_links = True
 
