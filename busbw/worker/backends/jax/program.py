@@ -152,10 +152,9 @@ class JaxProgram(Chain):
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
         text = self._call.as_text()
-        expected = proof.expected_loop(
-            case, self.iterations_per_turn, device=device, has_injection=is_delayed
+        self.proof = proof.prove(
+            text, proof.ExpectedLoop(case, self.iterations_per_turn, device, is_delayed)
         )
-        self.proof = proof.prove(text, expected)
         self.timed_instructions = timed_instructions(hlo.read_module(text))
 
     def release_memory(self) -> None:
