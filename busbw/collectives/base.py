@@ -95,9 +95,14 @@ class AbstractCollective(ABC):
     can_add_in_switch: bool = False
     sort_order: int = 100
 
-    @abstractmethod
     def bus_factor(self, ranks: int) -> float:
-        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time."""
+        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time.
+
+        By default it is (n-1)/n, because n-1 of n blocks of S bytes leave or reach each rank. Over
+        n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA nccl-tests,
+        doc/PERFORMANCE.md.
+        """
+        return (ranks - 1) / ranks
 
     def payload_blocks(self, ranks: int) -> int:
         """Return the number of blocks in the payload, the larger of a rank's input and output."""

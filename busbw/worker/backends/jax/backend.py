@@ -236,9 +236,8 @@ class JaxAllGather:
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:
-        first: dict[int, Any] = {}
-        for device in devices:
-            first.setdefault(device.process_index, device)
+        # In reversed order, the first device of each process overwrites its other devices.
+        first = {device.process_index: device for device in reversed(devices)}
         mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
         self._by_process = NamedSharding(mesh, PartitionSpec("processes"))
         # XLA adds an all-gather to this identity function, because its result is on all devices.

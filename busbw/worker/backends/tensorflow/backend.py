@@ -61,25 +61,18 @@ class TensorflowBackend(FrameworkBackend):
         self._strategies: dict[str, Any] = {}
         self._group_strategy: Any = None
         self._refusal_reason = ""
-        if member is not None:
-            self._join(member, (ranks or member.process_count) // member.process_count)
-        else:
+        local_ranks = (ranks or self._processes) // self._processes
+        if member is None:
             # The CPU must be split into virtual devices before TensorFlow runs any operation.
             virtual = [tf.config.LogicalDeviceConfiguration()] * (ranks or VIRTUAL_RANKS)
             cpu = tf.config.list_physical_devices("CPU")[0]
             tf.config.set_logical_device_configuration(cpu, virtual)
-
-    def _join(self, member: ClusterMember, local_ranks: int) -> None:
-        """Join this process to its group, with `local_ranks` ranks in each process.
-
-        If TensorFlow cannot have so many ranks in a process, keep the reason, and do not join.
-        """
-        if local_ranks != 1 and not _is_on_gpus(self.device):
+        elif local_ranks == 1 or _is_on_gpus(device):
+            self._group_strategy = _join_group(member, device, local_ranks)
+            self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
+        else:
             limit = "TensorFlow has one rank in each of several processes on a CPU"
             self._refusal_reason = f"{limit}, {local_ranks} are requested"
-            return
-        self._group_strategy = _join_group(member, self.device, local_ranks)
-        self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
         return self._gather_from_all(words)
@@ -161,8 +154,7 @@ class TensorflowBackend(FrameworkBackend):
             names = _logical_device_names(self.device)
             if len(names) < case.ranks or (self.device is Device.TPU and len(names) > case.ranks):
                 raise unavailable(f"{case.ranks} ranks requested, {len(names)} devices")
-            strategy = make_strategy(case.strategy, names[: case.ranks])
-            self._strategies[case.strategy] = strategy
+            self._strategies[case.strategy] = make_strategy(case.strategy, names[: case.ranks])
         return self._strategies[case.strategy]
 
 
