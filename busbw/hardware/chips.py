@@ -105,23 +105,22 @@ def _gpu_chip(
     )
 
 
-_LOW, _MEDIUM, _HIGH = Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH
 CHIPS = (
     # Devices per chip, shapes, memory in GiB, memory in GB/s, all links in GB/s, confidence.
-    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 4 * 496 / 8, _LOW),
-    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 340e3 / 1024, _LOW),
-    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, _HIGH),
-    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, _HIGH),
-    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, _HIGH),
-    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, _HIGH),
-    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, _MEDIUM),
+    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 4 * 496 / 8, Confidence.LOW),
+    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 340e3 / 1024, Confidence.LOW),
+    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, Confidence.HIGH),
+    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, Confidence.HIGH),
+    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, Confidence.HIGH),
+    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, Confidence.HIGH),
+    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, Confidence.MEDIUM),
     # Generation of NVLink, memory in GiB, memory in GB/s, number of links, all links in GB/s.
-    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, _MEDIUM),
-    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, _HIGH),
-    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, _HIGH),
-    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, _HIGH),
-    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, _MEDIUM),
-    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, _MEDIUM),
+    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, Confidence.MEDIUM),
+    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, Confidence.HIGH),
+    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, Confidence.HIGH),
+    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, Confidence.HIGH),
+    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, Confidence.MEDIUM),
+    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, Confidence.MEDIUM),
 )
 
 

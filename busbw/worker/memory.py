@@ -36,17 +36,14 @@ def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[in
     """
     meminfo = _read_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
-    totals = [meminfo["MemTotal"]]
-    free = [meminfo["MemAvailable"]]
-    for limit, used in _cgroup_limits(root):
-        totals.append(limit)
-        free.append(limit - used)
+    machine = meminfo["MemTotal"], meminfo["MemTotal"] - meminfo["MemAvailable"]
+    limits = [machine, *_cgroup_limits(root)]
     if limit_bytes is not None:
-        totals.append(limit_bytes)
-        free.append(limit_bytes - resident)
-    total = min(totals)
+        limits.append((limit_bytes, resident))
+    total = min(limit for limit, _ in limits)
+    free = min(limit - used for limit, used in limits)
     reserve = int(total * _RESERVED_FRACTION)
-    return max(0, min(free) - reserve), max(0, total - resident - reserve)
+    return max(0, free - reserve), max(0, total - resident - reserve)
 
 
 def _read_sizes(path: Path) -> dict[str, int]:

@@ -171,9 +171,11 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     for instruction in collectives:
         _check_collective(instruction, expected_loop, uses_float32=uses_float32)
     if uses_float32:
-        kind = f"{expected_loop.case.dtype} {expected_loop.collective.hlo_name}"
-        message = f"XLA's CPU compiler computes this {kind} in float32"
-        raise MeasuringError(FailureKind.OTHER_DTYPE, message)
+        raise MeasuringError(
+            FailureKind.OTHER_DTYPE,
+            f"XLA's CPU compiler computes this {expected_loop.case.dtype} "
+            f"{expected_loop.collective.hlo_name} in float32",
+        )
     writers = [
         writer for name in bodies for writer in _payload_writers(module, name, expected_loop)
     ]

@@ -71,8 +71,10 @@ class TensorflowBackend(FrameworkBackend):
             self._group_strategy = _join_group(member, device, local_ranks)
             self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
         else:
-            limit = "TensorFlow has one rank in each of several processes on a CPU"
-            self._refusal_reason = f"{limit}, {local_ranks} are requested"
+            self._refusal_reason = (
+                "TensorFlow has one rank in each of several processes on a CPU, "
+                f"{local_ranks} are requested"
+            )
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
         return self._gather_from_all(words)
@@ -191,8 +193,9 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
-        text = f"process {member.index} does not join its group: {first_line(error)}"
-        raise unavailable(text) from error
+        raise unavailable(
+            f"process {member.index} does not join its group: {first_line(error)}"
+        ) from error
 
 
 class TensorflowAllGather:

@@ -158,8 +158,10 @@ def _check_groups(
         return
     devices = {node.device for node in reductions}
     if len(devices) != local_ranks:
-        names = ", ".join(sorted(devices))
-        raise wrong_world(f"{len(devices)} devices take part, expected {local_ranks}: {names}")
+        raise wrong_world(
+            f"{len(devices)} devices take part, expected {local_ranks}: "
+            f"{', '.join(sorted(devices))}"
+        )
     for name, ranks in _group_sizes(reductions, nodes):
         if ranks != case.ranks:
             raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")
