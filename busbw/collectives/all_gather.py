@@ -13,17 +13,8 @@ class AllGather(AbstractCollective):
     name = "all_gather"
     hlo_name = "all-gather"
     placements = ("out_of_place",)
-    bus_factor_text = "(n-1)/n"
     sort_order = 1
     uses_all_links = True
-
-    def bus_factor(self, ranks: int) -> float:
-        """Return (n-1)/n for n `ranks`, because each rank receives n-1 of the n blocks of S bytes.
-
-        Over n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA
-        nccl-tests, doc/PERFORMANCE.md.
-        """
-        return (ranks - 1) / ranks
 
     def output_blocks(self, ranks: int) -> int:
         return ranks

@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,6 @@ class AbstractCollective(ABC):
             of the payload.
         is_in_place_on_gpus: Whether XLA for GPUs can run it only in place. If the input must not be
             overwritten, XLA copies the input first.
-        bus_factor_text: The formula of `bus_factor`, such as ``(n-1)/n``; "" for a factor of 1.
         uses_all_links: Whether the data of each rank must reach all other ranks, so that the
             bandwidth of all links together limits the collective.
         can_add_in_switch: Whether a switch can add up the data, so that a rank sends only half of
@@ -92,14 +91,18 @@ class AbstractCollective(ABC):
     is_copy_free: bool = True
     is_copy_free_on_accelerators: bool = False
     is_in_place_on_gpus: bool = False
-    bus_factor_text: str
     uses_all_links: bool = False
     can_add_in_switch: bool = False
     sort_order: int = 100
 
-    @abstractmethod
     def bus_factor(self, ranks: int) -> float:
-        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time."""
+        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time.
+
+        By default it is (n-1)/n, because n-1 of n blocks of S bytes leave or reach each rank. Over
+        n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA nccl-tests,
+        doc/PERFORMANCE.md.
+        """
+        return (ranks - 1) / ranks
 
     def payload_blocks(self, ranks: int) -> int:
         """Return the number of blocks in the payload, the larger of a rank's input and output."""
@@ -205,8 +208,7 @@ _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
 
-@dataclass(frozen=True)
-class GroupSize:
+class GroupSize(NamedTuple):
     """The number of groups that run a collective at the same time, and the `size` of each group."""
 
     groups: int
@@ -215,20 +217,6 @@ class GroupSize:
     @property
     def ranks(self) -> int:
         return self.groups * self.size
-
-
-@dataclass(frozen=True)
-class _GroupLayout:
-    """Groups of ranks in XLA's form: an array of all ranks, which is cut into groups.
-
-    The array has the shape `dims`, and its ranks are numbered with the last axis running fastest.
-    It is transposed to `axis_order`, and then cut into `groups` groups of `size` ranks.
-    """
-
-    dims: tuple[int, ...]
-    axis_order: tuple[int, ...]
-    groups: int
-    size: int
 
 
 def group_size_of(line: str) -> GroupSize | None:
@@ -242,9 +230,8 @@ def group_size_of(line: str) -> GroupSize | None:
         sizes = {len(_whole_numbers(text)) for text in _BRACED.findall(listed[1])}
         has_common_size = len(sizes) == 1 and 0 not in sizes
         return GroupSize(listed[1].count("{"), sizes.pop()) if has_common_size else None
-    layout = _group_layout_of(line)
-    size = GroupSize(layout.groups, layout.size) if layout else None
-    return size if size and size.ranks else None
+    _, _, size = _group_layout_of(line) or ((), (), GroupSize(0, 0))
+    return size if size.ranks else None
 
 
 def unequal_groups_text(line: str) -> str:
@@ -267,7 +254,7 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     layout = _group_layout_of(line)
     if layout is None:
         return None
-    dims, axis_order, size = layout.dims, layout.axis_order, layout.size
+    dims, axis_order, (_, size) = layout
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     ranks_in_order = [
         sum(place * strides[axis] for place, axis in zip(index, axis_order))
@@ -278,11 +265,13 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     )
 
 
-def _group_layout_of(line: str) -> _GroupLayout | None:
+def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], GroupSize] | None:
     """Return the groups of an HLO line that describes an array or a mesh; None for any other line.
 
-    Groups along an axis of a mesh are the same as groups of its array with that axis moved to the
-    end.
+    The first value is the shape of an array of all ranks, which are numbered with the last axis
+    running fastest. The array is transposed to the order of axes in the second value, and then cut
+    into groups of the third value's size. Groups along an axis of a mesh are the same as groups of
+    its array with that axis moved to the end.
     """
     iota, mesh = _IOTA.search(line), _MESH.search(line)
     if iota is not None:
@@ -290,7 +279,7 @@ def _group_layout_of(line: str) -> _GroupLayout | None:
         axis_order = (
             _whole_numbers(iota["axis_order"]) if iota["axis_order"] else tuple(range(len(dims)))
         )
-        return _GroupLayout(dims, axis_order, int(iota["groups"]), int(iota["size"]))
+        return dims, axis_order, GroupSize(int(iota["groups"]), int(iota["size"]))
     extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
     along = _AXIS.findall(mesh["axes"]) if mesh else []
     if mesh is None or not set(along) <= set(extents):
@@ -299,7 +288,7 @@ def _group_layout_of(line: str) -> _GroupLayout | None:
     ordered_names = [*(name for name in names if name not in along), *along]
     size = math.prod(extents[name] for name in along)
     groups = math.prod(dims) // size if size else 0
-    return _GroupLayout(dims, tuple(map(names.index, ordered_names)), groups, size)
+    return dims, tuple(map(names.index, ordered_names)), GroupSize(groups, size)
 
 
 def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:

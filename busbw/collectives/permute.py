@@ -17,7 +17,6 @@ class Permute(AbstractCollective):
     name = "permute"
     hlo_name = "collective-permute"
     placements = ("out_of_place",)
-    bus_factor_text = ""
     sort_order = 4
 
     def bus_factor(self, ranks: int) -> float:

@@ -14,17 +14,8 @@ class ReduceScatter(AbstractCollective):
     hlo_name = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
-    bus_factor_text = "(n-1)/n"
     sort_order = 2
     uses_all_links = True
-
-    def bus_factor(self, ranks: int) -> float:
-        """Return (n-1)/n for n `ranks`, because n-1 of n blocks of S bytes leave each rank.
-
-        Over n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA
-        nccl-tests, doc/PERFORMANCE.md.
-        """
-        return (ranks - 1) / ranks
 
     def input_blocks(self, ranks: int) -> int:
         return ranks

@@ -72,10 +72,8 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         Returns a Failure if the workers did not become ready.
         """
         failure = group.wait_until_ready(START_TIMEOUT_S)
-        if failure is None:
-            return group
-        if not self.should_start_again(failure):
-            return failure
+        if failure is None or not self.should_start_again(failure):
+            return failure or group
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
         is_alone = group.starter.cluster == ALONE

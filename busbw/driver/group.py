@@ -288,8 +288,12 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
             return _disagreement(name, launch)
     largest: dict[str, Any] = {name: _largest_field(runs, name) for name in _LARGEST_FIELDS}
-    values_checked = sum(run.values_checked for run in runs)
-    return replace(runs[0], launch=launch, values_checked=values_checked, **largest)
+    return replace(
+        runs[0],
+        launch=launch,
+        values_checked=sum(run.values_checked for run in runs),
+        **largest,
+    )
 
 
 def _largest_field(values: Sequence[object], name: str) -> Any:

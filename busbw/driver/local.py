@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import storage, wire
@@ -28,7 +28,7 @@ from busbw.model.launch import LaunchId
 
 from . import logs, pids
 from .bundle import Bundle, PrivateFolder
-from .transport import Ending, Exit, HostError, Hosts, Starter, Transport, Worker
+from .transport import Ending, Exit, HostError, Starter, Transport, Worker
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
 STACK_GRACE_S = 1.0
@@ -315,26 +315,23 @@ def public_log_text(
     ).strip()
 
 
-@contextlib.contextmanager
 def lock_this_machine(
     wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
-) -> Iterator[None]:
-    """Keep other sessions from measuring on this machine during the body of the `with`.
+) -> contextlib.ExitStack:
+    """Keep other sessions from measuring on this machine until the result is closed.
 
     If another session is measuring, `on_wait` is called before waiting with a description of the
     other process, such as ``pid 1234, started 2026-11-20 03:12:08``. Raises HostError if the other
     session still measures after `wait_s` seconds, or if the lock file cannot be used.
     """
     try:
-        lock = storage.lock_machine(wait_s, on_wait)
+        return storage.lock_machine(wait_s, on_wait)
     except storage.LockedError as error:
         raise HostError(
             f"another session has been measuring on this machine for {wait_s:g} s ({error})"
         ) from error
     except OSError as error:
         raise HostError(f"the machine cannot be locked: {storage.error_text(error)}") from error
-    with lock:
-        yield
 
 
 class LocalTransport(Transport):
@@ -359,11 +356,6 @@ class LocalTransport(Transport):
             raise HostError(
                 f"a worker cannot be started on this host ({error.strerror}){most}"
             ) from error
-
-
-def transport_for(hosts: Hosts | None, bundle: Bundle) -> Transport:
-    """Return the transport that starts workers on `hosts`, or on this host if `hosts` is None."""
-    return LocalTransport(bundle) if hosts is None else hosts.make_transport(bundle)
 
 
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:

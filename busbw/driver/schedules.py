@@ -310,12 +310,12 @@ def shuffle_cases(
     moment ago is available at once. Memory that a virtual machine has returned to its host comes
     back at half a GiB/s (observed), which would take most of the time of a session.
     """
-    small = [case for case in cases if total_payload_bytes(case) < LARGE_BYTES]
-    large = [case for case in cases if total_payload_bytes(case) >= LARGE_BYTES]
-    shuffler.shuffle(small)
-    shuffler.shuffle(large)
-    large.sort(key=total_payload_bytes, reverse=is_largest_first)
-    return large + small if is_largest_first else small + large
+    shuffled = shuffler.sample(cases, len(cases))
+    # Small cases have equal keys, so that they keep their random order.
+    shuffled.sort(
+        key=lambda case: max(LARGE_BYTES - 1, total_payload_bytes(case)), reverse=is_largest_first
+    )
+    return shuffled
 
 
 def total_payload_bytes(case: Case) -> int:

@@ -8,7 +8,6 @@ FRAMEWORK = Framework(
     name="fake",
     strategies=("default", "fake"),
     only_strategy="fake",
-    ring_strategy="fake",
     pip_extra="fake",
     packages=("busbw-fake",),
     can_share_devices=True,

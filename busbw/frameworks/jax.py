@@ -8,7 +8,6 @@ FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
     only_strategy="lax",
-    ring_strategy="psum",
     pip_extra="jax",
     packages=("jax", "libtpu"),
     can_share_devices=True,

@@ -25,7 +25,6 @@ FRAMEWORK = Framework(
         "tpu",
     ),
     only_strategy="tensorflow",
-    ring_strategy="ring",
     pip_extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
     has_only_sums=True,

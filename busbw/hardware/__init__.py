@@ -1,4 +1,4 @@
-"""Chips, slices and links: their stated bandwidths with sources, and the busbw that they allow.
+"""Chips, slices and links: their stated bandwidths, and the busbw that they allow.
 
 If no bandwidth can be trusted, there is no ceiling, because a wrong ceiling would be worse. This
 package imports the model and the collectives, and judges no measurement.

@@ -41,14 +41,14 @@ def ceiling_of(
 
     """
     chip = chip_of(key.device_kind) if not key.shared else None
-    if chip is None or chip.confidence is Confidence.LOW or chip.link_bytes_per_s is None:
+    if chip is None or chip.confidence is Confidence.LOW:
         return None
     if case.axes or not COLLECTIVES[case.collective].uses_all_links:
         return None
     if chip.shapes:
-        ceiling = _torus_ceiling(chip, chip.link_bytes_per_s, key, algorithm or {})
+        ceiling = _torus_ceiling(chip, key, algorithm or {})
     else:
-        ceiling = _switch_ceiling(chip, chip.link_bytes_per_s, key, case)
+        ceiling = _switch_ceiling(chip, key, case)
     return _limit_by_memory(ceiling, chip, case) if ceiling is not None else None
 
 
@@ -59,35 +59,25 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     or if GPUs are on several hosts. Returns None for an unknown chip, for ranks on a single chip,
     and for a shared device, where data crosses no link.
     """
-    if key.shared:
-        return None
     chip = chip_of(key.device_kind) or chip_of(device_kind_of_type(key.device_kind))
-    link_bytes_per_s = (
-        (chip.link_bytes_per_s or chip.uncertain_link_bytes_per_s) if chip is not None else None
-    )
     chips = math.ceil(case.group_size / chip.devices_per_chip) if chip is not None else 0
-    if chip is None or link_bytes_per_s is None or chips < 2:
+    if chip is None or chips < 2 or key.shared:
         return None
     is_torus = bool(chip.shapes)
     is_doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not is_torus)
     factor = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if is_torus else 2)
-    most_bytes_per_s = factor * link_bytes_per_s * (2 if is_doubled else 1)
-    links = (
-        f"all {chip.links} links of {rate_text(link_bytes_per_s / chip.links)} "
-        "of every chip at once"
-    )
+    most_bytes_per_s = factor * chip.link_bytes_per_s * (2 if is_doubled else 1)
     return Ceiling(
         bytes_per_s=most_bytes_per_s,
         most_bytes_per_s=most_bytes_per_s,
-        text=f"{links}, whatever the shape"
+        text=f"all {chip.links} links of {rate_text(chip.link_bytes_per_s / chip.links)} "
+        "of every chip at once, whatever the shape"
         f"{', doubled for what is not known' if is_doubled else ''}",
         sure=True,
     )
 
 
-def _torus_ceiling(
-    chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, algorithm: Mapping[str, str]
-) -> Ceiling | None:
+def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]) -> Ceiling | None:
     """Return the ceiling of the links of a TPU slice.
 
     Returns None if the mesh does not have the shape of the slice, and for a slice of one chip.
@@ -95,7 +85,7 @@ def _torus_ceiling(
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
         return None
-    bytes_per_s_of_link = link_bytes_per_s / chip.links
+    bytes_per_s_of_link = chip.link_bytes_per_s / chip.links
     used_links = count_directed_links(key.mesh)
     colors = int(algorithm["colors"]) if algorithm.get("colors", "").isdecimal() else 0
     links_of_algorithm = min(used_links, colors * chips) if colors else used_links
@@ -112,18 +102,16 @@ def _torus_ceiling(
     )
 
 
-def _switch_ceiling(
-    chip: Chip, link_bytes_per_s: float, key: EnvironmentKey, case: Case
-) -> Ceiling | None:
+def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | None:
     """Return the ceiling of GPUs that a switch connects; None for GPUs on several hosts."""
     if key.hosts > 1:
         return None
     in_switch = chip.can_reduce_in_switch and COLLECTIVES[case.collective].can_add_in_switch
-    with_switch = 2 * (key.ranks - 1) / key.ranks * link_bytes_per_s
+    with_switch = 2 * (key.ranks - 1) / key.ranks * chip.link_bytes_per_s
     return Ceiling(
-        bytes_per_s=link_bytes_per_s,
-        most_bytes_per_s=max(link_bytes_per_s, with_switch) if in_switch else link_bytes_per_s,
-        text=f"links: {chip.links} of {rate_text(link_bytes_per_s / chip.links)}",
+        bytes_per_s=chip.link_bytes_per_s,
+        most_bytes_per_s=max(chip.link_bytes_per_s, with_switch if in_switch else 0.0),
+        text=f"links: {chip.links} of {rate_text(chip.link_bytes_per_s / chip.links)}",
         sure=chip.confidence is Confidence.HIGH,
         in_switch=in_switch,
     )

@@ -1,7 +1,8 @@
-"""The table of chips: memory, memory bandwidth and links, with sources.
+"""The table of chips: memory, memory bandwidth and links.
 
-Bandwidths are stated by vendors. The bandwidth of links is the bandwidth of all links of a chip
-together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both directions.)
+Bandwidths are stated by vendors: docs/measuring.md names the source of each chip, and why its
+bandwidths may be wrong. The bandwidth of links is the bandwidth of all links of a chip together, in
+one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both directions.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _GIB = 2**30
 
 
 class Confidence(enum.StrEnum):
-    """How reliable the stated bandwidths of a chip are."""
+    """How reliable the stated bandwidths of a chip are; low, only their order of magnitude."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -31,14 +32,9 @@ class Chip:
         memory_bytes: The size of its main memory.
         memory_bytes_per_s: The bandwidth of its main memory.
         links: The number of its links to other chips.
-        link_bytes_per_s: The bandwidth of all its links together in one direction; None if no
-            stated bandwidth is trusted.
+        link_bytes_per_s: The bandwidth of all its links together in one direction.
         confidence: How reliable its bandwidths are.
-        source: The source of its numbers.
         devices_per_chip: The number of devices that JAX makes of a chip.
-        doubt: Why its bandwidths may be wrong; "" if nothing speaks against them.
-        uncertain_link_bytes_per_s: Like `link_bytes_per_s`, from sources that give only the order
-            of magnitude; None for a chip whose bandwidth is trusted.
         can_reduce_in_switch: Its switch can add up the data that passes.
         name: Google's name of a TPU, such as ``v5e``; "" for a GPU.
         shapes: The shapes of a TPU's slices, such as ``2x4``; `name` and shape name a slice.
@@ -49,12 +45,9 @@ class Chip:
     memory_bytes: int
     memory_bytes_per_s: float
     links: int
-    link_bytes_per_s: float | None
+    link_bytes_per_s: float
     confidence: Confidence
-    source: str
     devices_per_chip: int = 1
-    doubt: str = ""
-    uncertain_link_bytes_per_s: float | None = None
     can_reduce_in_switch: bool = False
     name: str = ""
     shapes: tuple[str, ...] = ()
@@ -64,23 +57,6 @@ class Chip:
 _PODS = ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32")
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
-
-_CLOUD = "https://cloud.google.com/tpu/docs/"
-_SOURCES = {
-    "v2": "secondary pages",
-    "v4": f"{_CLOUD}v4 and https://jax-ml.github.io/scaling-book/tpus",
-}
-_OFFICIAL = "GB/s is the official figure of the chip,"
-_DOUBTS = {
-    "v2": "public pages disagree: 496 Gbit/s per link, 600 to 700 GB/s memory",
-    "v3": "no trusted figure of its links, 340 TB/s of all-reduce in a pod of 1024 chips; that of "
-    "its memory is",
-    "v5e": f"200 {_OFFICIAL} the scaling book counts 4 x 45",
-    "v5p": f"600 {_OFFICIAL} the scaling book counts 6 x 90",
-    "v6e": f"400 {_OFFICIAL} the scaling book counts 4 x 90",
-    "tpu7x": f"600 {_OFFICIAL} a draft of the scaling book counts 6 x 90",
-}
-_UNCERTAIN_LINK_BYTES_PER_S = {"v2": 4 * 496 / 8 * _GB_PER_S, "v3": 340e3 / 1024 * _GB_PER_S}
 
 
 def _tpu_chip(
@@ -93,10 +69,7 @@ def _tpu_chip(
     link_gb_per_s: float,
     confidence: Confidence,
 ) -> Chip:
-    """Return a TPU, which has two links along each axis of its slices.
-
-    A `link_gb_per_s` of 0 means that no stated bandwidth is trusted.
-    """
+    """Return a TPU, which has two links along each axis of its slices."""
     axes = shapes[0].count("x") + 1
     return Chip(
         name=name,
@@ -106,11 +79,8 @@ def _tpu_chip(
         memory_bytes=memory_gib * _GIB,
         memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
         links=2 * axes,
-        link_bytes_per_s=link_gb_per_s * _GB_PER_S or None,
+        link_bytes_per_s=link_gb_per_s * _GB_PER_S,
         confidence=confidence,
-        source=_SOURCES.get(name, _CLOUD + name),
-        doubt=_DOUBTS.get(name, ""),
-        uncertain_link_bytes_per_s=_UNCERTAIN_LINK_BYTES_PER_S.get(name),
     )
 
 
@@ -122,7 +92,6 @@ def _gpu_chip(
     links: int,
     link_gb_per_s: float,
     confidence: Confidence,
-    source: str,
 ) -> Chip:
     """Return a GPU with NVLink of generation `nvlink`; from the fourth on, switches can add up."""
     return Chip(
@@ -133,28 +102,25 @@ def _gpu_chip(
         link_bytes_per_s=link_gb_per_s * _GB_PER_S,
         can_reduce_in_switch=nvlink >= 4,
         confidence=confidence,
-        source=source,
     )
 
 
-_LOW, _MEDIUM, _HIGH = Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH
-_TABLE = "NVIDIA NVLink table"
 CHIPS = (
     # Devices per chip, shapes, memory in GiB, memory in GB/s, all links in GB/s, confidence.
-    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 0, _LOW),
-    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 0, _LOW),
-    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, _HIGH),
-    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, _HIGH),
-    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, _HIGH),
-    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, _HIGH),
-    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, _MEDIUM),
+    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 4 * 496 / 8, Confidence.LOW),
+    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 340e3 / 1024, Confidence.LOW),
+    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, Confidence.HIGH),
+    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, Confidence.HIGH),
+    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, Confidence.HIGH),
+    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, Confidence.HIGH),
+    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, Confidence.MEDIUM),
     # Generation of NVLink, memory in GiB, memory in GB/s, number of links, all links in GB/s.
-    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, _MEDIUM, "NVIDIA NVLink generation table"),
-    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, _HIGH, "NVIDIA A100 datasheet"),
-    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, _HIGH, _TABLE),
-    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, _HIGH, "MLPerf inference v4.1 system file"),
-    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, _MEDIUM, _TABLE),
-    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, _MEDIUM, _TABLE),
+    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, Confidence.MEDIUM),
+    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, Confidence.HIGH),
+    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, Confidence.HIGH),
+    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, Confidence.HIGH),
+    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, Confidence.MEDIUM),
+    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, Confidence.MEDIUM),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from busbw import extensions
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
-from busbw.driver.local import lock_this_machine, transport_for
+from busbw.driver.local import LocalTransport, lock_this_machine
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
 from busbw.model.case import CaseSpec
 from busbw.model.words import Outcome
@@ -47,7 +47,11 @@ def open_transport(options: Options) -> Iterator[Transport]:
     with raise_with_remedy(UsageError), usage_error(HostError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
-        yield stack.enter_context(contextlib.closing(transport_for(options.remote, bundle)))
+        yield stack.enter_context(
+            contextlib.closing(
+                options.remote.make_transport(bundle) if options.remote else LocalTransport(bundle)
+            )
+        )
 
 
 def run_session(

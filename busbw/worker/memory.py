@@ -1,8 +1,7 @@
 """Memory of the host: how much is available, what a case will take, and what this process took.
 
-The figures come from /proc and from the memory control groups (cgroups) of Linux. Without /proc the
-functions return None, and no lack of memory is predicted. The resident size of a process is the
-physical memory that it uses.
+The figures come from /proc and from the memory control groups (cgroups) of Linux. The resident size
+of a process is the physical memory that it uses.
 """
 
 from __future__ import annotations
@@ -26,51 +25,30 @@ LARGE_BYTES = 2**30
 _RESERVED_FRACTION = 0.05
 
 
-@dataclass(frozen=True)
-class Headroom:
-    """The memory that this process can still allocate.
+def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[int, int]:
+    """Return the memory that this process can still allocate, in bytes.
 
-    `available_bytes` are free now. `capacity_bytes` would be free if no other process used memory.
-    A twentieth of the total memory is counted in neither, so that it stays unused.
-    """
-
-    available_bytes: int
-    capacity_bytes: int
-
-
-def find_headroom(limit_bytes: int | None, root: Path = Path("/")) -> Headroom | None:
-    """Return the memory that this process can still allocate; None if /proc does not exist.
+    The first number is free now. The second number would be free if no other process used memory. A
+    twentieth of the total memory is counted in neither, so that it stays unused.
 
     `limit_bytes` is an artificial limit for the size of this process; None if there is none. `root`
     is the root of the file system, another folder in tests.
     """
     meminfo = _read_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
-    if resident is None or "MemAvailable" not in meminfo:
-        return None
-    totals = [meminfo["MemTotal"]]
-    free = [meminfo["MemAvailable"]]
-    for limit, used in _cgroup_limits(root):
-        totals.append(limit)
-        free.append(limit - used)
+    machine = meminfo["MemTotal"], meminfo["MemTotal"] - meminfo["MemAvailable"]
+    limits = [machine, *_cgroup_limits(root)]
     if limit_bytes is not None:
-        totals.append(limit_bytes)
-        free.append(limit_bytes - resident)
-    total = min(totals)
+        limits.append((limit_bytes, resident))
+    total = min(limit for limit, _ in limits)
+    free = min(limit - used for limit, used in limits)
     reserve = int(total * _RESERVED_FRACTION)
-    return Headroom(
-        available_bytes=max(0, min(free) - reserve),
-        capacity_bytes=max(0, total - resident - reserve),
-    )
+    return max(0, free - reserve), max(0, total - resident - reserve)
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
-    """Map names to sizes in bytes, from a file with lines such as ``VmRSS:   1234 kB``.
-
-    A file that does not exist has no sizes.
-    """
-    text = path.read_text() if path.exists() else ""
-    fields = re.findall(r"^(\w+):\s+(\d+) kB", text, flags=re.MULTILINE)
+    """Map names to sizes in bytes, from a file with lines such as ``VmRSS:   1234 kB``."""
+    fields = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in fields}
 
 
@@ -98,9 +76,9 @@ def _inactive_file_bytes(folder: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def resident_bytes(root: Path = Path("/")) -> int | None:
-    """Return the resident size of this process; None if /proc does not exist."""
-    return _read_sizes(root / "proc/self/status").get("VmRSS")
+def resident_bytes(root: Path = Path("/")) -> int:
+    """Return the resident size of this process."""
+    return _read_sizes(root / "proc/self/status")["VmRSS"]
 
 
 def peak_bytes(root: Path = Path("/")) -> int | None:
@@ -164,11 +142,11 @@ class HostMemory:
     """The memory of the host, as far as the cases of this process can allocate it.
 
     `all_gather` exchanges values with the other processes of the group. `initial_bytes` is the
-    resident size of this process before its first case, None if unknown.
+    resident size of this process before its first case.
     """
 
     all_gather: AllGather
-    initial_bytes: int | None = field(default_factory=resident_bytes)
+    initial_bytes: int = field(default_factory=resident_bytes)
 
     def check_fits(
         self, need: MemoryNeed, limit_bytes: int | None, key: EnvironmentKey | None
@@ -185,14 +163,10 @@ class HostMemory:
                 process.
 
         """
-        headroom = find_headroom(limit_bytes)
-        if headroom is None:
-            return
         processes = key.processes // key.hosts if key else 1
         reusable = self._reusable_bytes(need)
         usable_bytes = [
-            float(size // processes + reusable)
-            for size in (headroom.available_bytes, headroom.capacity_bytes)
+            float(free_bytes // processes + reusable) for free_bytes in find_free_bytes(limit_bytes)
         ]
         available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
         if need.needed_bytes <= available:
@@ -219,18 +193,14 @@ class HostMemory:
     def predicted_peak_bytes(self, need: MemoryNeed | None, payload_bytes: int) -> int | None:
         """Return the predicted peak of this process's resident size in a case.
 
-        None if the case takes no memory of the host, or if the present size is unknown.
+        None if the case takes no memory of the host.
         """
-        resident = resident_bytes()
-        if need is None or not need.is_real or resident is None:
+        if need is None or not need.is_real:
             return None
         # Two thirds of the heap's free memory are in blocks that are too small (observed).
         reusable = max(self._reusable_bytes(need), free_heap_bytes(payload_bytes) // 3)
-        return resident + max(0, need.needed_bytes - reusable)
+        return resident_bytes() + max(0, need.needed_bytes - reusable)
 
     def _reusable_bytes(self, need: MemoryNeed) -> int:
         """Return the bytes that earlier cases left allocated, and that a case can use."""
-        resident = resident_bytes()
-        if not need.reuses_kept_memory or resident is None or self.initial_bytes is None:
-            return 0
-        return max(0, resident - self.initial_bytes)
+        return max(0, resident_bytes() - self.initial_bytes) if need.reuses_kept_memory else 0

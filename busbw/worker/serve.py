@@ -8,7 +8,7 @@ module that only other services need.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from typing import Any, TextIO, TypeVar
 
@@ -36,21 +36,6 @@ OPERATIONS: Mapping[str, str] = {
     "close": "busbw.worker.measure:MeasureSession.close_case",
     "release": "busbw.worker.measure:MeasureSession.release_memory",
 }
-
-
-def receive_requests(lines: TextIO) -> Iterator[dict[str, Any]]:
-    """Yield each request that the driver writes as a line, until it closes the channel.
-
-    Raises WireError if a line is not a JSON object, or is not UTF-8.
-    """
-    try:
-        for line in lines:
-            request = wire.parse_json(line)
-            if not isinstance(request, dict):
-                raise wire.WireError("request: expected an object")
-            yield request
-    except UnicodeDecodeError as error:
-        raise wire.WireError(f"request: byte {error.start}: not UTF-8") from error
 
 
 def send_reply(replies: TextIO, value: Any) -> None:
@@ -83,7 +68,8 @@ def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> 
 
     """
     send_reply(replies, None)
-    for request in receive_requests(requests):
+    for line in requests:
+        request = wire.parse_json(line)
         name = request_value(request, "request", str)
         operation = load_function(OPERATIONS, "WORKER_OPERATIONS", name)
         try:

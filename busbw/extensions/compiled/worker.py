@@ -174,7 +174,7 @@ def _describe_program(
             starts=any(use.is_asynchronous for use in uses),
             uses=uses,
         )
-    expected = proof.expected_loop(case, lowered.collectives_per_turn, device=topology.device)
+    expected = proof.ExpectedLoop(case, lowered.collectives_per_turn, topology.device)
     proved = proof.prove_loop(optimized.text, expected)
     return convert_to(
         CompiledProgram,

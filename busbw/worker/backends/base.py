@@ -9,7 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -83,24 +83,20 @@ class MeasuringError(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        self.needed_bytes = needed_bytes
-        self.available_bytes = available_bytes
-        self._capacity_bytes = capacity_bytes
-        self._process_bytes = process_bytes
-        self._detection = Detection.PREDICTED if is_predicted else Detection.RAISED
+        detection = Detection.PREDICTED if is_predicted else Detection.RAISED
+        self._failure = Failure(
+            kind=kind,
+            message=message,
+            detected=detection if kind is FailureKind.OUT_OF_MEMORY else None,
+            needed_bytes=needed_bytes,
+            available_bytes=available_bytes,
+            capacity_bytes=capacity_bytes,
+            process_bytes=process_bytes,
+        )
 
     def to_failure(self, launch: LaunchId) -> Failure:
         """Return this error as the Failure of the launch `launch`, without secrets."""
-        return Failure(
-            kind=self.kind,
-            message=process.remove_secrets(str(self)),
-            launch=launch,
-            detected=self._detection if self.kind is FailureKind.OUT_OF_MEMORY else None,
-            needed_bytes=self.needed_bytes,
-            available_bytes=self.available_bytes,
-            capacity_bytes=self._capacity_bytes,
-            process_bytes=self._process_bytes,
-        )
+        return replace(self._failure, launch=launch, message=process.remove_secrets(str(self)))
 
 
 # Each of these functions makes a MeasuringError of its kind from a message.

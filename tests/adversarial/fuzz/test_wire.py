@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,7 @@ from busbw.model.machine import Probe
 from busbw.model.words import Device
 from busbw.report.renderers import render
 from busbw.report.session import session_tables
-from busbw.worker.serve import receive_requests, request_value
+from busbw.worker.serve import request_value
 from tests.helpers import build
 from tests.helpers.damage import bounded, documents, fuzzed
 from tests.helpers.results_files import results
@@ -95,11 +94,11 @@ REQUEST = {
 
 @fuzzed
 @given(content=documents(REQUEST))
-def test_any_line_from_the_driver_is_a_request_or_refused(content: bytes) -> None:
-    lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+def test_any_object_from_the_driver_is_a_request_or_refused(content: bytes) -> None:
     with bounded():
         try:
-            for request in receive_requests(lines):
+            request = wire.parse_json(content)
+            if isinstance(request, dict):
                 request_value(request, "request", str)
                 request_value(request, "case", Case)
                 request_value(request, "plan", Plan)

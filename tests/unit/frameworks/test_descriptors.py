@@ -24,8 +24,7 @@ def test_every_file_in_the_package_frameworks_describes_a_framework() -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS.values(), ids=lambda framework: framework.name)
-def test_each_framework_lists_its_default_strategy_first_and_has_its_ring_strategy(
+def test_each_framework_lists_its_default_strategy_first(
     framework: Framework,
 ) -> None:
     assert framework.strategies[0] == "default"
-    assert framework.ring_strategy in framework.strategies

@@ -16,7 +16,7 @@ from busbw.model.words import Detection, FailureKind, InjectionKind
 from busbw.worker import device_clock, memory
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.measure import CaseRequest, MeasureSession
-from busbw.worker.memory import Headroom, HostMemory
+from busbw.worker.memory import HostMemory
 from tests.helpers import build
 from tests.unit.worker.scripted import (
     QUARTER,
@@ -81,8 +81,7 @@ def _run_of(program: ScriptedProgram, **options: Any) -> Run:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
-    left = Headroom(available_bytes=100, capacity_bytes=200)
-    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: left)
+    monkeypatch.setattr(memory, "find_free_bytes", lambda limit_bytes: (100, 200))
     monkeypatch.setattr(memory, "resident_bytes", lambda: sizes["resident"])
     monkeypatch.setattr(memory, "free_heap_bytes", lambda block_bytes: sizes["heap"])
     monkeypatch.setattr(memory, "reset_peak", lambda: True)
@@ -202,15 +201,6 @@ def test_no_host_memory_is_predicted_for_a_device_that_has_its_own_memory(
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (None, 77)
 
 
-def test_no_case_is_refused_if_the_free_memory_is_unknown(
-    sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: None)
-    assert isinstance(
-        _measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=BIG))), Run
-    )
-
-
 def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
     backend = ScriptedBackend(ScriptedProgram(), world=replace(WORLD, ranks=8))
     assert isinstance(_measured(backend, key=build.key()), Run)
@@ -218,8 +208,8 @@ def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
-    """Return the need of a large case on a machine of unknown memory."""
-    monkeypatch.setattr(memory, "find_headroom", lambda limit_bytes: None)
+    """Return the need of a large case on a machine with more memory."""
+    monkeypatch.setattr(memory, "find_free_bytes", lambda limit_bytes: (BIG, BIG))
     return MemoryNeed(needed_bytes=2**30, is_real=False)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from busbw.worker import memory
-from busbw.worker.memory import Headroom
 from tests.unit.worker.machine_files import make_machine, put
 
 GIB = 2**30
@@ -33,8 +32,8 @@ def _v1(limit_bytes: int, cache_gib: int = 0) -> dict[str, str]:
     }
 
 
-def _gib(available: float, capacity: float) -> Headroom:
-    return Headroom(available_bytes=int(available * GIB), capacity_bytes=int(capacity * GIB))
+def _gib(available: float, capacity: float) -> tuple[int, int]:
+    return int(available * GIB), int(capacity * GIB)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def _gib(available: float, capacity: float) -> Headroom:
 def test_the_free_memory_without_control_groups_is_the_memory_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
-    assert _gib(*left) == memory.find_headroom(limit, make_machine(tmp_path))
+    assert _gib(*left) == memory.find_free_bytes(limit, make_machine(tmp_path))
 
 
 UNLIMITED = 9223372036854771712
@@ -100,22 +99,12 @@ def test_control_groups_of_both_versions_limit_the_free_memory(
         (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             put(root / "sys/fs/cgroup" / folder / name, text)
-    assert _gib(*left) == memory.find_headroom(None, root)
-
-
-@pytest.mark.parametrize("missing", ["proc/meminfo", "proc/self/status"])
-def test_the_free_memory_is_unknown_without_the_files_of_proc(tmp_path: Path, missing: str) -> None:
-    root = make_machine(tmp_path)
-    (root / missing).unlink()
-    assert memory.find_headroom(None, root) is None
-    assert memory.find_headroom(GIB, root) is None
+    assert _gib(*left) == memory.find_free_bytes(None, root)
 
 
 def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
     assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
-    nothing = root / "nothing"
-    assert (memory.resident_bytes(nothing), memory.peak_bytes(nothing)) == (None, None)
 
 
 _LIMITED = """

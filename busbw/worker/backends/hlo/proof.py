@@ -53,17 +53,14 @@ _WRITES_NOTHING = {
 class ExpectedLoop:
     """The expected content of the loop of a case's program.
 
-    `collectives_per_turn` is the number of collectives in a turn of the loop. `forbids_copies`: the
-    loop must not copy the payload. `may_copy_input`: a copy of a collective's input is allowed even
-    so. `may_use_float32`: if the compiler computes in float32 instead of the case's dtype, the case
-    fails with OTHER_DTYPE, not with NOT_A_COLLECTIVE.
+    `collectives_per_turn` is the number of collectives in a turn of the loop. `device` is the class
+    of device. `has_injection` says that the program does injected work.
     """
 
     case: Case
     collectives_per_turn: int
-    forbids_copies: bool
-    may_copy_input: bool = False
-    may_use_float32: bool = False
+    device: Device
+    has_injection: bool = False
 
     @property
     def collective(self) -> AbstractCollective:
@@ -92,6 +89,20 @@ class ExpectedLoop:
         return {(group[a], group[b]) for group in self.case.rank_groups for a, b in positions}
 
     @property
+    def forbids_copies(self) -> bool:
+        """Whether the loop must not copy the payload.
+
+        Copies are allowed in a program with injected work. They are also allowed if a sample is a
+        single call, because a user's call makes these copies, too.
+        """
+        return (
+            self.collective.is_copy_free
+            and not self.has_injection
+            and self.case.clock is not Clock.DISPATCH
+            and (self.device is Device.CPU or self.collective.is_copy_free_on_accelerators)
+        )
+
+    @property
     def description(self) -> str:
         """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``, for messages."""
         where = "" if self.case.clock is Clock.DISPATCH else " in each turn of the loop"
@@ -100,39 +111,6 @@ class ExpectedLoop:
             f"{self.collectives_per_turn} {self.collective.hlo_name} of {size} "
             f"over {self.case.group_size} ranks{where}"
         )
-
-
-def expected_loop(
-    case: Case, collectives_per_turn: int, *, device: Device, has_injection: bool = False
-) -> ExpectedLoop:
-    """Return the expected content of the loop of a case's program.
-
-    Copies of the payload are allowed in a program with injected work. They are also allowed if a
-    sample is a single call, because a user's call makes these copies, too.
-
-    Args:
-        case: the case.
-        collectives_per_turn: the number of collectives in a turn of the loop.
-        device: the class of device.
-        has_injection: whether the program does injected work.
-
-    """
-    collective = COLLECTIVES[case.collective]
-    forbids_copies = (
-        collective.is_copy_free
-        and not has_injection
-        and case.clock is not Clock.DISPATCH
-        and (device is Device.CPU or collective.is_copy_free_on_accelerators)
-    )
-    return ExpectedLoop(
-        case=case,
-        collectives_per_turn=collectives_per_turn,
-        forbids_copies=forbids_copies,
-        may_copy_input=device is Device.GPU
-        and collective.is_in_place_on_gpus
-        and case.placement == Placement.OUT_OF_PLACE.value,
-        may_use_float32=device is Device.CPU,
-    )
 
 
 @dataclass(frozen=True)
@@ -186,15 +164,18 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     instructions = [line for name in bodies for line in module.unconditional_instructions(name)]
     collectives = [instruction for instruction in instructions if instruction.collective]
     _check_collective_count(module, collectives, expected_loop)
-    uses_float32 = expected_loop.may_use_float32 and all(
+    # Only XLA's compiler for the CPU replaces a dtype.
+    uses_float32 = expected_loop.device is Device.CPU and all(
         _uses_float32(instruction, expected_loop) for instruction in collectives
     )
     for instruction in collectives:
         _check_collective(instruction, expected_loop, uses_float32=uses_float32)
     if uses_float32:
-        kind = f"{expected_loop.case.dtype} {expected_loop.collective.hlo_name}"
-        message = f"XLA's CPU compiler computes this {kind} in float32"
-        raise MeasuringError(FailureKind.OTHER_DTYPE, message)
+        raise MeasuringError(
+            FailureKind.OTHER_DTYPE,
+            f"XLA's CPU compiler computes this {expected_loop.case.dtype} "
+            f"{expected_loop.collective.hlo_name} in float32",
+        )
     writers = [
         writer for name in bodies for writer in _payload_writers(module, name, expected_loop)
     ]
@@ -203,7 +184,7 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
         instruction
         for instruction in writers
         if not instruction.moves_between_memories
-        and not (expected_loop.may_copy_input and _copies_input_of(instruction, collectives))
+        and not _is_input_copy(instruction, collectives, expected_loop)
     ]
     if copies and expected_loop.forbids_copies:
         raise not_a_collective(f"the payload is copied between collectives: {_excerpt(copies[0])}")
@@ -306,8 +287,18 @@ def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> 
     ]
 
 
-def _copies_input_of(copy_instruction: Instruction, collectives: list[Instruction]) -> bool:
-    """Return whether `copy_instruction` copies the input of one of `collectives`."""
-    return copy_instruction.op == "copy" and any(
-        line.operands == (copy_instruction.name,) for line in collectives
+def _is_input_copy(
+    instruction: Instruction, collectives: list[Instruction], expected_loop: ExpectedLoop
+) -> bool:
+    """Return whether an instruction is the copy of an input that XLA for GPUs cannot leave out.
+
+    XLA makes it before one of `collectives` that can only run in place, and whose input must not be
+    overwritten.
+    """
+    return (
+        expected_loop.device is Device.GPU
+        and expected_loop.collective.is_in_place_on_gpus
+        and expected_loop.case.placement == Placement.OUT_OF_PLACE.value
+        and instruction.op == "copy"
+        and any(line.operands == (instruction.name,) for line in collectives)
     )

@@ -18,18 +18,19 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from busbw.collectives import COLLECTIVES
 from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
 from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axis_extents, count_outer_parts
-from busbw.model.words import Device
+from busbw.model.words import Clock, Device, Placement
 from busbw.worker import host, process, sharing
 
 from ..base import RecordingReader, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
 from ..values import ExactValues
-from . import collective, versions
+from . import versions
 from .collective import EVERYWHERE
 from .injection import calibrate_delay, requested_delay
 from .program import JaxProgram
@@ -83,7 +84,15 @@ class JaxBackend(FrameworkBackend):
         return replace(devices, shared=is_shared)
 
     def _needed_host_bytes(self, case: Case) -> int:
-        return collective.needed_host_bytes(case)
+        """Return the bytes of inputs, results, and XLA's copies."""
+        collective = COLLECTIVES[case.collective]
+        inputs = collective.input_bytes(case.payload_bytes, case.group_size)
+        outputs = collective.output_bytes(case.payload_bytes, case.group_size)
+        temporary = 0 if collective.is_copy_free else 2 * case.payload_bytes
+        if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
+            # The result of the previous call is released only after the next result exists.
+            temporary += outputs
+        return case.ranks * (inputs + outputs + temporary)
 
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
@@ -227,9 +236,8 @@ class JaxAllGather:
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:
-        first: dict[int, Any] = {}
-        for device in devices:
-            first.setdefault(device.process_index, device)
+        # In reversed order, the first device of each process overwrites its other devices.
+        first = {device.process_index: device for device in reversed(devices)}
         mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
         self._by_process = NamedSharding(mesh, PartitionSpec("processes"))
         # XLA adds an all-gather to this identity function, because its result is on all devices.

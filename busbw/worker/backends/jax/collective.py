@@ -240,15 +240,3 @@ def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int
     max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
     form = choose_form(case, case_axes(case, mesh), max_exact, device=device, is_virtual=False)
     return form.lower(case, mesh), max(1, form.iterations_per_turn)
-
-
-def needed_host_bytes(case: Case) -> int:
-    """Return the host memory that all ranks of a case need: inputs, results, and XLA's copies."""
-    collective = COLLECTIVES[case.collective]
-    inputs = collective.input_bytes(case.payload_bytes, case.group_size)
-    outputs = collective.output_bytes(case.payload_bytes, case.group_size)
-    temporary = 0 if collective.is_copy_free else 2 * case.payload_bytes
-    if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
-        # The result of the previous call is released only after the next result exists.
-        temporary += outputs
-    return case.ranks * (inputs + outputs + temporary)

@@ -41,73 +41,6 @@ _FROM_HOST_BYTES = 4 * MIB
 _CHUNK_ELEMENTS = 2**18
 
 
-class DeviceCheck:
-    """A program that compares the results of a case on the devices, with the exact `values`."""
-
-    def __init__(self, case: Case, mesh: Mesh, values: ExactValues) -> None:
-        self._case = case
-        self._values = values
-        self._sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-        shapes = [
-            jax.ShapeDtypeStruct(shape, case.dtype, sharding=self._sharding)
-            for shape in (
-                self._expected_results(0, 1).shape,
-                (case.ranks * values.result_elements,),
-            )
-        ]
-        spec = self._sharding.spec
-        self._count_wrong_program = lower_over_mesh(
-            mesh, self._count_wrong_chunks, shapes, spec
-        ).compile()
-
-    def ranks_with_right_result(
-        self, draw: int, iterations: int, result: jax.Array
-    ) -> frozenset[int]:
-        """Return the ranks of this process whose results are right in every element.
-
-        Args:
-            draw: the number of the draw with which the chain began.
-            iterations: the number of collectives that ran.
-            result: the result over all ranks.
-
-        """
-        expected = put_on_devices(self._expected_results(draw, iterations), self._sharding)
-        shards = self._count_wrong_program(expected, result).addressable_shards
-        return frozenset(
-            int(shard.index[0].start or 0) for shard in shards if not np.asarray(shard.data).any()
-        )
-
-    def _expected_results(self, draw: int, iterations: int) -> Any:
-        """Return the exact values of all ranks, of the shape (ranks, blocks, period)."""
-        ranks = range(self._case.ranks)
-        return np.stack([self._values.values_after(rank, draw, iterations) for rank in ranks])
-
-    def _count_wrong_chunks(self, expected: jax.Array, values: jax.Array) -> jax.Array:
-        """Return the number of chunks of a rank's `values` that contain a wrong element.
-
-        `expected` are the rank's exact values, of the shape (1, blocks, period). They are expanded
-        to one chunk at a time, so that they take little memory.
-        """
-        _, blocks, period = expected.shape
-        length = self._values.result_elements // blocks
-        chunk = max(period, min(length, _CHUNK_ELEMENTS) // period * period)
-        whole = length // chunk
-
-        def add_if_wrong(index: Any, wrong_count: Any) -> Any:
-            block, part = index // max(1, whole), index % max(1, whole)
-            begin = jnp.uint32(block) * jnp.uint32(length) + jnp.uint32(part * chunk)
-            exact = jnp.tile(expected[0, block], chunk // period)
-            got = jax.lax.dynamic_slice(values, (begin,), (chunk,))
-            return wrong_count + jnp.any(got != exact)
-
-        tail = values.reshape(blocks, length)[:, whole * chunk :]
-        exact = jnp.tile(expected[0], (1, chunk // period))[:, : tail.shape[1]]
-        first = jnp.any(tail != exact).astype(jnp.int32)
-        chunks = whole * blocks
-        count: jax.Array = jax.lax.fori_loop(0, chunks, add_if_wrong, first) if chunks else first
-        return count.reshape(1)
-
-
 @final
 class JaxProgram(Chain):
     """The program of a case in JAX, over the devices of a mesh.
@@ -144,7 +77,9 @@ class JaxProgram(Chain):
         self._shapes = form.buffer_shapes(case, mesh)
         self._start = None if is_virtual else _compile_start_program(case, mesh, form, values)
         has_device_check = not is_virtual and values_type is ExactValues
-        self._device_check = DeviceCheck(case, mesh, values) if has_device_check else None
+        self._ranks_with_right_result = (
+            _compile_device_check(case, mesh, values) if has_device_check else None
+        )
         self._peak_before_bytes = self._highest_peak_bytes()
         self._everywhere = NamedSharding(mesh, EVERYWHERE)
         begun_s = time.perf_counter()
@@ -152,10 +87,9 @@ class JaxProgram(Chain):
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
         text = self._call.as_text()
-        expected = proof.expected_loop(
-            case, self.iterations_per_turn, device=device, has_injection=is_delayed
+        self.proof = proof.prove(
+            text, proof.ExpectedLoop(case, self.iterations_per_turn, device, is_delayed)
         )
-        self.proof = proof.prove(text, expected)
         self.timed_instructions = timed_instructions(hlo.read_module(text))
 
     def release_memory(self) -> None:
@@ -197,15 +131,14 @@ class JaxProgram(Chain):
         Small buffers come from the host, because a program that makes them would have to be
         compiled.
         """
-        shapes = tuple(self._shapes)
         if self._case.payload_bytes <= _FROM_HOST_BYTES:
             return tuple(
                 put_on_devices(np.zeros(shape.shape, shape.dtype), shape.sharding)
-                for shape in shapes
+                for shape in self._shapes
             )
         make_zeros = jax.jit(
-            lambda: tuple(jnp.zeros(shape.shape, shape.dtype) for shape in shapes),
-            out_shardings=tuple(shape.sharding for shape in shapes),
+            lambda: tuple(jnp.zeros(shape.shape, shape.dtype) for shape in self._shapes),
+            out_shardings=tuple(shape.sharding for shape in self._shapes),
         )
         buffers: tuple[jax.Array, ...] = make_zeros()
         return buffers
@@ -238,12 +171,10 @@ class JaxProgram(Chain):
         Raises MeasuringError if a result is wrong, or if a device of the mesh has no result.
         """
         shards = self._shards_by_rank(self.result)
-        count, check = len(self._mesh.local_devices), self._device_check
+        count, check = len(self._mesh.local_devices), self._ranks_with_right_result
         if len(shards) != count:
             raise wrong_world(f"the result is on {len(shards)} devices, expected {count}")
-        right = (
-            check.ranks_with_right_result(draw, iterations, self.result) if check else frozenset()
-        )
+        right = check(draw, iterations, self.result) if check else frozenset()
         doubtful = {rank: np.asarray(shard) for rank, shard in shards.items() if rank not in right}
         self.values.check_ranks(draw, iterations, doubtful)
         return sum(int(shard.size) for shard in shards.values())
@@ -288,6 +219,63 @@ def _compile_start_program(
     donated = tuple(range(1, len(arguments)))
     compiled = lower_over_mesh(mesh, fill_first_buffer, arguments, out_specs, donated).compile()
     return lambda number, *buffers: compiled(draws[number], *buffers)
+
+
+def _compile_device_check(
+    case: Case, mesh: Mesh, values: ExactValues
+) -> Callable[[int, int, jax.Array], frozenset[int]]:
+    """Compile a program that compares results on the devices, with the exact `values`.
+
+    The returned function is called as ``ranks_with_right_result(draw, iterations, result)``, after
+    a chain of `iterations` collectives that began with the draw of that number. It returns the
+    ranks of this process whose parts of `result` are right in every element.
+    """
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+
+    def expected_results(draw: int, iterations: int) -> Any:
+        """Return the exact values of all ranks, of the shape (ranks, blocks, period)."""
+        return np.stack([values.values_after(rank, draw, iterations) for rank in range(case.ranks)])
+
+    shapes = [
+        jax.ShapeDtypeStruct(shape, case.dtype, sharding=sharding)
+        for shape in (expected_results(0, 1).shape, (case.ranks * values.result_elements,))
+    ]
+    compiled = lower_over_mesh(mesh, _count_wrong_chunks, shapes, sharding.spec).compile()
+
+    def ranks_with_right_result(draw: int, iterations: int, result: jax.Array) -> frozenset[int]:
+        expected = put_on_devices(expected_results(draw, iterations), sharding)
+        shards = compiled(expected, result).addressable_shards
+        return frozenset(
+            int(shard.index[0].start or 0) for shard in shards if not np.asarray(shard.data).any()
+        )
+
+    return ranks_with_right_result
+
+
+def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
+    """Return the number of chunks of a rank's `values` that contain a wrong element.
+
+    `expected` are the rank's exact values, of the shape (1, blocks, period). They are expanded to
+    one chunk at a time, so that they take little memory.
+    """
+    _, blocks, period = expected.shape
+    length = values.shape[0] // blocks
+    chunk = max(period, min(length, _CHUNK_ELEMENTS) // period * period)
+    whole = length // chunk
+
+    def add_if_wrong(index: Any, wrong_count: Any) -> Any:
+        block, part = index // max(1, whole), index % max(1, whole)
+        begin = jnp.uint32(block) * jnp.uint32(length) + jnp.uint32(part * chunk)
+        exact = jnp.tile(expected[0, block], chunk // period)
+        got = jax.lax.dynamic_slice(values, (begin,), (chunk,))
+        return wrong_count + jnp.any(got != exact)
+
+    tail = values.reshape(blocks, length)[:, whole * chunk :]
+    exact = jnp.tile(expected[0], (1, chunk // period))[:, : tail.shape[1]]
+    first = jnp.any(tail != exact).astype(jnp.int32)
+    chunks = whole * blocks
+    count: jax.Array = jax.lax.fori_loop(0, chunks, add_if_wrong, first) if chunks else first
+    return count.reshape(1)
 
 
 def _compiled_memory_bytes(compiled: Any) -> int | None:

@@ -160,8 +160,9 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
         try:
             _start_profiler(folder, {})
         except errors:
-            reason = first_line(first_error)
-            raise unavailable(f"JAX's profiler does not start: {reason}") from first_error
+            raise unavailable(
+                f"JAX's profiler does not start: {first_line(first_error)}"
+            ) from first_error
     try:
         yield
     finally:

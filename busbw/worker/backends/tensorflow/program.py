@@ -189,20 +189,3 @@ def _all_reduce(values: Any) -> Any:
     """Return the sum of the values of all replicas. Each replica runs this function."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))
-
-
-def needed_host_bytes(case: Case) -> int:
-    """Return the bytes of host memory that all ranks of a case take together at the peak.
-
-    The formula was found from peaks that were measured for payloads from 16M to 1024M on 2, 4 and 8
-    ranks. A ring needs buffers for the input of the chain, the previous result and the next result,
-    less a part that is not allocated yet at the peak. Other algorithms need buffers for the inputs,
-    and for a few sums that all ranks share.
-    """
-    if case.strategy == "ring":
-        has_input = case.placement == Placement.OUT_OF_PLACE.value
-        buffers = 3 + has_input - 1 / (2 * case.ranks)
-    else:
-        sums = 5.8 if case.strategy == "hierarchical_copy" else 3.4
-        buffers = 1 + min(1.1, sums / case.ranks)
-    return int(buffers * case.ranks * case.payload_bytes)

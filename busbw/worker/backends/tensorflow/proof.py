@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -28,28 +27,18 @@ _TPU = "CrossReplicaSum"
 _NCCL = "NcclAllReduce"
 
 
-@dataclass(frozen=True)
-class _ExpectedReduction:
-    """What the graph must contain for a strategy: the operation that reduces.
-
-    `op` is the name of the operation. `is_on_each_rank`: there must be such an
-    operation for each rank; otherwise at least one. `hint` is the expected attribute
-    `communication_hint` of the operation, empty if the operation has no such attribute.
-    """
-
-    op: str
-    is_on_each_rank: bool
-    hint: str = ""
-
-
+# What the graph must contain for a strategy: the operation that reduces, and its attribute
+# `communication_hint`, empty if the operation has no such attribute.
 _EXPECTED_REDUCTIONS = {
-    "ring": _ExpectedReduction(op=_COLLECTIVE, is_on_each_rank=True, hint="ring"),
-    "collective_nccl": _ExpectedReduction(op=_COLLECTIVE, is_on_each_rank=True, hint="nccl"),
-    "nccl": _ExpectedReduction(op=_NCCL, is_on_each_rank=True),
-    "reduction_to_one_device": _ExpectedReduction(op=_ADDITION, is_on_each_rank=False),
-    "hierarchical_copy": _ExpectedReduction(op=_ADDITION, is_on_each_rank=False),
-    "tpu": _ExpectedReduction(op=_TPU, is_on_each_rank=False),
+    "ring": (_COLLECTIVE, "ring"),
+    "collective_nccl": (_COLLECTIVE, "nccl"),
+    "nccl": (_NCCL, ""),
+    "reduction_to_one_device": (_ADDITION, ""),
+    "hierarchical_copy": (_ADDITION, ""),
+    "tpu": (_TPU, ""),
 }
+# Of these operations there must be one for each rank; of the other operations at least one.
+_ON_EACH_RANK = (_COLLECTIVE, _NCCL)
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
 
@@ -72,23 +61,20 @@ def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
         eager.disable_run_metadata()
 
 
-def prove(
-    case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_ranks: int | None = None
-) -> Proof:
+def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_ranks: int) -> Proof:
     """Prove the program of a case from its graphs, and return the Proof.
 
     Args:
         case: the case.
         executed_graphs: the executed graphs of this process, empty if TensorFlow recorded none.
         traced_graph: the traced graph.
-        local_ranks: the number of ranks in this process, None if all ranks are in this process.
+        local_ranks: the number of ranks in this process.
 
     Raises:
         MeasuringError: NOT_A_COLLECTIVE if the graphs do not have the expected reductions, and
             WRONG_WORLD if the reductions are on a wrong number of devices.
 
     """
-    local_ranks = case.ranks if local_ranks is None else local_ranks
     is_traced_only = case.strategy == "tpu" or not executed_graphs
     graphs = [traced_graph.as_graph_def()] if is_traced_only else executed_graphs
     nodes, reductions = _nodes_and_reductions(graphs)
@@ -125,17 +111,17 @@ def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -
 
     `reductions` are the nodes that reduce.
     """
-    algorithm = _EXPECTED_REDUCTIONS[case.strategy]
+    operation, expected_hint = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
     hints = {node.attr["communication_hint"].s.decode() for node in reductions}
-    count = local_ranks if algorithm.is_on_each_rank else max(1, kinds.get(algorithm.op, 0))
+    count = local_ranks if operation in _ON_EACH_RANK else max(1, kinds.get(operation, 0))
     has_type = all(_element_bytes(node) == DTYPES[case.dtype].size_bytes for node in reductions)
-    has_hint = not algorithm.hint or hints == {algorithm.hint}
-    if kinds == {algorithm.op: count} and has_hint and has_type:
+    has_hint = not expected_hint or hints == {expected_hint}
+    if kinds == {operation: count} and has_hint and has_type:
         return
-    hint_text = f" (hint {', '.join(sorted(hints))})" if algorithm.hint else ""
+    hint_text = f" (hint {', '.join(sorted(hints))})" if expected_hint else ""
     raise not_a_collective(
-        f"{case.strategy} is {count} x {algorithm.op}, for {case.dtype} TensorFlow put "
+        f"{case.strategy} is {count} x {operation}, for {case.dtype} TensorFlow put "
         f"{kinds or 'no reduction'}{hint_text} into the graph"
     )
 
@@ -167,12 +153,15 @@ def _check_groups(
 
     `reductions` are the nodes that reduce, and `nodes` are all nodes of the graphs.
     """
-    if not _EXPECTED_REDUCTIONS[case.strategy].is_on_each_rank:
+    operation, _ = _EXPECTED_REDUCTIONS[case.strategy]
+    if operation not in _ON_EACH_RANK:
         return
     devices = {node.device for node in reductions}
     if len(devices) != local_ranks:
-        names = ", ".join(sorted(devices))
-        raise wrong_world(f"{len(devices)} devices take part, expected {local_ranks}: {names}")
+        raise wrong_world(
+            f"{len(devices)} devices take part, expected {local_ranks}: "
+            f"{', '.join(sorted(devices))}"
+        )
     for name, ranks in _group_sizes(reductions, nodes):
         if ranks != case.ranks:
             raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from busbw.model.case import Case
-from busbw.model.launch import Injection
+from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Device, FailureKind
 from busbw.worker.backends import framework
@@ -196,8 +196,9 @@ def test_needed_and_available_bytes_are_read_from_the_out_of_memory_message_of_a
 ) -> None:
     error = out_of_memory_error(RuntimeError(words))
     assert is_out_of_memory(RuntimeError(words))
-    assert error.kind is FailureKind.OUT_OF_MEMORY
-    assert (needed_bytes, available_bytes) == (error.needed_bytes, error.available_bytes)
+    failure = error.to_failure(LaunchId(name="1"))
+    assert failure.kind is FailureKind.OUT_OF_MEMORY
+    assert (needed_bytes, available_bytes) == (failure.needed_bytes, failure.available_bytes)
 
 
 @pytest.mark.parametrize(

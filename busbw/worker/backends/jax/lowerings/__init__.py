@@ -9,14 +9,11 @@ iteration.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import Callable
-
 import jax
 
 from busbw.model.case import Case
 
+from ... import load_module
 from ...base import unavailable
 
 
@@ -26,8 +23,8 @@ def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
     `axes` are the axes of the mesh along which the collective runs, and `values` the input of the
     rank. Raises MeasuringError UNAVAILABLE if there is no module for the collective.
     """
-    if importlib.util.find_spec(f"{__name__}.{case.collective}") is None:
+    module = load_module("jax", f"lowerings.{case.collective}")
+    if module is None:
         raise unavailable(f"JAX has no {case.collective} here")
-    module = importlib.import_module(f"{__name__}.{case.collective}")
-    lower_collective: Callable[..., jax.Array] = module.lower
-    return lower_collective(case, axes, values)
+    result: jax.Array = module.lower(case, axes, values)
+    return result

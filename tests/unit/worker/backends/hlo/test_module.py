@@ -280,7 +280,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    instructions = proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
+    instructions = proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=Device.TPU))
     assert instructions.is_asynchronous
     assert instructions.payload_writers == ()
     assert hlo.published_algorithm(instructions.collectives)["offload"] == "SparseCore"
@@ -290,7 +290,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
 def test_the_proof_refuses_an_asynchronous_call_without_a_collective(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        proof.prove_loop(text, proof.expected_loop(CASE, 1, device=Device.TPU))
+        proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=Device.TPU))
 
 
 @pytest.mark.parametrize(

@@ -40,21 +40,25 @@ use_global_device_ids=true, to_apply=%region_1.0
 
 
 def _proof(
-    text: str, collectives_per_turn: int = 2, *, forbids_copies: bool = True, **changes: Any
+    text: str,
+    collectives_per_turn: int = 2,
+    *,
+    forbids_copies: bool = True,
+    device: Device = Device.CPU,
+    **changes: Any,
 ) -> Proof:
     expected = ExpectedLoop(
         case=build.case(**changes),
         collectives_per_turn=collectives_per_turn,
-        forbids_copies=forbids_copies,
+        device=device,
+        has_injection=not forbids_copies,
     )
     return proof.prove(text, expected)
 
 
-def _refused(
-    text: str, collectives_per_turn: int = 2, *, forbids_copies: bool = True, **changes: Any
-) -> str:
+def _refused(text: str, collectives_per_turn: int = 2, **options: Any) -> str:
     with pytest.raises(MeasuringError) as caught:
-        _proof(text, collectives_per_turn, forbids_copies=forbids_copies, **changes)
+        _proof(text, collectives_per_turn, **options)
     assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
     return str(caught.value)
 
@@ -185,7 +189,7 @@ def test_the_proof_refuses_a_collective_of_another_size_than_the_payload(shape: 
     message = _refused(programs.cpu(FIRST, line), forbids_copies=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
     # Nor may a payload of half the width be summed in full.
-    message = _refused(programs.CPU_CHAIN, **BFLOAT16)
+    message = _refused(programs.CPU_CHAIN, device=Device.TPU, **BFLOAT16)
     assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
     assert "f32[1024]{0} all-reduce(" in message
 
@@ -194,7 +198,7 @@ def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
     """Return the error that a CPU's program of two all-reduces raises."""
     case = build.case(**changes)
     with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, proof.expected_loop(case, 2, device=Device.CPU))
+        proof.prove(text, proof.ExpectedLoop(case, 2, device=Device.CPU))
     return caught.value
 
 
@@ -432,7 +436,7 @@ INPUT = started(operand="copy.6", is_sync=True)
 
 
 def _prove_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
-    return proof.prove_loop(text, proof.expected_loop(build.case(**changes), 1, device=device))
+    return proof.prove_loop(text, proof.ExpectedLoop(build.case(**changes), 1, device=device))
 
 
 def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
