@@ -21,8 +21,8 @@ from busbw.model.machine import (
     Probe,
     Protocol,
     check_mesh_hosts,
+    group_ranks_along_axes,
     mesh_shape,
-    split_ranks,
 )
 from busbw.model.words import Clock, Device, payload_text
 
@@ -373,7 +373,7 @@ def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
 
     `ranks` is the number of all ranks, which the axes of `spec` split into groups.
     """
-    group_size = len(split_ranks(spec.mesh, spec.axes, ranks)[0])
+    group_size = len(group_ranks_along_axes(spec.mesh, spec.axes, ranks)[0])
     parts = COLLECTIVES[spec.collective].payload_blocks(group_size)
     size = DTYPES[spec.dtype].size_bytes
     if spec.payload_bytes % (parts * size):

@@ -156,15 +156,15 @@ def error_text(error: Exception) -> str:
 
 
 def check_output(
-    path: Path, *, kind: str, is_kind: Callable[[str], bool], inputs: Iterable[Path] = ()
+    path: Path, *, kind: str, recognizes_text: Callable[[str], bool], inputs: Iterable[Path] = ()
 ) -> None:
     """Raise OutputError unless `path` can be written without losing other content.
 
     Args:
         path: The file to write.
         kind: The kind of file that will be written, for messages, such as ``a results file``.
-        is_kind: Whether a text is the content of such a file: then the file may be replaced. An
-            empty file may be replaced, too.
+        recognizes_text: Whether a text is the content of such a file: then the file may be
+            replaced. An empty file may be replaced, too.
         inputs: The files that are read, which must not be replaced.
 
     """
@@ -176,7 +176,7 @@ def check_output(
             text = read(path).decode(errors="replace")
         if any(os.path.exists(other) and path.samefile(other) for other in inputs):
             raise OutputError(f"{path} is also an input and would be lost; name another file")
-        if text and not is_kind(text):
+        if text and not recognizes_text(text):
             raise OutputError(f"{path} is not {kind}; expected {kind}, or a new or empty file")
     if not all(os.access(p, os.W_OK) for p in (path, folder) if os.path.exists(p)):
         raise OutputError(f"{path} cannot be written: no permission")

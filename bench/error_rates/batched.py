@@ -409,7 +409,7 @@ class Judge:
             look.slower | (self.cases.loss > 0),
             shared.begins | (self.shared.loss > 0),
         )
-        bad = noisy | ((widened > 1) & (self.cases.count >= rule.known_noise_session_count))
+        bad = noisy | ((widened > 1) & (self.cases.count >= rule.min_session_count_for_known_noise))
         changed = look.slower | (window.loss > 0) | look.improved
         few = (changed.sum(1) <= 2) & ~bad & ~shared_red.any(1)
         bad, zero = shared_red | bad[:, None], np.zeros(shared_red.shape)

@@ -43,18 +43,18 @@ class BaselineSearchResult:
 
 
 def find_baseline(
-    root: Path, key: EnvironmentKey, case: Case, *, memory_limit_bytes: int | None = None
+    root: Path, key: EnvironmentKey, case: Case, *, artificial_memory_limit_bytes: int | None = None
 ) -> BaselineSearchResult:
     """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
-    With an artificial `memory_limit_bytes`, prefer the baseline that says that the case ran out of
-    memory under the same limit to the baseline without a limit. Raises BaselineError for a file
-    that is not valid.
+    With an artificial `artificial_memory_limit_bytes`, prefer the baseline that says that the case
+    ran out of memory under the same limit to the baseline without a limit. Raises BaselineError for
+    a file that is not valid.
     """
     path = files.baseline_path(root, key, case)
     document = files.read_matching_file(path, key, case)
     if document is not None:
-        baseline = document.find(case, memory_limit_bytes) or document.find(case)
+        baseline = document.find(case, artificial_memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearchResult(baseline=baseline)
     return BaselineSearchResult(

@@ -88,7 +88,7 @@ def check_output_file(
     option: str,
     path: Path | None,
     kind: str,
-    is_kind: Callable[[str], bool],
+    recognizes_text: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
     """Raise UsageError unless a command may write the file `path`; None stands for no file.
@@ -97,13 +97,13 @@ def check_output_file(
         option: The option that names the file, for the message.
         path: The file, which must be new, empty, or of the same kind.
         kind: The kind of file, such as ``a page of busbw page``, for the message.
-        is_kind: A function that returns whether the text of a file is of this kind.
+        recognizes_text: A function that returns whether the text of a file is of this kind.
         inputs: Files that the command reads, and must not overwrite.
 
     """
     if path is not None:
         with usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
-            storage.check_output(path, kind=kind, is_kind=is_kind, inputs=inputs)
+            storage.check_output(path, kind=kind, recognizes_text=recognizes_text, inputs=inputs)
 
 
 def json_recognizer(*keys: str) -> Callable[[str], bool]:
@@ -112,7 +112,7 @@ def json_recognizer(*keys: str) -> Callable[[str], bool]:
     The function also recognizes a list of such objects.
     """
 
-    def is_kind(text: str) -> bool:
+    def recognizes_text(text: str) -> bool:
         try:
             document = json.loads(text)
         except ValueError:
@@ -120,7 +120,7 @@ def json_recognizer(*keys: str) -> Callable[[str], bool]:
         rows = document if isinstance(document, list) else [document]
         return bool(rows) and all(isinstance(r, dict) and set(keys) <= set(r) for r in rows)
 
-    return is_kind
+    return recognizes_text
 
 
 def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:

@@ -85,7 +85,7 @@ def declared_names(table: str) -> list[str]:
 
 
 def _declarations(table: str) -> Iterator[tuple[str, str]]:
-    """Yield the names in the tables `table` of all extensions, and where each value is defined."""
+    """Yield each name that extensions declare in their table `table`, and the path of its value."""
     present = {extension.name for extension in pkgutil.iter_modules(__path__)}
     for extension in sorted(present):
         module = import_module(f"{__name__}.{extension}")

@@ -100,12 +100,12 @@ def parse_line(text: str | bytes, location: str) -> Line:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """A series of sessions of a framework whose times can be compared with each other.
+    """The key of a series: sessions of a framework whose times can be compared with each other.
 
     `stack` is the digest of the locked reference stack with which the framework was interleaved. It
-    is empty if the framework was measured alone. These are different series, because two
-    interleaved stacks slow each other down. `is_reference` says that the times are those of the
-    reference.
+    is empty if the framework was measured alone. Times with and without a reference belong to
+    different series, because two interleaved stacks slow each other down. `is_reference` says that
+    the times are those of the reference.
     """
 
     framework: str

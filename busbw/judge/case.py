@@ -163,7 +163,7 @@ def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) ->
 
 
 def summarize_runs(measurement: Measurement) -> TimeSummary:
-    """Summarize the launches of a measurement that has at least one run."""
+    """Summarize the runs of a measurement: its launches that gave times, at least one."""
     runs = measurement.runs
     dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
     return replace(

@@ -85,11 +85,16 @@ def decide_direction(
 def _partial_limit(
     limits: CaseLimits, max_log_ratio: float, limit_share: float, rule: Rule
 ) -> float:
-    """Return the log ratio that some of the launches must exceed if the case is slower.
+    """Return the log ratio that a part of the launches must exceed for the case to be slower.
 
-    It is the larger of two values, and at most `max_log_ratio`. One value is the fraction
-    `limit_share` (0 to 1) of `max_log_ratio`. The other value is the common shift of the case plus
-    the same fraction of the limit of its residual.
+    The part is the first launches, the confirming launches or the fastest launch. The result is the
+    larger of these two values, but at most `max_log_ratio`:
+
+    - `limit_share` * `max_log_ratio`
+    - the common shift of the case + `limit_share` * the limit of its residual
+
+    `limit_share` is from 0 to 1. A negative common shift counts as 0, unless the rule compares
+    neighbours.
     """
     shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
     partial = max(limit_share * max_log_ratio, shift + limit_share * limits.residual_limit)

@@ -38,11 +38,12 @@ class LatestSession:
         launches: The summary of the launches of the case, or of the shared part.
         residual: The log ratio of the median of `launches` to the level.
         stddev: The standard deviation of `residual` while the code is unchanged.
-        noise: How much the series varies between sessions, without its earlier sessions.
+        noise: How much sessions of this series vary, estimated from launches and from all cases.
+            The earlier sessions of this series are not yet included.
         loss_floor: The least log ratio that counts as a loss over several sessions.
         is_slower: Whether this session alone shows a loss.
-        begins_loss: Whether that loss is in the series itself, and not only in the part that it
-            shares with other cases.
+        begins_loss: Whether the slowness of this session may begin a loss of this series. For a
+            case, it may not if only the part that the case shares with other cases is slow.
         is_shared_part: Whether the series is the shared part of a framework, not a case.
 
     """
@@ -315,7 +316,7 @@ def append_session(
     )
     changed = [case for case in directions if directions[case] != 0 or loss_states[case].window]
     is_wide = (
-        assessment.widening > 1 and number >= history.rule.known_noise_session_count
+        assessment.widening > 1 and number >= history.rule.min_session_count_for_known_noise
     ) or assessment.is_noisy
     is_calm = len(changed) <= 2 and not is_wide and not assessment.slower_frameworks
     shifts = {

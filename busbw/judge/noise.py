@@ -54,8 +54,9 @@ def clipped_mean_variance(
 class SessionNoise:
     """How much the sessions of a series vary while the code is unchanged, in log time.
 
-    The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. It is estimated
-    without the earlier sessions of the series itself, which the methods can add.
+    The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. It is estimated from
+    launches and from all cases of the session. `stddev_with_sessions` pools it with the earlier
+    sessions of the series itself.
     """
 
     sum_of_squares: float

@@ -215,7 +215,7 @@ class Rule:
     widening_factor: float = 1.3
     # After this many sessions the noise is known. Then a session with wider limits is not used to
     # compute levels.
-    known_noise_session_count: int = 5
+    min_session_count_for_known_noise: int = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -91,11 +91,11 @@ class SessionLimits:
     Attributes:
         limits: The limits of each case.
         shared_parts: Maps each framework to its shared part.
-        noise_ratio: How far the cases deviate from their levels, divided by the usual distance. It
-            is 1 if chance can explain a larger distance.
+        noise_ratio: The size of the cases' residuals divided by their usual size, if the session is
+            noisy; otherwise 1. A session with a ratio above 1 has no verdict.
         widening: The factor by which limits are wider than usual, because the session is noisy. A
             session with a factor above 1 is not used to compute levels, unless it is one of the
-            first `rule.known_noise_session_count` sessions.
+            first `rule.min_session_count_for_known_noise` sessions.
 
     """
 
@@ -222,10 +222,10 @@ class _Comparison:
     def compute_shared_part(self, framework: str, widening: float = 1.0) -> SharedPart:
         """Compute the shared part of a framework's cases: the median of their log ratios today.
 
-        Cases outside their limits are left out, so that changed cases do not move the median, up to
-        half of all cases. If fewer than `rule.min_shared_case_count` cases remain, the median is
-        over all cases. `widening` is the factor by which the returned limit is wider than usual. It
-        does not change which cases are left out.
+        Cases outside their limits are left out, so that changed cases do not move the median. If
+        fewer than `rule.min_shared_case_count` cases remain, the median is over all cases.
+        `widening` is the factor by which the returned limit is wider than usual. It does not change
+        which cases are left out.
         """
         count = sum(case.framework == framework for case in self.launches)
         noise, expected = self._shared_noise(framework, count)
@@ -328,7 +328,10 @@ class _Comparison:
         return ratio if is_noisy else 1.0, rule.widening_factor * ratio
 
     def _launch_noise_relative_to_history(self) -> float:
-        """Return the standard deviation between today's launches, relative to earlier sessions."""
+        """Return how much today's launches differ, as a multiple of how much they differed earlier.
+
+        Both are the standard deviation between the launches of a typical case; 1 means as usual.
+        """
         series = (self.history.case_series[case] for case in self.launches)
         before = typical_launch_variance(
             [case.sum_launch_squares(self.rule) for case in series], self.rule

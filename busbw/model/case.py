@@ -10,7 +10,14 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from .field_types import Count, Payload
-from .machine import Mesh, Protocol, axis_extents, axis_names, mesh_file_name, split_ranks
+from .machine import (
+    Mesh,
+    Protocol,
+    axis_extents,
+    axis_names,
+    group_ranks_along_axes,
+    mesh_file_name,
+)
 from .words import Clock, payload_text
 from .workload import Workload
 
@@ -168,7 +175,7 @@ class Case(Workload):
     @property
     def rank_groups(self) -> tuple[tuple[int, ...], ...]:
         """The ranks of each collective; a single group of all ranks if `axes` is empty."""
-        return split_ranks(self.mesh, self.axes, self.ranks)
+        return group_ranks_along_axes(self.mesh, self.axes, self.ranks)
 
     @property
     def group_size(self) -> int:

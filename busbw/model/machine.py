@@ -126,7 +126,7 @@ def canonical_axes(axes: str, mesh: str) -> str:
     return between.join(name for name in extents if name in names)
 
 
-def split_ranks(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
+def group_ranks_along_axes(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
     """Return the groups of ranks over which collectives along `axes` run.
 
     Ranks are numbered from 0 to `ranks` - 1. Two ranks are in the same group if they differ only in
@@ -157,9 +157,10 @@ def count_outer_parts(mesh: str) -> int:
 def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
     """Raise ValueError if the axes that a mesh names contradict `hosts` or `processes`.
 
-    The product of the axes slices and hosts must be the number of hosts, and the product of slices,
-    hosts and processes the number of processes. Each slice must have the same number of hosts. On a
-    single host each process counts as a host.
+    With an axis ``hosts``, ``slices`` x ``hosts`` must be the number of hosts. With an axis
+    ``processes``, ``slices`` x ``hosts`` x ``processes`` must be the number of processes. A missing
+    axis counts as 1. The number of hosts must be divisible by ``slices``. On a single host each
+    process counts as a host.
     """
     axes = axis_extents(mesh)
     counts = {"hosts": hosts if hosts > 1 else processes, "processes": processes}

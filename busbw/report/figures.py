@@ -17,7 +17,7 @@ from busbw import extensions
 from busbw.model.verdict import Verdict
 from busbw.model.words import ratio_text
 
-from .table import Column, Table, percent_text, rows_of
+from .table import Column, Table, make_rows, percent_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,4 +185,4 @@ def figures_table(verdicts: Sequence[Verdict]) -> Table:
         }
         for verdict in verdicts
     )
-    return Table(columns=tuple(map(Column, names)), rows=rows_of(rows))
+    return Table(columns=tuple(map(Column, names)), rows=make_rows(rows))

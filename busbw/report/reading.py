@@ -88,7 +88,11 @@ class SessionRecord(ABC):
 
     @abstractmethod
     def describe_specifics(self) -> SessionDescription:
-        """Describe the title, the facts, the tables and the changes of this kind of session."""
+        """Return the part of the description that depends on the kind of session.
+
+        It has the title, the facts, the tables, and the paragraphs on cases that changed.
+        `describe` adds the rest.
+        """
 
     def describe(self, failing_since_texts: Sequence[str] = ()) -> SessionDescription:
         """Return the texts and tables of the session for a summary or a page.

@@ -15,7 +15,7 @@ from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, payload_text, plural, seconds_text
-from busbw.report.table import Column, Table, TextLine, rows_of
+from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.report.verdicts import verdict_tables
 
 _WRITTEN_BASELINE_COLUMNS = (
@@ -151,7 +151,7 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
         Table(
             title=TextLine(f"baselines written: {path}"),
             columns=_WRITTEN_BASELINE_COLUMNS,
-            rows=rows_of(
+            rows=make_rows(
                 {
                     "case": _name_within_file(case),
                     "before": before,

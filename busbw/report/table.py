@@ -100,7 +100,7 @@ class Table:
         ]
 
 
-def rows_of(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
+def make_rows(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
     """Return a row for each mapping of raw values by the ids of columns."""
     return tuple(map(Row, values))
 

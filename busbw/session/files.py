@@ -83,14 +83,14 @@ def is_named_csv(name: str) -> bool:
 class View:
     """A kind of file that shows a session, such as a page; an option of the same name requests it.
 
-    `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``; `is_kind` says
-    whether the text of a file is of this kind. `missing` says what must be installed to make the
-    file, "" if nothing is missing. `text` is a function that returns the file's text for a
-    JudgedSession.
+    `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``;
+    `recognizes_text` says whether the text of a file is of this kind. `missing` says what must be
+    installed to make the file, "" if nothing is missing. `text` is a function that returns the
+    file's text for a JudgedSession.
     """
 
     kind: str
-    is_kind: Callable[[str], bool]
+    recognizes_text: Callable[[str], bool]
     missing: str
     text: Callable[[Any], str]
 
@@ -128,13 +128,13 @@ def _checked_output(option: str, path: Path, baselines: Path) -> Path:
     of another kind, or if a library that makes the file is missing.
     """
     if option == "results":
-        is_kind = is_results_csv if is_named_csv(path.name) else is_results_json
-        storage.check_output(path, kind="earlier results of busbw", is_kind=is_kind)
+        recognizes_text = is_results_csv if is_named_csv(path.name) else is_results_json
+        storage.check_output(path, kind="earlier results of busbw", recognizes_text=recognizes_text)
     else:
         view = load_view(option)
         if view.missing:
             raise ValueError(view.missing)
-        storage.check_output(path, kind=view.kind, is_kind=view.is_kind)
+        storage.check_output(path, kind=view.kind, recognizes_text=view.recognizes_text)
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(baselines)):
         raise ValueError(f"{path} is in {baselines}, which holds baselines only")

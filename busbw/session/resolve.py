@@ -166,6 +166,8 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
     figures = (find_published_bandwidth(folder, *case) for folder in roots)
     return replace(
         job,
-        baseline_search=find_baseline(root, *case, memory_limit_bytes=options.memory_limit),
+        baseline_search=find_baseline(
+            root, *case, artificial_memory_limit_bytes=options.memory_limit
+        ),
         published=next(filter(None, figures), None),
     )

@@ -120,9 +120,10 @@ class SessionRunner:
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
     def _decide_failure(self, criterion: Criterion, *stack_options: str) -> tuple[Status, str]:
-        """Run sessions until a release has the failure, or enough launches lack the failure.
+        """Run sessions of one release until it fails, or until enough launches did not fail.
 
-        Returns the status of the release and its reason.
+        Returns the status of the release and its reason. The status is UNTESTABLE as soon as a
+        session cannot be judged.
         """
         launches = 0
         while True:

@@ -47,12 +47,12 @@ class HostPipe:
     ends.
     """
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, python_code: str) -> None:
         self._stream, other_end = socket.socketpair()
         self._stream.setblocking(False)
         # The workers of busbw must not inherit the settings of Dask.
         variables = {name: os.environ[name] for name in os.environ if not name.startswith("DASK_")}
-        command = [sys.executable, "-I", "-u", "-c", code]
+        command = [sys.executable, "-I", "-u", "-c", python_code]
         with other_end:
             self._process = subprocess.Popen(
                 command, stdin=other_end.fileno(), stdout=other_end.fileno(), env=variables

@@ -124,7 +124,7 @@ def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, .
 
 
 def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
-    """Return the entry of the document for a verdict."""
+    """Return the CompiledCase that stands for a verdict in the results document."""
     return convert_to(
         CompiledCase,
         verdict,

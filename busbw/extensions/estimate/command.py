@@ -18,7 +18,7 @@ from busbw.extensions.estimate import costs, models
 from busbw.extensions.estimate.costs import Cost, Link, LinkLevel, Links
 from busbw.model.words import plural, seconds_text
 from busbw.report.renderers import render
-from busbw.report.table import Column, Table, rows_of
+from busbw.report.table import Column, Table, make_rows
 from busbw.session.errors import UsageError
 
 _DESCRIPTION = """
@@ -220,7 +220,7 @@ def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callab
 def _estimate_of_cost(
     method: str, hosts: int, cost: Cost, links: Links, options: argparse.Namespace
 ) -> Estimate:
-    communication_s, bottleneck = cost.seconds_over(links), cost.bottleneck(links)
+    communication_s, bottleneck = cost.predict_seconds(links), cost.bottleneck(links)
     step_s = efficiency = needed_bytes_per_s = None
     if options.compute is not None:
         step_s = options.compute + communication_s
@@ -266,7 +266,7 @@ def _report_lines(document: EstimateDocument, compute_s: float | None) -> Iterat
             Column("needed_bytes_per_s", "needed MB/s", text=_mb_text, width=12),
             Column("bottleneck", "bottleneck", left_aligned=True, gap=2),
         ),
-        rows=rows_of(wire.to_json(document.estimates)),
+        rows=make_rows(wire.to_json(document.estimates)),
         missing_text="-",
     )
     yield from ("", *render("text", table), *(f"note: {note}" for note in document.notes))

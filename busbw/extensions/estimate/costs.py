@@ -43,7 +43,7 @@ class Flow:
     message_count: int
     moved_bytes: float
 
-    def seconds_over(self, link: Link) -> float:
+    def predict_seconds(self, link: Link) -> float:
         """Return the seconds over a link: steps x latency + bytes / bandwidth.
 
         Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
@@ -68,7 +68,7 @@ class Cost:
     server_bytes: float | None = None
     is_sequential: bool = False
 
-    def seconds_over(self, links: Links) -> float:
+    def predict_seconds(self, links: Links) -> float:
         """Return the seconds over `links`, which must have a link for each level of the flows."""
         times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.is_sequential else max(times_s)
@@ -92,7 +92,7 @@ class Cost:
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
     def _seconds_by_level(self, links: Links) -> dict[LinkLevel, float]:
-        return {level: flow.seconds_over(links[level]) for level, flow in self.flows.items()}
+        return {level: flow.predict_seconds(links[level]) for level, flow in self.flows.items()}
 
 
 def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:

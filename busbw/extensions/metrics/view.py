@@ -24,7 +24,7 @@ def metrics_view() -> View:
     is_installed = importlib.util.find_spec("prometheus_client") is not None
     return View(
         kind="earlier metrics of busbw",
-        is_kind=lambda text: text.startswith(_FIRST_LINE),
+        recognizes_text=lambda text: text.startswith(_FIRST_LINE),
         missing="" if is_installed else _MISSING,
         text=metrics_text,
     )

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from busbw.model.words import payload_text, shorten_list
-from busbw.report.table import Column, Table, TextLine, rows_of
+from busbw.report.table import Column, Table, TextLine, make_rows
 
 # The keys that rows of a chart may have, in the order of the columns of the table.
 _ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "remark")
@@ -82,7 +82,7 @@ class Chart:
             )
             for key in keys
         )
-        rows = rows_of({key: row.get(key) for key in keys} for row in self.rows)
+        rows = make_rows({key: row.get(key) for key in keys} for row in self.rows)
         return Table(
             columns=tuple(columns), rows=rows, title=TextLine(self.title), missing_text="-"
         )

@@ -17,7 +17,10 @@ from .page import is_page, make_page, render_html
 def page_view() -> View:
     """Return the View of --page, by which a session writes a page and recognizes earlier pages."""
     return View(
-        kind="an earlier page", is_kind=is_page, missing=missing_libraries_text(), text=page_text
+        kind="an earlier page",
+        recognizes_text=is_page,
+        missing=missing_libraries_text(),
+        text=page_text,
     )
 
 

@@ -26,7 +26,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.renderers import render
-from busbw.report.table import Column, Table, TextLine, rows_of
+from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
@@ -347,7 +347,7 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
             columns=(Column("payload", "payload"), *columns),
-            rows=rows_of(
+            rows=make_rows(
                 {"payload": payload, **dict.fromkeys(names), **rates[payload]} for payload in rates
             ),
             notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),

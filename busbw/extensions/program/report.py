@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
-from busbw.report.table import Column, Table, rows_of
+from busbw.report.table import Column, Table, make_rows
 
 from .worker_values import CollectiveUse, CollectiveUses, Difference
 
@@ -29,7 +29,7 @@ def collectives_table(uses: CollectiveUses) -> Table:
     """Return a table with a row for each collective, and a note on the bytes that a step moves."""
     return Table(
         columns=_COLUMNS,
-        rows=rows_of(
+        rows=make_rows(
             {
                 "kind": use.kind.replace("_", "-"),
                 "dtype": use.dtype,

@@ -120,4 +120,4 @@ def _groups_along(extents: tuple[tuple[str, int], ...], axes: tuple[str, ...]) -
     letters = dict(zip((name for name, _ in extents), machine.LETTER_AXES))
     mesh = "x".join(str(extent) for _, extent in extents)
     ranks = math.prod(extent for _, extent in extents)
-    return machine.split_ranks(mesh, "".join(letters[name] for name in axes), ranks)
+    return machine.group_ranks_along_axes(mesh, "".join(letters[name] for name in axes), ranks)

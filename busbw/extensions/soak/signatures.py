@@ -12,7 +12,7 @@ from busbw.model.launch import Measurement, Run
 from busbw.model.stored import Record, setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, plural
-from busbw.report.table import Column, Table, TextLine, rows_of
+from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.session.state import MeasuredSession
 
 NAME = "signature"
@@ -110,4 +110,4 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
         Column("orders", left_aligned=True, gap=2),
     )
     title = TextLine("order of summation, by payload:")
-    return [Table(title=title, columns=columns, rows=rows_of(rows), indent=4)] if rows else []
+    return [Table(title=title, columns=columns, rows=make_rows(rows), indent=4)] if rows else []

@@ -126,10 +126,10 @@ def soak(session: MeasureSession, request: Mapping[str, Any]) -> Tally:
 
 @dataclass
 class ResultComparison:
-    """Compares the results of `program`.
+    """Runs iterations of `program`, and compares each result with the right result.
 
     `now_s` is a clock, and `all_gather` exchanges numbers with the other processes. `iterations` is
-    the number of iterations so far, also before this comparison.
+    the number of iterations of the case so far: it begins with those of earlier requests.
     """
 
     program: SoakProgram

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.stragglers.fit import Racks
 from busbw.extensions.stragglers.sequential import SlowComponent
-from busbw.report.table import Column, Table, rows_of
+from busbw.report.table import Column, Table, make_rows
 
 # The largest chance that a healthy cluster is reported to have a slow host, link or chip. The
 # search for hosts and links may use half of the chance, and the search for chips the other half.
@@ -113,7 +113,7 @@ class SearchResult:
             }
             for host in self.hosts
         )
-        return Table(columns=columns, rows=rows_of(rows))
+        return Table(columns=columns, rows=make_rows(rows))
 
 
 def _rack_sentence(quantity: str, racks: Racks) -> str:

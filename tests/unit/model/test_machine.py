@@ -13,10 +13,10 @@ from busbw.model.machine import (
     canonical_mesh,
     check_mesh_hosts,
     count_outer_parts,
+    group_ranks_along_axes,
     mesh_file_name,
     mesh_shape,
     slug,
-    split_ranks,
 )
 from tests.helpers import build
 
@@ -123,12 +123,12 @@ def test_consecutive_ranks_are_neighbours_along_the_last_axis_of_a_mesh(
     mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
     ranks = math.prod(mesh_shape(mesh))
-    assert split_ranks(mesh, axes, ranks) == groups
+    assert group_ranks_along_axes(mesh, axes, ranks) == groups
 
 
 @pytest.mark.parametrize("mesh", ["", "2x4"])
 def test_all_ranks_of_a_mesh_are_one_group_if_no_axes_are_given(mesh: str) -> None:
-    assert split_ranks(mesh, "", 8) == (tuple(range(8)),)
+    assert group_ranks_along_axes(mesh, "", 8) == (tuple(range(8)),)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_all_ranks_of_a_mesh_are_one_group_if_no_axes_are_given(mesh: str) -> No
 def test_a_mesh_with_named_axes_has_groups_along_its_named_axes(
     mesh: str, axes: str, groups: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert split_ranks(mesh, axes, 8) == groups
+    assert group_ranks_along_axes(mesh, axes, 8) == groups
     assert build.case(mesh=mesh, axes=axes, ranks=8).group_size == len(groups[0])
 
 

@@ -116,7 +116,9 @@ def _jobs(
     return {
         spec: replace(
             job,
-            baseline_search=find_baseline(root, job.key, job.case, memory_limit_bytes=limit),
+            baseline_search=find_baseline(
+                root, job.key, job.case, artificial_memory_limit_bytes=limit
+            ),
             published=find_published_bandwidth(root, job.key, job.case),
         )
         for spec, job in jobs.items()

@@ -15,8 +15,8 @@ from busbw.report.table import (
     Row,
     Table,
     attributes_or_none,
+    make_rows,
     percent_text,
-    rows_of,
 )
 from tests.helpers import build
 from tests.helpers.report_text import RED, TABLE
@@ -49,18 +49,18 @@ FORMULAS = ("=cmd|' /C calc'!A0", "+SUM(1)", "-x", "@SUM(1)", "\t=1")
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_text_in_csv_that_a_spreadsheet_would_take_for_a_formula_is_quoted(text: str) -> None:
     columns = (Column(text), Column("ok"))
-    table = Table(columns=columns, rows=rows_of([{text: text, "ok": "a=b"}]))
+    table = Table(columns=columns, rows=make_rows([{text: text, "ok": "a=b"}]))
     written = io.StringIO("\n".join(render("csv", table)), newline="")
     assert list(csv.reader(written)) == [[f"'{text}", "ok"], [f"'{text}", "a=b"]]
 
 
 def test_a_control_character_is_escaped_in_csv() -> None:
-    table = Table(columns=(Column("a"),), rows=rows_of([{"a": "\r=1\x1b"}]))
+    table = Table(columns=(Column("a"),), rows=make_rows([{"a": "\r=1\x1b"}]))
     assert render("csv", table) == ["a", r"\r=1\x1b"]
 
 
 def test_negative_numbers_are_not_quoted_in_csv() -> None:
-    table = Table(columns=(Column("a"), Column("b")), rows=rows_of([{"a": -1.5, "b": "-2e-05"}]))
+    table = Table(columns=(Column("a"), Column("b")), rows=make_rows([{"a": -1.5, "b": "-2e-05"}]))
     assert render("csv", table) == ["a,b", "-1.5,-2e-05"]
 
 
@@ -91,7 +91,7 @@ def test_only_a_column_that_is_declared_to_fit_its_content_is_as_wide_as_its_lon
         Column("name", is_fitted_to_cells=True, width=2, left_aligned=True),
         Column("count", width=2, gap=2),
     )
-    rows = rows_of([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
+    rows = make_rows([{"name": "a", "count": 1}, {"name": "abc", "count": 1000}])
     table = Table(columns=columns, rows=rows, indent=4)
     assert _texts(table) == ["    a     1", "    abc  1000"]
     narrow = (replace(columns[0], is_fitted_to_cells=False), columns[1])
@@ -99,7 +99,7 @@ def test_only_a_column_that_is_declared_to_fit_its_content_is_as_wide_as_its_lon
 
 
 def test_csv_has_raw_values_below_the_names_of_columns_and_quotes_special_characters() -> None:
-    table = Table(columns=(Column("a_s"), Column("b")), rows=rows_of([{"a_s": 0.5, "b": 'x,"'}]))
+    table = Table(columns=(Column("a_s"), Column("b")), rows=make_rows([{"a_s": 0.5, "b": 'x,"'}]))
     table = replace(table, rows=(*table.rows, Row({"a_s": None, "b": "y"})))
     assert render("csv", table) == ["a_s,b", '0.5,"x,"""', ",y"]
 

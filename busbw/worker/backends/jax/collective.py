@@ -80,7 +80,7 @@ class ProgramForm:
         return lower_over_mesh(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
-def choose_form(
+def choose_program_form(
     case: Case,
     axes: tuple[str, ...],
     max_exact_iterations: int,
@@ -238,5 +238,7 @@ def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int
     It is the same program that is measured on `device`, so no device has to be attached.
     """
     max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
-    form = choose_form(case, case_axes(case, mesh), max_exact, device=device, is_virtual=False)
+    form = choose_program_form(
+        case, case_axes(case, mesh), max_exact, device=device, is_virtual=False
+    )
     return form.lower(case, mesh), max(1, form.iterations_per_turn)

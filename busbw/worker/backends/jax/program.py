@@ -29,7 +29,7 @@ from .collective import (
     EVERYWHERE,
     ProgramForm,
     case_axes,
-    choose_form,
+    choose_program_form,
     lower_over_mesh,
     put_on_devices,
 )
@@ -67,7 +67,7 @@ class JaxProgram(Chain):
         values = values_type(case, jnp.dtype(case.dtype))
         max_exact, axes = values.max_exact_iterations(), case_axes(case, mesh)
         device = Device(mesh.devices.flat[0].platform)
-        form = choose_form(
+        form = choose_program_form(
             case, axes, max_exact, device=device, is_virtual=is_virtual, is_delayed=is_delayed
         )
         super().__init__(case, values)

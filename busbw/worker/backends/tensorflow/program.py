@@ -130,8 +130,9 @@ class TensorflowProgram(Chain):
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
         """Call the program with the starting values, and wait for the result.
 
-        A result cannot be the input of the next call, because it is on another device, for which
-        TensorFlow would need another graph. Returns the number of turns, and the result.
+        Each call begins with the starting values. The previous result cannot be the input of the
+        next call, because it is on another device, for which TensorFlow would need another graph.
+        Returns the number of turns, and the result.
         """
         counted, result = self._call(self.inputs, tf.constant(iterations))
         self._wait_for_values(result)

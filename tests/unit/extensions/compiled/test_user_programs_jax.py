@@ -18,7 +18,7 @@ from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
 from tests.helpers import compilers
 from tests.helpers import frameworks as real
-from tests.unit.extensions.program.test_inventory import EXPECTED, rows_of
+from tests.unit.extensions.program.test_inventory import EXPECTED, make_rows
 
 pytestmark = [real.needs("jax"), real.needs("libtpu")]
 
@@ -179,7 +179,7 @@ def test_the_compiled_training_steps_contain_the_collectives_that_were_counted_b
     every_program: dict[str, CompiledProgram],
 ) -> None:
     for name in USUAL:
-        assert rows_of(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
+        assert make_rows(every_program[name].uses or ()) == EXPECTED[f"{name}.v5e_2x4"]
 
 
 @pytest.mark.parametrize(

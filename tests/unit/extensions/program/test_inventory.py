@@ -112,7 +112,7 @@ def recorded(name: str) -> tuple[CollectiveUse, ...]:
     return collectives_in_hlo(dump(name), mesh_of(name))
 
 
-def rows_of(uses: tuple[CollectiveUse, ...]) -> set[Row]:
+def make_rows(uses: tuple[CollectiveUse, ...]) -> set[Row]:
     """Return the rows of all collectives, whose source line and algorithm may differ."""
     times: dict[tuple[str, str, int, str, bool], int] = {}
     for use in uses:
@@ -125,7 +125,7 @@ def rows_of(uses: tuple[CollectiveUse, ...]) -> set[Row]:
 def test_the_list_of_collectives_counts_every_collective_of_a_program_that_xla_compiled(
     name: str,
 ) -> None:
-    assert rows_of(recorded(name)) == EXPECTED[name]
+    assert make_rows(recorded(name)) == EXPECTED[name]
 
 
 def test_the_expected_list_of_collectives_is_stored_for_every_recorded_dump() -> None:

@@ -83,7 +83,7 @@ def expected(name: str) -> set[Row]:
     return DEPARTS.get(name, EXPECTED[name.partition(".")[0]])
 
 
-def rows_of(uses: Iterable[CollectiveUse]) -> set[Row]:
+def make_rows(uses: Iterable[CollectiveUse]) -> set[Row]:
     """Return the rows of all collectives, which may differ in their lines."""
     times = Counter[tuple[str, int, bool, bool]]()
     for use in uses:
@@ -103,7 +103,7 @@ def _uses(name: str) -> tuple[CollectiveUse, ...]:
 def test_a_compiled_collective_that_is_split_over_several_computations_is_counted_once(
     name: str,
 ) -> None:
-    assert rows_of(_uses(name)) == expected(name)
+    assert make_rows(_uses(name)) == expected(name)
 
 
 @pytest.mark.parametrize("name", HIDDEN)

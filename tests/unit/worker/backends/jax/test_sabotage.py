@@ -33,8 +33,8 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
 """
 
 THE_OTHER_AXIS = """
-right = program.choose_form
-put(program, "choose_form", lambda case, axes, rounds, **options: right(
+right = program.choose_program_form
+put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
 """
 
@@ -155,8 +155,8 @@ put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
 """
 
 ONE_BUFFER_ON_THE_CPU = """
-right = program.choose_form
-put(program, "choose_form", lambda case, axes, rounds, **options: right(
+right = program.choose_program_form
+put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
     case, axes, rounds, **{**options, "is_virtual": False}))
 """
 
