@@ -133,7 +133,9 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     judged_session = replace(judged_session.with_notes(*notes), baseline_tables=tables)
     if refusals and not reason:
-        return judged_session.with_error("not all times were accepted: see the notes")
+        return judged_session.with_error(
+            "not all times were accepted: a loss beyond the budget needs --accept-regression"
+        )
     return _lock_stacks(judged_session, measured_session, accepted)
 
 

@@ -171,6 +171,10 @@ class JudgedSession:
     def with_error(self, error: str) -> JudgedSession:
         """Return the session with one more error; a session that did not fail gets NO_VERDICT."""
         verdict = self.session_verdict
-        if not verdict.failed:
-            verdict = verdict.with_failure(SessionOutcome.NO_VERDICT, error)
+        # The summary has the text of the verdict, and not the errors.
+        verdict = (
+            replace(verdict, text=f"{verdict.text}; {error}")
+            if verdict.failed
+            else verdict.with_failure(SessionOutcome.NO_VERDICT, error)
+        )
         return replace(self, errors=(*self.errors, error), session_verdict=verdict)

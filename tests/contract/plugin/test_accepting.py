@@ -46,6 +46,8 @@ def test_an_update_refuses_a_loss_beyond_the_budget_and_names_the_option_that_ac
     (note,) = (line for line in ran.text.splitlines() if "the baseline was not written" in line)
     assert ", 3 x the " in note and "the budget is 25 %" in note
     assert note.endswith('--accept-regression "why" accepts it')
+    # The summary has this text.
+    assert ran.document["session"]["text"].endswith("budget needs --accept-regression")
     assert folder.baseline_file.read_bytes() == before
 
 

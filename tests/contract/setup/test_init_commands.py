@@ -38,8 +38,12 @@ def test_the_commands_that_busbw_init_writes_measure_the_framework_that_an_optio
     folder: Folder,
 ) -> None:
     (folder.path / "conftest.py").unlink()
-    busbw = [sys.executable, "-m", "busbw", "init", "--framework=tensorflow", "."]
-    subprocess.run(busbw, cwd=folder.path, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "busbw", "init", "--framework=tensorflow", "."],
+        cwd=folder.path,
+        capture_output=True,
+        check=True,
+    )
     text = (folder.path / "baselines" / "README.md").read_text()
     commands = re.findall(r"^    (busbw run .*?)(?: +#.*)?$", text, re.MULTILINE)
     assert len(commands) == 4
@@ -83,3 +87,7 @@ def test_the_workflow_accepts_a_loss_beyond_the_budget_if_it_is_started_with_a_r
     assert "reason" not in artifact.read_text()
     assert _record(folder, "the new switch is slower") == 0
     assert "the new switch is slower" in artifact.read_text()
+    # Recording reads the history, so that it judges as the nights do.
+    assert [
+        path.read_text().count("\n") for path in (folder.path / "runner/history").rglob("*.jsonl")
+    ] == [6]

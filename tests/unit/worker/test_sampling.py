@@ -216,8 +216,12 @@ def test_the_time_of_the_warm_up_replaces_the_time_of_a_single_short_chain_that_
 def test_up_to_three_samples_are_taken_if_the_machine_stalled_in_a_long_short_chain(
     turns_s: list[float], samples_s: tuple[float, ...]
 ) -> None:
-    program = ScriptedProgram(lambda turn: turns_s[turn], shortest=1)
-    assert _slopes(program, budget_s=200.0).samples_s == samples_s
+    assert (
+        samples_s
+        == _slopes(
+            ScriptedProgram(lambda turn: turns_s[turn], shortest=1), budget_s=200.0
+        ).samples_s
+    )
 
 
 @pytest.mark.parametrize(
