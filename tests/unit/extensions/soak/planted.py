@@ -84,7 +84,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
         reduce_op="sum" if collective.reduce_ops else "none",
         placement=collective.placements[0],
     )
-    case, key = grid.resolve_case(spec, target), target.key(spec)
+    case, key = grid.resolve_case(spec, target)
     session, run = (
         MeasureSession(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
         CompiledProgram.run_iteration,
