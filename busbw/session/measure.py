@@ -207,8 +207,8 @@ class _Measurer:
 
 def _rerun_text(specs: Sequence[CaseSpec], rounds: int, wait_s: float) -> str:
     names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
-    when = f" in {math.ceil(wait_s)} s" if wait_s else ""
-    return f"busbw: {plural(rounds, 'more launch')} of {names}{when}"
+    waiting = f"waiting {math.ceil(wait_s)} s, then " if wait_s else ""
+    return f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}"
 
 
 def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[CaseSpec]) -> float:
