@@ -50,7 +50,7 @@ class Bisection:
         criterion = self.progress.contents.criterion or self._find_criterion(good, bad)
         if criterion is None:
             self.environments.remove_unneeded((), self.releases)
-            print(f"{self.package} {bad} does not differ from {good}, or noise hides the difference")
+            print(f"{self.package} {bad} does not differ from {good} beyond the noise")
             return 1
         report_progress(f"criterion: {', '.join(criterion.cases)} {criterion.problem}, as in {bad}")
         result = search_releases(

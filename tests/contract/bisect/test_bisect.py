@@ -142,7 +142,7 @@ def test_bisect_exits_with_code_1_if_the_good_and_the_bad_release_are_equally_fa
     bisected.script("1.0", {})
     answer = bisected.run()
     assert answer.code == 1
-    assert answer.out == f"{PACKAGE} 1.8 does not differ from 1.0, or noise hides the difference\n"
+    assert answer.out == f"{PACKAGE} 1.8 does not differ from 1.0 beyond the noise\n"
 
 
 @pytest.mark.exhaustive
