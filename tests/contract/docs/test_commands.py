@@ -27,7 +27,7 @@ _COMMANDS = {
 # Options of other programs.
 _OF_OTHERS = re.compile(
     r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|(cpus|gpus)-per-task|bind-to|"
-    r"no-nanny|name|protocol|scheduler-file|host|dashboard-address|nodelist|no-kill)"
+    r"no-nanny|name|protocol|scheduler-file|host|dashboard-address|nodelist|no-kill|wait)"
 )
 _MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
 # Without them pytest refuses options that name them.
