@@ -10,6 +10,7 @@ import bisect
 import functools
 import json
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -103,9 +104,13 @@ def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
 
     from busbw.worker.backends.jax.profile import events_of
 
-    recording = ProfileData.from_serialized_xspace(content)
-    planes = [ProfileEvent(plane.name, "", "", 0, 0, {}) for plane in recording.planes]
-    return planes + events_of(recording)
+    # jaxlib 0.12 makes types of which Python 3.12 warns, and ends the process if that is an error.
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        recording = ProfileData.from_serialized_xspace(content)
+        return [
+            *(ProfileEvent(plane.name, "", "", 0, 0, {}) for plane in recording.planes),
+            *events_of(recording),
+        ]
 
 
 def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
@@ -184,8 +189,10 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
     for event in tensorflow_node_runs(events):
         if "instance_key" in event.stats:
-            keys = ("step_id", "frame_id", "iter_id", "instance_key")
-            instance = tuple(str(event.stats.get(key)) for key in keys)
+            instance = tuple(
+                str(event.stats.get(key))
+                for key in ("step_id", "frame_id", "iter_id", "instance_key")
+            )
             instances[instance][len(event.name), event.name] = event
     for (step, *_), nodes in instances.items():
         for rank, (_, event) in enumerate(sorted(nodes.items())):
