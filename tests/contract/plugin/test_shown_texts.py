@@ -43,6 +43,7 @@ def texts_by_place(folder: Folder, ran: Ran) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("page")
 @pytest.mark.parametrize(
     ("script", "exit_code"),
     sweep(

@@ -109,7 +109,9 @@ def test_an_injected_delay_that_a_framework_or_clock_does_not_support_is_refused
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("option", ["--hosts", "--against"])
+@pytest.mark.parametrize(
+    "option", [pytest.param("--hosts", marks=pytest.mark.extension("cluster")), "--against"]
+)
 def test_two_dashes_in_the_place_of_the_value_of_an_option_are_a_usage_error(
     folder: Folder, option: str
 ) -> None:

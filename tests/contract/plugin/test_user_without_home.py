@@ -19,14 +19,25 @@ pytestmark = pytest.mark.skipif(not can_unshare(*HOMELESS), reason="no user name
     sweep(
         [
             ("--launches=1", 0, "NOTHING_COMPARED: 1 case measured"),
-            (
+            pytest.param(
                 "--topology=v5e:2x4",
                 4,
                 "--compile-cache: ~/.cache/busbw: this user has no home directory; ",
+                marks=pytest.mark.extension("compiled"),
             ),
-            ("--against=baseline", 4, "--against=baseline: ~/.cache/busbw: this user has no home"),
+            pytest.param(
+                "--against=baseline",
+                4,
+                "--against=baseline: ~/.cache/busbw: this user has no home",
+                marks=pytest.mark.extension("stacks"),
+            ),
             ("--history=~/history", 4, "--history: ~/history: this user has no home directory; "),
-            ("--hosts=@~/hosts", 4, "--hosts: ~/hosts: this user has no home directory; "),
+            pytest.param(
+                "--hosts=@~/hosts",
+                4,
+                "--hosts: @~/hosts: ~/hosts: this user has no home directory; ",
+                marks=pytest.mark.extension("cluster"),
+            ),
         ]
     ),
 )

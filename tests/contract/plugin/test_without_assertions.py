@@ -39,6 +39,7 @@ def test_a_regression_or_a_wrong_result_fails_even_if_python_disables_assertions
 
 
 @pytest.mark.exhaustive
+@pytest.mark.extension("compiled")
 def test_a_program_that_lost_its_collective_fails_even_if_python_disables_assertions(
     folder: Folder,
 ) -> None:
