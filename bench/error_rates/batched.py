@@ -235,7 +235,7 @@ class Judge:
         pooled = np.minimum(variance, most * by_launches) * residuals
         prior = np.where(self.quiet <= rule.max_prior_session_count, rule.prior_deviation**2, 0.0)
         total = rule.prior_degrees_of_freedom * np.maximum(
-            prior, rule.min_session_to_launch_variance * launch
+            prior, rule.min_session_to_launch_variance_ratio * launch
         ) + pooled.sum(1)
         return np.asarray(total / (rule.prior_degrees_of_freedom + residuals.sum(1)))
 

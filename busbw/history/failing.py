@@ -86,7 +86,7 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
 def failing_since_texts_of_verdicts(
     verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]
 ) -> list[str]:
-    """Return texts that say since when the cases that failed in `verdicts` fail, on all machines.
+    """Say, for each of `machines`, since when the cases that failed in `verdicts` fail.
 
     The texts also say what changed in the stacks when the failures began. `verdicts` are the
     verdicts of the newest session.

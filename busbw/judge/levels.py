@@ -315,13 +315,13 @@ class Loss:
         verb = "are" if isinstance(self.subject, str) else "is"
         loss = change_text(math.expm1(self.state.mean_loss))
         return (
-            f"{_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
+            f"{_loss_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
             f"{plural(self.state.lost_session_count, 'session')}, since {self.began:%Y-%m-%d}; "
             f"what changed then: {', '.join(self.stack_changes) or 'nothing that is known'}"
         )
 
 
-def _subject_text(subject: Case | str) -> str:
+def _loss_subject_text(subject: Case | str) -> str:
     return f"all cases of {subject}" if isinstance(subject, str) else subject.name
 
 
@@ -366,12 +366,12 @@ def repaired_losses_text(assessment: Assessment) -> str:
     if not sessions:
         return ""
     level = "their level" if len(sessions) > 1 else "its level"
-    names = shorten_list(list(map(_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
+    names = shorten_list(list(map(_loss_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
     count = plural(max(sessions.values()), "session")
     return f"repaired: back at {level} after {count}: {', '.join(names)}"
 
 
-def odd_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
+def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]:
     """Return the log ratio of the accepted session to the later sessions, where it is clear.
 
     The keys are cases, and names of frameworks for their shared parts. A log ratio is positive if
@@ -390,8 +390,8 @@ def odd_accepted_session_text(assessment: Assessment) -> str:
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "
-        f"in {_subject_text(name)}"
-        for name, odd in odd_accepted_sessions(assessment).items()
+        f"in {_loss_subject_text(name)}"
+        for name, odd in accepted_outlier_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"
     return "; ".join([*shorten_list(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

@@ -76,7 +76,7 @@ class SessionNoise:
         )
 
     def stddev_with_sessions(self, expected_time: ExpectedTime) -> float:
-        """Return the standard deviation, pooled with the sessions of `expected_time`."""
+        """Return the standard deviation of a session, pooled with those of `expected_time`."""
         return self.stddev(expected_time.sum_of_squares, expected_time.session_count - 1)
 
 
@@ -125,7 +125,7 @@ def estimate_noise(
     expected_variances = [launch_noises[case].stddev() ** 2 for case in repeated]
     prior = rule.prior_deviation**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
     session_variance = rule.prior_degrees_of_freedom * max(
-        prior, rule.min_session_to_launch_variance * launch_variance
+        prior, rule.min_session_to_launch_variance_ratio * launch_variance
     )
     session_variance += residual_count * clipped_mean_variance(variances, rule, expected_variances)
     session_variance /= rule.prior_degrees_of_freedom + residual_count

@@ -150,9 +150,9 @@ def _estimate_log_ratio(
     """Estimate the mean log ratio of a case, and its error from the case and from other cases.
 
     `prior_variance` is the variance that is expected because of other cases. It adds degrees of
-    freedom to the error, and makes the error of an unusually quiet case larger. A noisy case keeps
-    its own variance. Otherwise the noisiest case of a session would be decided wrongly more often
-    than the error rates state.
+    freedom to the error, and makes the error of an unusually quiet case larger. It never makes the
+    error of a noisy case smaller: if it did, the noisiest case of a session would be decided
+    wrongly more often than the error rates state.
     """
     if prior_variance is None:
         return estimate_mean(log_ratios)

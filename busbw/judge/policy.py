@@ -146,7 +146,7 @@ class Rule:
     max_prior_session_count: float = 2
     # The least expected variance between sessions, divided by the variance between launches: a few
     # sessions that agree by chance do not show that a noisy case is quiet.
-    min_session_to_launch_variance: float = 0.8
+    min_session_to_launch_variance_ratio: float = 0.8
     # The weights of other data in the noise of one case. All cases together count as
     # `pooled_degrees_of_freedom`. The launches of the case with its neighbours count as at most
     # `max_launch_degrees_of_freedom`. Neighbours are the payloads up to `neighbour_distance` places
@@ -264,7 +264,7 @@ _CPU = Policy(
         prior_shared_deviation=0.25,
         prior_degrees_of_freedom=60.0,
         max_prior_session_count=math.inf,
-        min_session_to_launch_variance=0.3,
+        min_session_to_launch_variance_ratio=0.3,
         anchor_margin=0.10,
         max_launch_degrees_of_freedom=0.0,
         case_sigmas=2.75,

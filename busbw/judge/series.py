@@ -177,8 +177,8 @@ class Series:
     ) -> None:
         """Append a session.
 
-        If `loss_state` has a window, which is a loss that several sessions show together, the slow
-        sessions of the window are not used any more to compute levels.
+        If several sessions together show a loss, `loss_state` has a window of these sessions. Its
+        slow sessions are then not used any more to compute levels.
 
         Args:
             session_number: The position of the session in the history.

@@ -112,8 +112,8 @@ def build_session_verdict(
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        default_text: A sentence on the session, such as how many cases it measured. The text of the
-            verdict ends with it, unless an outcome other than FAILED applies.
+        default_text: A sentence on the session, such as how many cases it measured. It ends the
+            text of the verdict if no outcome applies, or only FAILED.
         is_compared: Whether cases were compared with each other, and not with baselines.
 
     """
@@ -164,7 +164,7 @@ def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measureme
     return f"{plural(len(timed), 'case')} measured in {launches} each{more}"
 
 
-def _reasons_without_times(
+def _reasons_for_missing_times(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
     """Yield the reason why a session without any time has no verdict.
@@ -188,7 +188,7 @@ def _no_verdict_reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
     """Yield each reason why the session has no verdict."""
-    yield from _reasons_without_times(verdicts, measurements, context)
+    yield from _reasons_for_missing_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole, planned = (
         [m for m in measurements if m.case not in failed],

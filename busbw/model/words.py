@@ -112,9 +112,9 @@ class SessionOutcome(enum.StrEnum):
     """The outcome of a session, the most important first.
 
     FAILED: a case failed. MACHINE_SHIFT: a locked reference stack is slower than in its history, so
-    the machine is slower. SLOWER: all payloads together, the latency or the bandwidth lost more
-    than the smallest loss that counts, though perhaps no single case fails. DRIFT: a level became
-    slower over the sessions since it was accepted. NO_VERDICT: too little was measured, or the
+    the machine is slower. SLOWER: all cases of a framework together became slower than noise
+    explains, though perhaps no single case fails. DRIFT: a level became slower over the sessions
+    since it was accepted. NO_VERDICT: too little was measured, or the
     times are too noisy. NOTHING_COMPARED: the session was measured, but no case has a baseline or a
     reference.
     """

@@ -29,7 +29,7 @@ _WRITTEN_BASELINE_COLUMNS = (
 def header_lines(
     environment: Environment,
     baselines_folder: Path | None,
-    unreached_reasons: Mapping[str, str],
+    reason_by_unreached_framework: Mapping[str, str],
     *,
     verbose: bool = False,
 ) -> Sequence[str]:
@@ -38,7 +38,7 @@ def header_lines(
     Args:
         environment: The device and the versions of the frameworks.
         baselines_folder: The folder of all baselines; None for no line about baselines.
-        unreached_reasons: Maps frameworks that do not reach the device to the reason.
+        reason_by_unreached_framework: Maps frameworks that do not reach the device to the reason.
         verbose: Add the reason why each other kind of device was not found.
 
     """
@@ -46,7 +46,7 @@ def header_lines(
     lines += [f"busbw device: {text}" for text in environment.not_found] if verbose else []
     lines += [
         f"busbw {framework}: does not reach the device: {reason}"
-        for framework, reason in unreached_reasons.items()
+        for framework, reason in reason_by_unreached_framework.items()
     ]
     if baselines_folder is None:
         return lines
@@ -70,10 +70,10 @@ def environment_facts(environment: Environment) -> dict[str, str]:
     is_virtual = environment.device is Device.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
     versions = {name: versions_text(v) for name, v in environment.versions.items()}
-    return {"device": f"{kind}{_shape_text(key)}; {environment.reason}", **versions}
+    return {"device": f"{kind}{_mesh_text(key)}; {environment.reason}", **versions}
 
 
-def _shape_text(key: EnvironmentKey) -> str:
+def _mesh_text(key: EnvironmentKey) -> str:
     """Describe the mesh, the hosts and processes, and a shared device; "" without any of them."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):

@@ -16,11 +16,11 @@ from busbw.judge.findings import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,
+    accepted_outlier_sessions,
     decided_cases,
     find_losses,
     losses_text,
     odd_accepted_session_text,
-    odd_accepted_sessions,
     repaired_losses_text,
 )
 from busbw.judge.paired import estimate_prior_variance_of_pairs, judge_pair
@@ -282,7 +282,7 @@ def _find_replaced_cases(
     """
     names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
-        names.update(odd_accepted_sessions(assessment))
+        names.update(accepted_outlier_sessions(assessment))
         if assessment.is_noisy:
             names.update(assessment.shared_parts)
         if measured_session.options.accept_regression:
