@@ -46,9 +46,9 @@ _LONG_SAMPLING_BUDGETS = 7.0
 _LONG_WARM_UP_BUDGETS = 4.0
 
 # A call costs much less than the sampling budget. If a short chain takes longer than the budget,
-# its collectives take at least this fraction of its time, or the machine stalled in it.
+# and its collectives take less than this fraction of its time, the machine stalled in the chain.
 _LEAST_COLLECTIVE_FRACTION = 0.5
-# So many samples are taken of a chain in which the machine stalled, whatever time they take.
+# The number of samples after which a stalled chain is accepted, however long samples take.
 _SAMPLES_AFTER_STALL = 3
 
 
@@ -170,8 +170,7 @@ class Sampler:
         if self.has_enough_samples and not (
             self._times_single_calls or self._is_lengthened or self._has_positive_slopes
         ):
-            # The machine stalled while the number of iterations was chosen. The chains are too
-            # short for the clock, so that no sample tells the time of a collective.
+            # The machine stalled while the number of iterations was chosen: chains are too short.
             self._is_lengthened = True
             longest = self._round_to_whole_turns(self.program.max_iterations)
             self.iterations = max(self.iterations, min(_LENGTHENING * self.iterations, longest))
@@ -187,8 +186,7 @@ class Sampler:
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
-        # A slope is too small if the machine stalled in short chains. More short chains show how
-        # long a short chain really takes.
+        # After a stall in short chains, more of these chains show how long they really take.
         is_short = self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
         has_time = count < plan.samples and (is_short or count < _SAMPLES_AFTER_STALL)
         return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
@@ -246,8 +244,7 @@ class Sampler:
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
         if self.program.shortest_chain == self.program.iterations_per_turn:
-            # The warm-up timed a chain of the same length. If the machine stalled in a short chain
-            # of a sample, the warm-up's chain is faster.
+            # The warm-up's chain, of the same length, is faster if the machine stalled in samples.
             short_s = min(short_s, self._warm_chain_s)
         return short_s, tuple(
             self.slope_s(long_s, min(own_short_s, short_s), self.iterations)
@@ -397,8 +394,7 @@ class Sampler:
 
 def launch_time_s(samples_s: Sequence[float]) -> float:
     """Return the time of a launch: the p25 of its samples, or its only sample."""
-    # `busbw.stats.launches` has the same function for the judge. A worker does not import it,
-    # because workers run where only busbw's worker, model and collectives are installed.
+    # Workers run without `busbw.stats`, in which the judge has the same function.
     if len(samples_s) == 1:
         return samples_s[0]
     return statistics.quantiles(samples_s, n=4, method="inclusive")[0]

@@ -165,13 +165,12 @@ class ClusterHost:
 
 
 def _set_receive_timeout(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel end each read of `stream` after `timeout_s` seconds; 0 lets it wait forever.
+    """Let the kernel end each read of `stream` after `timeout_s` seconds; 0 sets no limit.
 
-    The timeout of Python's socket is not used. To remove it changes the mode of the socket, and a
-    thread of execnet that begins to read at this moment fails with EAGAIN.
+    A timeout of Python's socket would change the mode of the socket when the timeout is removed. A
+    read that execnet's thread begins at this moment would then fail with EAGAIN.
     """
-    seconds, microseconds = divmod(round(timeout_s * 1e6), 1_000_000)
-    timeval = struct.pack("@ll", seconds, microseconds)
+    timeval = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
 
 
@@ -263,11 +262,9 @@ class ClusterTransport(HostsTransport):
         If `member` is None, the worker starts on the first host. Raises HostLostError if the host
         is lost and cannot be reached again.
         """
-        index = (
-            member.index * len(self._host_indices) // member.process_count
-            if member is not None
-            else 0
-        )
+        index = 0
+        if member is not None:
+            index = member.index * len(self._host_indices) // member.process_count
         if starter.python == sys.executable:
             starter = replace(starter, python="")
         request = StartRequest(starter=starter, launch=launch, member=member)
@@ -335,8 +332,7 @@ class RemoteWorker(Worker):
         self.host = host.name
         self._cluster_host = host
         self._socket, self._signals = socket.socketpair()
-        # A message is bytes of a reply, the text of an Exit, or a bool: whether the process is
-        # stopped. None follows the last message.
+        # Bytes of a reply, the text of an Exit, or whether the process is stopped; None ends them.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: Exit | None = None
         self._channel = host.send_request("run_worker", json.dumps(wire.to_json(request)))
@@ -349,9 +345,7 @@ class RemoteWorker(Worker):
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
         self._send_message(None)
-        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S)) or bool(
-            self._cluster_host.lost
-        )
+        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S) or self._cluster_host.lost)
 
     def fileno(self) -> int:
         return self._socket.fileno()
