@@ -76,7 +76,7 @@ class SessionNoise:
         )
 
     def stddev_with_sessions(self, expected_time: ExpectedTime) -> float:
-        """Return the standard deviation of a session, pooled with those of `expected_time`."""
+        """Return a session's standard deviation, pooled with the sessions of `expected_time`."""
         return self.stddev(expected_time.sum_of_squares, expected_time.session_count - 1)
 
 

@@ -179,7 +179,7 @@ def merge_sessions(
 def _may_merge(
     first_session: Session, later_session: Session, merge_within: datetime.timedelta
 ) -> bool:
-    """Return whether `later_session` is merged with `first_session` and those merged before."""
+    """Return whether `later_session` is merged with `first_session` and the sessions between."""
     if first_session.has_change or later_session.has_change:
         return (
             first_session.began == later_session.began

@@ -175,7 +175,7 @@ def record_of(
 ) -> Record:
     """Return the Record of the launches of a case, to store in a baseline or the history.
 
-    `flags` are the environment variables of a locked stack; None means those of this session.
+    `flags` are the variables of a locked stack; None means the variables of this session.
     """
     environment, runs = measured_session.environment, measurement.runs
     return Record(

@@ -262,9 +262,7 @@ class ClusterTransport(HostsTransport):
         If `member` is None, the worker starts on the first host. Raises HostLostError if the host
         is lost and cannot be reached again.
         """
-        index = 0
-        if member is not None:
-            index = member.index * len(self._host_indices) // member.process_count
+        index = member.index * len(self._host_indices) // member.process_count if member else 0
         if starter.python == sys.executable:
             starter = replace(starter, python="")
         request = StartRequest(starter=starter, launch=launch, member=member)
