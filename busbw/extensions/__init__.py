@@ -16,9 +16,8 @@ extension. A module is imported only when its value is needed. The tables are
 - OBSERVERS: functions of a MeasuredSession and an Executor that return an Observer
   (`busbw.session.measure`) or None, by the name of the extra value that the observer gives a
   session.
-- FINDINGS: functions of a MeasuredSession, a CaseSpec and the verdict of the case that return a
-Finding
-  (`busbw.judge.findings`), which may give the verdict extra values.
+- FINDINGS: functions of a MeasuredSession, a CaseSpec and the verdict of the case, which return a
+  Finding (`busbw.judge.findings`). A Finding may give the verdict extra values.
 - VALUES: the types of extra values of sessions, verdicts, launches, baselines and lines of the
   history, by the name of the value. Values of the same name have the same type.
 - COLUMNS: figures (`busbw.report.figures`) that follow the figures of times in tables, by the name

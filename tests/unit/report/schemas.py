@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import enum
 import inspect
@@ -126,8 +127,10 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 def _extra(definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of the values of extensions; unknown values are accepted."""
-    kinds = extensions.load_table("VALUES")
-    properties = {name: _schema_of(kind, name, definitions) for name, kind in kinds.items()}
+    properties = {
+        name: _schema_of(kind, name, definitions)
+        for name, kind in extensions.load_table("VALUES").items()
+    }
     return {"type": "object", "properties": properties}
 
 
@@ -137,10 +140,16 @@ def _laid_out(value: Any, indent: str = "") -> str:
     if len(indent + line) <= 100 or not isinstance(value, dict):
         return line
     inner = f"{indent}  "
-    rows = [f"{inner}{json.dumps(key)}: {_laid_out(child, inner)}" for key, child in value.items()]
-    return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    return (
+        "{\n"
+        + ",\n".join(
+            f"{inner}{json.dumps(key)}: {_laid_out(child, inner)}" for key, child in value.items()
+        )
+        + f"\n{indent}}}"
+    )
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description="Write the published schemas again.").parse_args()
     for document, path in PUBLISHED.items():
         path.write_text(text(document), encoding="utf-8")
