@@ -18,7 +18,7 @@ from busbw import grid, wire
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
 from busbw.model.case import Case, CaseSpec
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
 from busbw.worker import process, sharing
 from busbw.worker.backends.base import Backend, MeasuringError

@@ -3,7 +3,7 @@
 import pytest
 
 # This module imports the extension `program`, without which nothing can be compiled either.
-pytest.importorskip("busbw.extensions.compiled.worker_values")
+pytest.importorskip("busbw.extensions.compiled.worker")
 
 
 def test_compiled(busbw_compiled):

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from busbw.history.files import read_all_machines
-from busbw.history.lines import Line
+from busbw.history.files import Line, read_all_machines
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes

@@ -20,7 +20,7 @@ from busbw import wire
 from busbw.driver.local import free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
-from busbw.model.cluster import Cluster, cluster_members
+from busbw.model.machine import Cluster, cluster_members
 from busbw.model.words import MIB, Device, payload_text
 
 from .. import processes, sweep

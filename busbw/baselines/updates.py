@@ -22,7 +22,7 @@ from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record, ro
 from busbw.model.words import seconds_text
 
 from .document import BaselineFile, Update
-from .files import Draft
+from .store import Draft
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.errors import UsageError, raise_with_remedy, usage_error
+from busbw.session.option import UsageError, raise_with_remedy, usage_error
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -9,11 +9,10 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from busbw.history.files import wrong_values_text
 from busbw.history.levels import CaseHistory, MachineHistory
-from busbw.history.lines import wrong_values_text
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.report.renderers import render
-from busbw.report.table import Column, Row, Table, TextLine
+from busbw.report.table import Column, Row, Table, TextLine, render
 from busbw.session.arguments import parse_path
 
 from . import Commands, add_baselines_option, add_command, add_machine_option

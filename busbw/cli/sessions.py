@@ -12,7 +12,7 @@ from busbw.history.files import HistoryError, machine_folders, read_acknowledged
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.judge.policy import POLICIES
 from busbw.report.reading import DocumentError, MeasuredSessionRecord, SessionRecord, read_results
-from busbw.session.errors import UsageError, usage_error
+from busbw.session.option import UsageError, usage_error
 
 
 def read_session(path: Path) -> SessionRecord:

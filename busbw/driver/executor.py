@@ -11,9 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from busbw.model.cluster import ALONE
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import Probe
+from busbw.model.machine import ALONE, Probe
 from busbw.model.words import FailureKind
 
 from .group import Group

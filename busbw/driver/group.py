@@ -17,9 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from busbw import wire
-from busbw.model.cluster import ALONE, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import Probe
+from busbw.model.machine import ALONE, ClusterMember, Probe
 from busbw.model.words import FailureKind
 
 from .logs import failure_of_exit

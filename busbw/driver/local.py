@@ -23,10 +23,10 @@ from pathlib import Path
 
 from busbw import storage, wire
 from busbw.model import variables
-from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.launch import LaunchId
+from busbw.model.machine import Cluster, ClusterMember, cluster_members
 
-from . import logs, pids
+from . import logs
 from .bundle import Bundle, PrivateFolder
 from .transport import Ending, Exit, HostError, Starter, Transport, Worker
 
@@ -256,15 +256,15 @@ class LocalWorker(Worker):
             log=log[-LOG_CHARACTERS:],
             reason=logs.reason_in_log(log),
             oom_kills=oom_kill_count() - self._oom_kills,
-            pids_max=pids.least_pids_limit()
-            if pids.refused_start_count() > self._refused_count
+            pids_max=logs.least_pids_limit()
+            if logs.refused_start_count() > self._refused_count
             else None,
         )
 
     def _mark_log(self) -> None:
         """Store the size of the log and the kernel's counts; later changes are reported."""
         self._log_start_byte = self._log.stat().st_size
-        self._oom_kills, self._refused_count = oom_kill_count(), pids.refused_start_count()
+        self._oom_kills, self._refused_count = oom_kill_count(), logs.refused_start_count()
 
 
 def _worker_command(
@@ -351,8 +351,8 @@ class LocalTransport(Transport):
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 # The session turns this error into a sentence on the limit of open files.
                 raise
-            limit = pids.least_pids_limit()
-            most = "" if limit is None else f"; pids.max is {limit}"
+            limit = logs.least_pids_limit()
+            most = "" if limit is None else f"; logs.max is {limit}"
             raise HostError(
                 f"a worker cannot be started on this host ({error.strerror}){most}"
             ) from error

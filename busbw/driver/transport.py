@@ -18,8 +18,8 @@ from types import NoneType
 from typing import Any, Generic, TypeVar
 
 from busbw import extensions, wire
-from busbw.model.cluster import ALONE, Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import ALONE, Cluster, ClusterMember
 
 from .bundle import Bundle
 

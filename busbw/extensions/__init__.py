@@ -11,13 +11,13 @@ extension. A module is imported only when its value is needed. The tables are
   show below the tables of a session, and `notes` returns lines for the end of a session.
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their names.
-- MODES: functions of the Options that return a Mode (`busbw.session.mode`) or None, by the name of
+- MODES: functions of the Options that return a Mode (`busbw.session.run`) or None, by the name of
   the fixture that the tests of the mode read.
 - OBSERVERS: functions of a MeasuredSession and an Executor that return an Observer
   (`busbw.session.measure`) or None, by the name of the extra value that the observer gives a
   session.
 - FINDINGS: functions of a MeasuredSession, a CaseSpec and the verdict of the case, which return a
-  Finding (`busbw.judge.findings`). A Finding may give the verdict extra values.
+  Finding (`busbw.judge.decision`). A Finding may give the verdict extra values.
 - VALUES: the types of extra values of sessions, verdicts, launches, baselines and lines of the
   history, by the name of the value. Values of the same name have the same type.
 - COLUMNS: figures (`busbw.report.figures`) that follow the figures of times in tables, by the name

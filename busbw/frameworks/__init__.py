@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from busbw.model.workload import Framework
+from busbw.model.case import Framework
 
 
 def _load_descriptors() -> dict[str, Framework]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model.workload import Framework
+from busbw.model.case import Framework
 
 FRAMEWORK = Framework(
     name="jax",

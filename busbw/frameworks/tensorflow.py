@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model.workload import Framework
+from busbw.model.case import Framework
 
 # TensorFlow's ring on a CPU allocates its output in every all-reduce. With oneDNN, as in everyday
 # use, TensorFlow's allocator keeps the memory. Without oneDNN every all-reduce would also measure

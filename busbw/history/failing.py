@@ -9,8 +9,8 @@ from busbw.model.case import Case
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 
+from .files import Line, Series, comparable_sessions
 from .levels import MachineHistory
-from .lines import Line, Series, comparable_sessions
 
 _MAX_NAMED = 4
 

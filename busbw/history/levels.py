@@ -17,10 +17,9 @@ from busbw.model.case import Case, convert_to
 from busbw.model.stored import Session, merge_sessions
 from busbw.model.words import Outcome, change_text, plural, shorten_list
 from busbw.stats.change_points import Change, find_changes
-from busbw.stats.variance import Variance, moderate_variance, variance_from_differences
+from busbw.stats.launches import Variance, moderate_variance, variance_from_differences
 
-from .files import AcknowledgedChange
-from .lines import Line, Series, comparable_sessions, wrong_values_text
+from .files import AcknowledgedChange, Line, Series, comparable_sessions, wrong_values_text
 
 # With fewer cases, the median over cases does not show what they share.
 _MIN_CASES = 6

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from busbw.model.case import Case, convert_to
-from busbw.stats.variance import sum_of_squares_about_mean
+from busbw.stats.launches import sum_of_squares_about_mean
 
 from .decision import decide_direction
 from .noise import SessionNoise

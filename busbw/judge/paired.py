@@ -19,13 +19,11 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.stats.launches import (
     MeanEstimate,
+    Variance,
     estimate_mean,
+    estimate_prior_variance,
     log_ratio_of_samples,
     look_levels,
-)
-from busbw.stats.variance import (
-    Variance,
-    estimate_prior_variance,
     moderate_variance,
     sample_variance,
 )

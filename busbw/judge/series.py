@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from busbw.model.case import Case
-from busbw.stats.variance import sum_of_squares_about_mean
+from busbw.stats.launches import sum_of_squares_about_mean
 
 from .policy import SINGLE_LAUNCH_VARIANCE_RATIO, Rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.case import CaseSpec, GridError
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 from . import items
 from .config import MODE, SESSION, begin_session, case_items

@@ -13,9 +13,9 @@ import pytest
 from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.command_line import read_options
-from busbw.session.errors import UsageError
-from busbw.session.mode import Mode, mode_of
+from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS
+from busbw.session.run import Mode, mode_of
 from busbw.session.state import CollectedSession, JudgedSession
 
 from . import FIXTURES, SHIPPED_TESTS

@@ -15,7 +15,7 @@ import pytest
 from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
-from busbw.session.mode import find_measurement
+from busbw.session.run import find_measurement
 
 from . import benchmark
 from .config import CASES, ERRORS, MODE, VERDICT, judged_of, spec_of

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.model.words import plural
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 from busbw.session.state import CollectedSession
 
 from . import SHIPPED_TESTS

@@ -14,9 +14,8 @@ import pytest
 
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.conclusion import conclusion_lines, failure_logs
-from busbw.report.renderers import RENDERERS
-from busbw.report.table import Table, TextLine
-from busbw.session.progress import Display
+from busbw.report.table import RENDERERS, Table, TextLine
+from busbw.session.measure import Display
 from busbw.session.state import CollectedSession, JudgedSession
 
 from .config import MODE, SESSION, command_words, judged_of, spec_of

@@ -21,11 +21,10 @@ from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import plural
 
-from .conclusion import FailureLog, failed_case_lines, failure_logs
+from .conclusion import QUIET_OUTCOMES, FailureLog, failed_case_lines, failure_logs, legend_lines
 from .results import RESULTS, Results
 from .session import environment_facts, session_tables, versions_text
 from .table import Table
-from .verdicts import QUIET_OUTCOMES, legend_lines
 
 # A sentence, and the points of a list below the sentence.
 Paragraph = tuple[str, Sequence[str]]

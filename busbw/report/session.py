@@ -15,8 +15,8 @@ from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, payload_text, plural, seconds_text
+from busbw.report.conclusion import verdict_tables
 from busbw.report.table import Column, Table, TextLine, make_rows
-from busbw.report.verdicts import verdict_tables
 
 _WRITTEN_BASELINE_COLUMNS = (
     Column("case", width=16, left_aligned=True),

@@ -15,7 +15,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 
 from .conclusion import conclusion_lines
 from .reading import Paragraph, SessionRecord
-from .renderers import render
+from .table import render
 
 
 def markdown_summary(

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from busbw import extensions, grid, storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import lock_for_writing, open_draft
+from busbw.baselines.store import lock_for_writing, open_draft
 from busbw.baselines.updates import (
     AcceptedCase,
     BaselineChange,

@@ -18,8 +18,7 @@ from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import axis_names, canonical_axes, mesh_shape
 
 from . import files
-from .errors import UsageError, usage_error
-from .option import Option, check_combination
+from .option import Option, UsageError, check_combination, usage_error
 from .options import OPTIONS, Options
 
 # How many launches a session plans without --launches: with one stack, and of each of two stacks.

@@ -11,12 +11,12 @@ from typing import Any
 import busbw
 from busbw import extensions, storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import check_folder
+from busbw.baselines.store import check_folder
 from busbw.report.figures import is_results_csv
 from busbw.report.results import is_results_json
 
 from .arguments import expand_home
-from .errors import usage_error
+from .option import usage_error
 
 # The environment variable that names the folder of the history if --history does not.
 HISTORY_VARIABLE = "BUSBW_HISTORY"

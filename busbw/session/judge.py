@@ -12,7 +12,7 @@ from dataclasses import replace
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
-from busbw.judge.findings import Finding, merge_findings
+from busbw.judge.decision import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     Loss,

@@ -7,11 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import baseline_path
-from busbw.baselines.store import frameworks_on_machine, read_framework_files
+from busbw.baselines.store import baseline_path, frameworks_on_machine, read_framework_files
 from busbw.driver.bundle import worker_hash
-from busbw.history.files import AcknowledgedChange, HistoryError, read_acknowledged, read_folder
-from busbw.history.lines import Line, Series, comparable_sessions
+from busbw.history.files import (
+    AcknowledgedChange,
+    HistoryError,
+    Line,
+    Series,
+    comparable_sessions,
+    read_acknowledged,
+    read_folder,
+)
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES

@@ -16,16 +16,15 @@ from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, Starter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
-from busbw.hardware.chips import has_tpu_chips
+from busbw.hardware.ceiling import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Injection
-from busbw.model.machine import Environment, EnvironmentKey, Probe, mesh_shape
+from busbw.model.machine import ALONE, Cluster, Environment, EnvironmentKey, Probe, mesh_shape
 from busbw.model.words import Clock, Device, InjectionKind, payload_text
 
 from .command_line import how_to_install
-from .errors import UsageError, usage_error
+from .option import UsageError, usage_error
 from .options import Options
 from .state import Machine
 

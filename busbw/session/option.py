@@ -1,12 +1,54 @@
-"""An option of sessions: its arguments for argparse, and its relations to settings and options."""
+"""An option of sessions, and the errors that a user can repair, such as a wrong option.
+
+An Option has its arguments for argparse, and its relations to settings and other options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+import errno
+import functools
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import UsageError
+from busbw import storage
+
+
+class UsageError(Exception):
+    """Options, files or devices that cannot be used; the message says what was expected."""
+
+
+# As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
+usage_error = functools.partial(storage.reraise_as, UsageError)
+
+_SPACE = "free some space, or set TMPDIR to a folder on another disk"
+# What the user can do about an error at a limit of the operating system, by its number.
+_REMEDIES: Mapping[int | None, str] = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "close files of other programs: the whole machine has too many open",
+    errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EAGAIN: "raise the limit on processes (ulimit -u, pids.max of a container)",
+    errno.ENOMEM: "free some memory, or raise the limit on it (ulimit -v)",
+}
+
+
+@contextlib.contextmanager
+def raise_with_remedy(error_type: type[Exception]) -> Iterator[None]:
+    """Turn an OSError at a limit of the operating system into an `error_type` with the remedy.
+
+    The remedy is, for example, how to raise the limit. Other errors are raised unchanged.
+    """
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno)
+        if remedy is None:
+            raise
+        raise error_type(f"{storage.error_text(error)}; {remedy}") from error
+
 
 # The titles of the groups of options, in the order of --help.
 MEASURE = "busbw: what to measure, and which files to write"

@@ -14,20 +14,19 @@ from typing import Any
 
 from busbw import __version__, storage, wire
 from busbw.history.failing import failing_since_texts
-from busbw.history.files import HistoryError, append_lines, read_folder
-from busbw.history.lines import Line
+from busbw.history.files import HistoryError, Line, append_lines, read_folder
 from busbw.model import variables
 from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
 from busbw.report.figures import figures_table
-from busbw.report.renderers import render
 from busbw.report.results import Results, abbreviate_homes, case_result
+from busbw.report.table import render
 
-from .errors import UsageError
 from .files import is_named_csv, load_view
 from .levels import record_of
+from .option import UsageError
 from .state import JudgedSession, MeasuredSession
 
 

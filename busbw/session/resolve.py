@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from busbw import extensions, grid
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import check_writable
-from busbw.baselines.store import find_baseline, find_published_bandwidth
+from busbw.baselines.store import check_writable, find_baseline, find_published_bandwidth
 from busbw.driver.executor import Executor
 from busbw.grid import Target
 from busbw.history.files import HistoryError
@@ -24,10 +23,10 @@ from busbw.model.words import Outcome
 from busbw.storage import OutputError
 
 from .command_line import how_to_install
-from .errors import UsageError, usage_error
 from .files import shipped_folder
 from .levels import read_levels
 from .machine import add_reference_probes, make_environment
+from .option import UsageError, usage_error
 from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 

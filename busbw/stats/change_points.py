@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .variance import Variance, t_quantile
+from .launches import Variance, t_quantile
 
 # A change does not count if chance makes it, at a given position, with a greater probability.
 _FALSE_CHANGE_PROBABILITY = 3e-7

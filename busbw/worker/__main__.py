@@ -58,8 +58,8 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of a worker's command line."""
     from busbw import wire
-    from busbw.model.cluster import ClusterMember
     from busbw.model.launch import LaunchId
+    from busbw.model.machine import ClusterMember
     from busbw.model.words import Device
 
     parser = argparse.ArgumentParser(prog="busbw.worker")

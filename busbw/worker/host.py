@@ -1,18 +1,24 @@
-"""Reads the properties of the host from /proc, and the CPU quotas of Linux control groups.
+"""Reads from /proc and from control groups what the host has: its memory and its CPU quota.
 
-Control groups (cgroups) of version 1 and of version 2 are read.
+Control groups (cgroups) of version 1 and of version 2 are read. The resident size of a process is
+the physical memory that it uses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import platform
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.model.machine import CPU_QUOTA
+from busbw.model.machine import CPU_QUOTA, EnvironmentKey
+from busbw.model.words import FailureKind
+from busbw.worker.backends.base import AllGather, MeasuringError, MemoryNeed
 
 
 def host_name() -> str:
@@ -97,3 +103,191 @@ def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
     """
     cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}
+
+
+# From this size on, memory that a process gets from the kernel slows a case down noticeably.
+LARGE_BYTES = 2**30
+
+# The fraction of the memory that no case may use.
+_RESERVED_FRACTION = 0.05
+
+
+def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[int, int]:
+    """Return the memory that this process can still allocate, in bytes.
+
+    The first number is free now. The second number would be free if no other process used memory. A
+    twentieth of the total memory is counted in neither, so that it stays unused.
+
+    `limit_bytes` is an artificial limit for the size of this process; None if there is none. `root`
+    is the root of the file system, another folder in tests.
+    """
+    meminfo = _read_sizes(root / "proc/meminfo")
+    resident = resident_bytes(root)
+    machine = meminfo["MemTotal"], meminfo["MemTotal"] - meminfo["MemAvailable"]
+    limits = [machine, *_cgroup_limits(root)]
+    if limit_bytes is not None:
+        limits.append((limit_bytes, resident))
+    total = min(limit for limit, _ in limits)
+    free = min(limit - used for limit, used in limits)
+    reserve = int(total * _RESERVED_FRACTION)
+    return max(0, free - reserve), max(0, total - resident - reserve)
+
+
+def _read_sizes(path: Path) -> dict[str, int]:
+    """Map names to sizes in bytes, from a file with lines such as ``VmRSS:   1234 kB``."""
+    fields = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
+    return {name: int(kib) * 1024 for name, kib in fields}
+
+
+def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
+    """Return (limit, used), in bytes, for each control group of this process that has a limit.
+
+    Cached files that the kernel can drop do not count as used.
+    """
+    limits = []
+    for folder, is_v1 in control_groups(root, "memory"):
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        limit_name, usage_name = names if is_v1 else ("memory.max", "memory.current")
+        limit = folder / limit_name
+        if limit.exists() and limit.read_text().strip() != "max":
+            used = int((folder / usage_name).read_text()) - _inactive_file_bytes(folder)
+            limits.append((int(limit.read_text()), max(0, used)))
+    return limits
+
+
+def _inactive_file_bytes(folder: Path) -> int:
+    """Return the size of the cached files of a control group that the kernel can drop."""
+    path = folder / "memory.stat"
+    text = path.read_text() if path.exists() else ""
+    match = re.search(r"^(?:total_)?inactive_file (\d+)$", text, flags=re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def resident_bytes(root: Path = Path("/")) -> int:
+    """Return the resident size of this process."""
+    return _read_sizes(root / "proc/self/status")["VmRSS"]
+
+
+def peak_bytes(root: Path = Path("/")) -> int | None:
+    """Return the largest resident size of this process since `reset_peak`; None if unknown."""
+    return _read_sizes(root / "proc/self/status").get("VmHWM")
+
+
+def reset_peak() -> bool:
+    """Have the kernel forget the peak so far; return False if the kernel refuses."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+        return True
+    return False
+
+
+class _HeapInfo(ctypes.Structure):
+    """The `struct mallinfo2` of glibc 2.33 or newer: how much memory its allocator holds."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+# glibc returns larger blocks to the kernel when they are freed (DEFAULT_MMAP_THRESHOLD_MAX).
+_MAX_HEAP_BLOCK_BYTES = 32 * 2**20
+
+
+def free_heap_bytes(block_bytes: int) -> int:
+    """Return the number of free bytes in the C library's heap, for blocks of `block_bytes`.
+
+    0 if the number is unknown, or if the C library returns freed blocks of this size to the kernel.
+    """
+    mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
+        return 0
+    mallinfo2.restype = _HeapInfo
+    return int(mallinfo2().fordblks)
+
+
+def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
+    """Write to `size_bytes` of new memory from `thread_count` threads, and free the memory again.
+
+    Afterwards a framework gets this memory without a delay. In a virtual machine memory must first
+    come from the host, at a third of a GiB per second and core (observed), and most frameworks
+    write to new memory from a single thread. If the kernel refuses the memory, do nothing.
+    """
+    # A worker of the fake back end needs no numpy, whose import takes longer than its start.
+    import numpy as np
+
+    with contextlib.suppress(MemoryError), ThreadPoolExecutor(thread_count) as pool:
+        parts = np.array_split(np.empty(size_bytes, np.uint8), thread_count)
+        list(pool.map(lambda part: part.fill(1), parts))
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """The memory of the host, as far as the cases of this process can allocate it.
+
+    `all_gather` exchanges values with the other processes of the group. `initial_bytes` is the
+    resident size of this process before its first case.
+    """
+
+    all_gather: AllGather
+    initial_bytes: int = field(default_factory=resident_bytes)
+
+    def check_fits(
+        self, need: MemoryNeed, limit_bytes: int | None, key: EnvironmentKey | None
+    ) -> None:
+        """Raise MeasuringError OUT_OF_MEMORY if a process of the group lacks memory for a case.
+
+        The error is raised in all processes of the group, before the case takes any memory. The
+        processes of a host share the memory that is available.
+
+        Args:
+            need: the memory that the case needs in this process.
+            limit_bytes: an artificial limit for the size of this process; None if there is none.
+            key: the environment, which has the numbers of processes and hosts; None for a single
+                process.
+
+        """
+        processes = key.processes // key.hosts if key else 1
+        reusable = self._reusable_bytes(need)
+        usable_bytes = [
+            float(free_bytes // processes + reusable) for free_bytes in find_free_bytes(limit_bytes)
+        ]
+        available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
+        if need.needed_bytes <= available:
+            return
+        raise MeasuringError(
+            FailureKind.OUT_OF_MEMORY,
+            f"{need.needed_bytes} bytes needed, {available} available",
+            needed_bytes=need.needed_bytes,
+            available_bytes=available,
+            capacity_bytes=capacity,
+            process_bytes=resident_bytes(),
+            is_predicted=True,
+        )
+
+    def prefault(self, need: MemoryNeed) -> None:
+        """Write to the new memory that a large case will need, and free it again.
+
+        Afterwards the case gets the memory without a delay. Do nothing for a small case.
+        """
+        fresh_bytes = need.needed_bytes - self._reusable_bytes(need)
+        if need.is_real and fresh_bytes >= LARGE_BYTES:
+            touch_fresh_memory(fresh_bytes, usable_cores())
+
+    def predicted_peak_bytes(self, need: MemoryNeed | None, payload_bytes: int) -> int | None:
+        """Return the predicted peak of this process's resident size in a case.
+
+        None if the case takes no memory of the host.
+        """
+        if need is None or not need.is_real:
+            return None
+        # Two thirds of the heap's free memory are in blocks that are too small (observed).
+        reusable = max(self._reusable_bytes(need), free_heap_bytes(payload_bytes) // 3)
+        return resident_bytes() + max(0, need.needed_bytes - reusable)
+
+    def _reusable_bytes(self, need: MemoryNeed) -> int:
+        """Return the bytes that earlier cases left allocated, and that a case can use."""
+        return max(0, resident_bytes() - self.initial_bytes) if need.reuses_kept_memory else 0

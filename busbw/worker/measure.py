@@ -1,12 +1,15 @@
 """Measures a case in a launch: checks memory and devices, prepares the program, takes samples.
 
-This module has the order of these steps. It knows no particular framework.
+This module has the order of these steps. It knows no particular framework. It also measures how
+much an injected delay slows a collective down: chains with the delay are interleaved with chains
+without the delay.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import sys
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,11 +20,84 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import HostPace, Injection, LaunchId, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.words import Clock, InjectionKind
-from busbw.worker import backends, memory
-from busbw.worker.backends.base import Backend, MemoryNeed, Program, check_devices
-from busbw.worker.injection import delayed_ratio
+from busbw.model.words import Clock, InjectionKind, seconds_text
+from busbw.worker import backends, host
+from busbw.worker.backends.base import (
+    Backend,
+    MemoryNeed,
+    Program,
+    check_devices,
+    slowest_process_s,
+    unavailable,
+)
 from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
+
+# Fewer pairs of chains cannot show a difference of a few percent.
+_MIN_PAIRS = 5
+
+# The ratio of the measured delay to the requested delay must be at least this large. On virtual
+# devices ranks share cores, so that the real delay of a rank is inexact.
+_MIN_DELAY_RATIO = 0.25
+
+_NOT_MEASURABLE = (
+    "the delay cannot be measured: without it a chain takes no longer than an empty call; "
+    "repeat it on an idle machine, or with a shorter delay"
+)
+
+# The seconds of a short and of a long chain.
+_ChainTimes = tuple[float, float]
+
+
+def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
+    """Return the time of a collective with the delay, divided by its time without the delay.
+
+    Raises MeasuringError UNAVAILABLE if less than a quarter of the requested delay is measured, or
+    if the clock cannot distinguish a chain without the delay from the shortest chain.
+    """
+    with sampler.phases.enter("injecting"):
+        pairs = _time_pairs(sampler)
+    short_s = launch_time_s([short for pair in pairs for short, _ in pair])
+    slopes_s = [
+        [sampler.slope_s(long, min(short, short_s), sampler.iterations) for short, long in pair]
+        for pair in pairs
+    ]
+    without_s, with_s = map(statistics.median, zip(*slopes_s))
+    if without_s <= 0:
+        raise unavailable(_NOT_MEASURABLE)
+    requested_s = injection.delay_s(without_s)
+    if with_s - without_s < _MIN_DELAY_RATIO * requested_s:
+        raise unavailable(
+            f"the delay was not applied: with {injection.text} a collective took "
+            f"{seconds_text(with_s)}, without it {seconds_text(without_s)}, expected "
+            f"{seconds_text(requested_s)} more; repeat it on an idle machine, or with a longer "
+            "delay"
+        )
+    ratio = statistics.median(with_s / without_s for without_s, with_s in slopes_s)
+    if ratio <= 0:
+        raise unavailable(_NOT_MEASURABLE)
+    return ratio
+
+
+def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
+    """Return pairs of chain times: first without the delay, second with the delay.
+
+    Which of the two is measured first alternates from pair to pair. There are as many pairs as the
+    plan has samples, fewer if the plan's budget ends, and a single pair for a case that takes very
+    long.
+    """
+    begun_s, spent_s = sampler.now_s(), 0.0
+    pairs: list[tuple[_ChainTimes, _ChainTimes]] = []
+    while not sampler.may_stop(len(pairs), spent_s, _MIN_PAIRS):
+        is_delayed_first = len(pairs) % 2 > 0
+        times: dict[bool, _ChainTimes] = {}
+        for is_delayed in (is_delayed_first, not is_delayed_first):
+            sampler.program.is_injecting = is_delayed
+            times[is_delayed] = sampler.time_short_and_long_chain(sampler.iterations)
+        pairs.append((times[False], times[True]))
+        spent_s = slowest_process_s(sampler.all_gather, sampler.now_s() - begun_s)
+    sampler.program.is_injecting = True
+    return pairs
+
 
 # A generator that measures a case. At first, and after each sample, it yields whether there are
 # enough samples. It takes a sample when it is sent True, and returns the Run when it is sent False.
@@ -55,7 +131,7 @@ class MeasureSession:
 
     backend: Backend
     launch: LaunchId
-    host_memory: memory.HostMemory
+    host_memory: host.HostMemory
     _held_programs: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _measurement: _CaseMeasurement = field(init=False)
 
@@ -118,7 +194,7 @@ class MeasureSession:
         with phases.enter("prefaulting"):
             if need is not None:
                 self.host_memory.prefault(need)
-        is_peak_reset = predicted is not None and memory.reset_peak()
+        is_peak_reset = predicted is not None and host.reset_peak()
         # Nested phases are charged to themselves. What is left of this block is compiling.
         with phases.enter("compiling"), contextlib.ExitStack() as stack:
             program = stack.enter_context(self.backend.prepare_program(case, injection))
@@ -132,8 +208,8 @@ class MeasureSession:
             if injection is not None and injection.extra is InjectionKind.DELAY:
                 ratio = delayed_ratio(sampler, injection)
             run = self._make_run(case, program, sampler)
-            peak_bytes = memory.peak_bytes() if is_peak_reset else program.device_peak_bytes()
-            if need is not None and need.needed_bytes >= memory.LARGE_BYTES:
+            peak_bytes = host.peak_bytes() if is_peak_reset else program.device_peak_bytes()
+            if need is not None and need.needed_bytes >= host.LARGE_BYTES:
                 self._held_programs = stack.pop_all()
         return replace(
             run,
@@ -209,7 +285,7 @@ def open_session(options: Any) -> MeasureSession:
         sys.path[0], "programs", options.framework, options.launch.side
     )
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
-    return MeasureSession(backend, options.launch, memory.HostMemory(backend.all_gather))
+    return MeasureSession(backend, options.launch, host.HostMemory(backend.all_gather))
 
 
 def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import unavailable
 

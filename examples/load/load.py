@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
-from busbw.judge.findings import Finding
-from busbw.model.cluster import ALONE
+from busbw.judge.decision import Finding
 from busbw.model.launch import Failure, LaunchId
+from busbw.model.machine import ALONE
 from busbw.report.figures import Figure
 from busbw.session.machine import starter_of
 from busbw.session.measure import Observer

@@ -12,7 +12,7 @@ from busbw.extensions.compiled.results import (
     CompiledSessionRecord,
     compiled_case_of,
 )
-from busbw.extensions.compiled.worker_values import (
+from busbw.extensions.compiled.worker import (
     CompiledBaseline,
     CompiledComparison,
     CompiledProgram,

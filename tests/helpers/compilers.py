@@ -11,7 +11,7 @@ from busbw.driver.transport import Starter
 from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
 from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler
+from busbw.extensions.compiled.worker import CompiledProgram, Compiler
 from busbw.model.launch import Failure
 from tests.helpers import compiled as made
 from tests.helpers.frameworks import TIMEOUT_S, local_executor, run_script

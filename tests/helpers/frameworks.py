@@ -221,7 +221,7 @@ from busbw.model.launch import Injection, LaunchId, Plan
 from busbw.worker import measure
 from busbw.worker.backends import load
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.memory import HostMemory
+from busbw.worker.host import HostMemory
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
 real.prepare(framework, Device.CPU)

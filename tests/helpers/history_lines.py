@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.history.lines import Line
+from busbw.history.files import Line
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build

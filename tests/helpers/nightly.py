@@ -11,8 +11,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.baselines.document import read_baselines
-from busbw.history.files import append_lines
-from busbw.history.lines import Line
+from busbw.history.files import Line, append_lines
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from busbw.model.verdict import Verdict
 from busbw.model.words import payload_text, seconds_text
-from busbw.report.renderers import RENDERERS
-from busbw.report.table import Column, Row, Table, TextLine
-from busbw.report.verdicts import verdict_tables
+from busbw.report.conclusion import verdict_tables
+from busbw.report.table import RENDERERS, Column, Row, Table, TextLine
 
 RED = {"red": True}
 TABLE = Table(

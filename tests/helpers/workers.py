@@ -20,9 +20,8 @@ from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
 from busbw.driver.transport import Ending, Exit, Reply, Request, Starter
 from busbw.model.case import Case
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
-from busbw.model.machine import EnvironmentKey
+from busbw.model.machine import ClusterMember, EnvironmentKey
 from tests.helpers import build
 
 PLAN = Plan(launches=1, samples=2)

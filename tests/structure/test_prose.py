@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.contract.docs.pages import PAGES, prose
+from tests.contract.docs.pages import PAGES, ROOT, prose
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,10 @@ def test_the_documentation_rarely_uses_the_words_one_and_what_and_addresses_the_
     text = re.sub(r"`[^`]*`|^\|.*$", " ", pages, flags=re.MULTILINE)
     rate = 1000 * len(re.findall(pattern, text, re.IGNORECASE)) / len(text.split())
     assert least <= rate <= most
+
+
+def test_every_module_that_the_map_of_the_repository_names_exists() -> None:
+    _, _, text = PAGES[1].read_text(encoding="utf-8").partition("\n    busbw/\n")
+    named = set(re.findall(r"(?<![\w*/])\w+\.py\b", text.partition("\n    tests/ ")[0]))
+    assert named <= {path.name for path in (ROOT / "busbw").rglob("*.py")}
+    assert len(named) > 60

@@ -25,7 +25,7 @@ from busbw.extensions.stacks.options import stack_cache_folder
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
-from busbw.session.errors import UsageError, usage_error
+from busbw.session.option import UsageError, usage_error
 
 PASSES_ON = True
 _DESCRIPTION = """

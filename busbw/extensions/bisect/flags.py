@@ -10,7 +10,7 @@ from busbw import storage
 from busbw.extensions.bisect.criterion import FAILURES, SessionResult
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.model.words import Device, Outcome
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 _XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
 _TPU_FLAG_PREFIXES = ("--xla_tpu", "--libtpu")

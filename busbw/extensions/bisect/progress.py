@@ -11,7 +11,7 @@ from typing import Any
 from busbw import storage, wire
 from busbw.extensions.bisect.criterion import Criterion
 from busbw.extensions.bisect.search import Status
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 DOCUMENT_FORMAT = "busbw bisect 2"
 

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 from busbw.extensions.stacks import uv
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 # For a bisected package, the packages that an environment also needs, in versions that fit.
 _DEPENDENT_PACKAGES = {"jaxlib": ("jax",), "libtpu": ("jax",)}

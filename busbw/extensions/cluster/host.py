@@ -20,8 +20,8 @@ from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
 from busbw.driver.transport import Ending, Exit, Starter
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import LaunchId
+from busbw.model.machine import ClusterMember
 
 # A session sends each host a message at least every HEARTBEAT_S seconds. A host that receives no
 # message for MAX_SILENCE_S seconds ends its workers and itself.

@@ -36,8 +36,8 @@ from busbw.driver.transport import (
     Starter,
     Worker,
 )
-from busbw.model.cluster import Cluster, ClusterMember, cluster_members
 from busbw.model.launch import LaunchId
+from busbw.model.machine import Cluster, ClusterMember, cluster_members
 
 from . import bootstrap
 from .host import HEARTBEAT_S, StartRequest

@@ -17,7 +17,7 @@ from busbw.model.launch import Failure
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
 
-from .worker_values import (
+from .worker import (
     CompiledBaseline,
     CompiledComparison,
     CompiledProgram,

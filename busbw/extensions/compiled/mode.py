@@ -9,28 +9,26 @@ from dataclasses import replace
 from functools import partial
 
 from busbw import grid
-from busbw.baselines import document, files
+from busbw.baselines import document, store
 from busbw.extensions.program.options import program_name, program_sources
-from busbw.model.case import Case, CaseSpec, GridError, convert_to
+from busbw.model.case import ALL_COLLECTIVES, Case, CaseSpec, GridError, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural
-from busbw.model.workload import ALL_COLLECTIVES
 from busbw.report.session import written_baseline_tables
 from busbw.report.table import attributes_or_none
 from busbw.session.accept import accept_baselines
 from busbw.session.command_line import how_to_install
-from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import is_named_csv, shipped_folder
-from busbw.session.mode import Mode, Tables
+from busbw.session.option import UsageError, usage_error
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
-from busbw.session.run import RunningSession, run_session
+from busbw.session.run import Mode, RunningSession, Tables, run_session
 from busbw.session.state import CollectedSession, JudgedSession
 from busbw.storage import OutputError
 
-from . import baselines
+from . import results
 from .compilers import (
     Compilation,
     Job,
@@ -41,7 +39,7 @@ from .compilers import (
 )
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
 from .results import compiled_tables, compiled_verdicts, results_json
-from .worker_values import (
+from .worker import (
     CompiledBaseline,
     CompiledProgram,
     CompiledVerdict,
@@ -230,7 +228,7 @@ def _find_jobs(
             with usage_error(GridError, where=f"--topology={spec.topology}: "):
                 case, key = case_on(spec, devices)
             # The program that busbw ships is compared with if the user has stored no program.
-            stored = (baselines.find_program(root, key, case) for root in roots)
+            stored = (results.find_program(root, key, case) for root in roots)
             jobs[spec] = Job(
                 case=case,
                 topology=topologies[spec.topology],
@@ -240,7 +238,7 @@ def _find_jobs(
             )
         if options.writes_baselines:
             keys_and_cases = [(job.key, job.case) for job in jobs.values()]
-            files.check_writable(options.baselines / baselines.FOLDER, keys_and_cases)
+            store.check_writable(options.baselines / results.FOLDER, keys_and_cases)
     return jobs
 
 
@@ -347,5 +345,5 @@ def accept_programs(judged_session: JudgedSession) -> JudgedSession:
         }
         if baseline is not None and is_requested[update] and not verdict.failed:
             accepted.append((job.key, baseline))
-    rows = baselines.save_programs(judged_session.options.baselines, accepted)
+    rows = results.save_programs(judged_session.options.baselines, accepted)
     return replace(judged_session, baseline_tables=written_baseline_tables(rows))

@@ -10,7 +10,7 @@ from busbw.session.arguments import argument_type, parse_text
 from busbw.session.option import Option
 
 if TYPE_CHECKING:
-    from .worker_values import Topology
+    from .worker import Topology
 
 _GROUP = "busbw: compile without hardware, measure nothing"
 _VERSION = re.compile(r"\d+(\.\d+)+\w*")

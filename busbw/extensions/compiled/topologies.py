@@ -12,11 +12,11 @@ import math
 import re
 from dataclasses import dataclass
 
-from busbw.hardware.chips import CHIPS, Chip, chip_of
+from busbw.hardware.ceiling import CHIPS, Chip, chip_of
 from busbw.model.machine import mesh_shape
 from busbw.model.words import KIB, MIB, Device, choices_text
 
-from .worker_values import Topology
+from .worker import Topology
 
 # The chips that are sold as slices, by name.
 SLICED_CHIPS = {chip.name: chip for chip in CHIPS if chip.shapes}

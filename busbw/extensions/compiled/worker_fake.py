@@ -31,8 +31,7 @@ from busbw.model.words import Clock, Device
 from busbw.worker import process
 from busbw.worker.backends.fake.backend import cause_event
 
-from .worker import LoweredProgram, OptimizedProgram
-from .worker_values import RELEASE_VARIABLE, Compiler, Topology
+from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
 VARIABLE = "BUSBW_FAKE_COMPILER"
 _LOST = "lose_collective"

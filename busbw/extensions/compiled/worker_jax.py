@@ -27,8 +27,7 @@ from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
-from .worker import LoweredProgram, OptimizedProgram
-from .worker_values import RELEASE_VARIABLE, Compiler, Topology
+from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
 # The variable with the path of the libtpu that JAX uses.
 _LIBRARY = "TPU_LIBRARY_PATH"

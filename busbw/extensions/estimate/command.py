@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 from busbw import wire
 from busbw.cli import Commands, add_command
-from busbw.extensions.estimate import costs, models
+from busbw.extensions.estimate import costs
 from busbw.extensions.estimate.costs import Cost, Link, LinkLevel, Links
 from busbw.model.words import plural, seconds_text
-from busbw.report.renderers import render
-from busbw.report.table import Column, Table, make_rows
-from busbw.session.errors import UsageError
+from busbw.report.table import Column, Table, make_rows, render
+from busbw.session.option import UsageError
 
 _DESCRIPTION = """
 Estimate by formula what gradient synchronization costs a training step. For each placement of the
@@ -83,34 +82,34 @@ def add_to(commands: Commands) -> None:
     )
     _add_gradient_options(parser)
     add = parser.add_argument
-    dtypes = tuple(models.DTYPE_BYTES)
+    dtypes = tuple(costs.DTYPE_BYTES)
     add("--dtype", choices=dtypes, help="Dtype of a gradient (default: float32)")
     add("--ranks", type=int, required=True, metavar="N", help="Number of ranks")
     add(
         "--hosts",
-        type=models.parse_counts,
+        type=costs.parse_counts,
         default=[],
         metavar="H",
         help="Numbers of hosts besides 1",
     )
     add(
         "--servers",
-        type=models.parse_counts,
+        type=costs.parse_counts,
         metavar="K",
         help="Parameter servers (default: 1,RANKS)",
     )
-    add("--bandwidth", type=models.parse_link, metavar="LINK", help=f"Link of both levels: {_LINK}")
-    add("--intra", type=models.parse_link, metavar="LINK", help="Link of a rank inside its host")
-    add("--inter", type=models.parse_link, metavar="LINK", help="Link of a host to the other hosts")
+    add("--bandwidth", type=costs.parse_link, metavar="LINK", help=f"Link of both levels: {_LINK}")
+    add("--intra", type=costs.parse_link, metavar="LINK", help="Link of a rank inside its host")
+    add("--inter", type=costs.parse_link, metavar="LINK", help="Link of a host to the other hosts")
     add(
         "--compute",
-        type=models.parse_time,
+        type=costs.parse_time,
         metavar="TIME",
         help="Time of a step without communication",
     )
     add(
         "--want-efficiency",
-        type=models.parse_efficiency,
+        type=costs.parse_efficiency,
         metavar="P",
         help="Also compute the bandwidth that this efficiency needs, such as 0.9",
     )
@@ -120,23 +119,23 @@ def add_to(commands: Commands) -> None:
 def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
-    names = ", ".join(models.MODELS)
+    names = ", ".join(costs.MODELS)
     gradients.add_argument(
         "--model",
         type=str.lower,
-        choices=tuple(models.MODELS),
+        choices=tuple(costs.MODELS),
         metavar="NAME",
         help=f"Gradients of {names}",
     )
     gradients.add_argument(
         "--parameters",
-        type=models.parse_parameters,
+        type=costs.parse_parameters,
         metavar="N",
         help="Gradients of 138M parameters",
     )
     gradients.add_argument(
         "--gradient-bytes",
-        type=models.parse_size,
+        type=costs.parse_size,
         metavar="SIZE",
         help="Gradients of 553.36MB or 25MiB",
     )
@@ -169,8 +168,8 @@ def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
     name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
-        parameters = options.parameters or models.MODELS[options.model]
-        payload_bytes = parameters * models.DTYPE_BYTES[options.dtype or "float32"]
+        parameters = options.parameters or costs.MODELS[options.model]
+        payload_bytes = parameters * costs.DTYPE_BYTES[options.dtype or "float32"]
     links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}
     estimates, notes = [], []

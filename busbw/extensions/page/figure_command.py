@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import check_folder
-from busbw.baselines.store import read_published
+from busbw.baselines.store import check_folder, read_published
 from busbw.cli import (
     Commands,
     add_command,
@@ -30,8 +29,8 @@ from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
 from busbw.report.reading import MeasuredSessionRecord
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.errors import UsageError, usage_error
 from busbw.session.files import shipped_folder
+from busbw.session.option import UsageError, usage_error
 
 _DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_svg, ".png": draw_png}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from busbw.cli.sessions import read_machine_histories
 from busbw.history.files import HistoryError
 from busbw.report.reading import DocumentError, session_of_document
-from busbw.session.errors import usage_error
 from busbw.session.files import View
+from busbw.session.option import usage_error
 from busbw.session.record import results_document
 from busbw.session.state import JudgedSession, MeasuredSession
 

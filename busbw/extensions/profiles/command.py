@@ -25,8 +25,7 @@ from busbw.cli import Commands, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
-from busbw.report.renderers import render
-from busbw.report.table import Column, Table, TextLine, make_rows
+from busbw.report.table import Column, Table, TextLine, make_rows, render
 from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 

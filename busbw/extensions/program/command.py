@@ -10,10 +10,10 @@ import argparse
 from pathlib import Path
 
 from busbw.cli import Commands, add_command
-from busbw.report.renderers import render
+from busbw.report.table import render
 from busbw.session.arguments import parse_device, whole_number_type
 from busbw.session.command_line import read_options
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 from .mode import collectives_of_program
 from .options import is_hlo_file, parse_program_source

@@ -22,8 +22,8 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import LETTER_AXES
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
-from busbw.session import machine, mode, run
-from busbw.session.errors import UsageError, usage_error
+from busbw.session import machine, run
+from busbw.session.option import UsageError, usage_error
 from busbw.session.options import Options
 from busbw.session.state import CollectedSession, JudgedSession
 
@@ -78,7 +78,7 @@ class ProgramCases:
         )
 
 
-def mode_of(options: Options) -> mode.Mode | None:
+def mode_of(options: Options) -> run.Mode | None:
     """Return the session mode that measures programs; None without --program.
 
     Raises UsageError if a program cannot be compiled or read, or has no collective to measure.
@@ -88,7 +88,7 @@ def mode_of(options: Options) -> mode.Mode | None:
         return None
     programs = [cases_of_program(options, source) for source in sources]
     return replace(
-        mode.measuring_mode(options),
+        run.measuring_mode(options),
         add_specs=partial(_add_specs, programs),
         header_text=partial(_header_text, sources),
         run_cases=partial(run.run_session, run_cases=partial(_measure_programs, programs)),

@@ -8,8 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from busbw.session.arguments import argument_type
-from busbw.session.errors import UsageError
-from busbw.session.option import Option
+from busbw.session.option import Option, UsageError
 
 if TYPE_CHECKING:
     from busbw.session.options import Options

@@ -26,9 +26,13 @@ from busbw.worker.backends.hlo.module import (
 )
 
 from .worker_axes import MOST_RANKS, MeshAxes
-from .worker_flow import count_hiding_operations, is_started_elsewhere
+from .worker_flow import (
+    LoopCounter,
+    count_hiding_operations,
+    is_started_elsewhere,
+    loop_computations,
+)
 from .worker_sources import UserSources
-from .worker_trips import LoopCounter, loop_computations
 from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
 _KINDS = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}

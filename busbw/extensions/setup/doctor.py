@@ -26,11 +26,10 @@ from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
 from busbw.session.arguments import parse_path, parse_text
 from busbw.session.command_line import read_options
-from busbw.session.errors import UsageError
-from busbw.session.mode import add_specs
-from busbw.session.progress import Display
+from busbw.session.measure import Display
+from busbw.session.option import UsageError
 from busbw.session.record import results_document
-from busbw.session.run import run_session
+from busbw.session.run import add_specs, run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 

@@ -15,12 +15,11 @@ from busbw.driver.group import Group
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request, Starter
 from busbw.frameworks import FRAMEWORKS
-from busbw.judge.findings import Finding
+from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
-from busbw.model.cluster import ALONE
 from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import CPU_QUOTA
+from busbw.model.machine import ALONE, CPU_QUOTA
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
 from busbw.session.machine import starter_of

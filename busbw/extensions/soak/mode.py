@@ -15,17 +15,16 @@ from functools import partial
 from busbw.driver.group import Group
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
-from busbw.judge.findings import merge_findings
+from busbw.judge.decision import merge_findings
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
 from busbw.session.judge import findings_of_extensions
 from busbw.session.machine import starter_of
 from busbw.session.measure import make_observers, observed_values
-from busbw.session.mode import Mode, measuring_mode
 from busbw.session.options import Options
 from busbw.session.record import results_text, write_outputs
-from busbw.session.run import RunningSession, run_on_machine, run_session
+from busbw.session.run import Mode, RunningSession, measuring_mode, run_on_machine, run_session
 from busbw.session.state import JudgedSession, MeasuredSession
 
 from .judge import NAME, amount_text, judge_soak_session, judge_soaked_case

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Iterable, Sequence
 
-from busbw.judge.findings import Finding
+from busbw.judge.decision import Finding
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement, Run
 from busbw.model.stored import Record, setup_changes

@@ -10,7 +10,7 @@ from busbw.extensions.stacks import reference
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
 from busbw.session.arguments import parse_path
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 
 def add_to(commands: Commands) -> None:

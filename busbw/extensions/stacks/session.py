@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from busbw import storage
 from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
-from busbw.history.files import HistoryError, read_folder
-from busbw.history.lines import Series, comparable_sessions
+from busbw.history.files import HistoryError, Series, comparable_sessions, read_folder
 from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
 from busbw.model.case import Case
@@ -19,9 +18,9 @@ from busbw.model.stored import Record, Session, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
-from busbw.session.errors import usage_error
 from busbw.session.levels import jobs_without_failures, record_of
 from busbw.session.machine import key_of_all_devices, python_of
+from busbw.session.option import usage_error
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
 

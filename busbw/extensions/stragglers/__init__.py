@@ -6,5 +6,5 @@ measurements.
 """
 
 COMMANDS = {"find-slow": "command"}
-HOOKS = {"notes": "note:notes_of"}
+HOOKS = {"notes": "result:notes_of"}
 WORKER_OPERATIONS = {"chips": "worker:measure_chips"}

@@ -10,7 +10,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from busbw.extensions.stragglers.sequential import SequentialTest, SlowComponent, detectable_loss
+from busbw.extensions.stragglers.statistics import SequentialTest, SlowComponent, detectable_loss
 from busbw.extensions.stragglers.worker import ChipTimes
 
 # The seconds of each round, by the name of a chip or link and the name of its host.

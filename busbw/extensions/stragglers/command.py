@@ -35,13 +35,13 @@ from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResul
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import CaseSpec
-from busbw.model.cluster import ALONE, Cluster
 from busbw.model.launch import Plan
+from busbw.model.machine import ALONE, Cluster
 from busbw.model.words import Device, FailureKind, plural
-from busbw.report.renderers import render
+from busbw.report.table import render
 from busbw.session.arguments import parse_payloads, parse_ratio, parse_seconds
 from busbw.session.command_line import hosts_of
-from busbw.session.errors import UsageError, usage_error
+from busbw.session.option import UsageError, usage_error
 from busbw.session.options import OPTIONS, Options
 
 _DESCRIPTION = f"""

@@ -14,9 +14,8 @@ from busbw.driver.transport import HostError, HostsTransport, Request, Starter
 from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.cluster import Cluster
 from busbw.model.launch import Failure, LaunchId, Plan, Run
-from busbw.model.machine import Probe
+from busbw.model.machine import Cluster, Probe
 from busbw.model.words import Device, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 

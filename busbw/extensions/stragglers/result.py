@@ -1,13 +1,30 @@
-"""The result of `busbw find-slow`: its JSON fields, sentences, table and healthy hosts."""
+"""The result of `busbw find-slow`: its JSON fields, sentences, table and healthy hosts.
+
+Sessions of several hosts print the note of this module that recommends `busbw find-slow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.fit import Racks
-from busbw.extensions.stragglers.sequential import SlowComponent
+from busbw.extensions.stragglers.statistics import Racks, SlowComponent
+from busbw.model.words import Outcome
 from busbw.report.table import Column, Table, make_rows
+from busbw.session.state import JudgedSession, MeasuredSession
+
+
+def notes_of(judged_session: JudgedSession) -> Iterator[str]:
+    """Yield a note that names `busbw find-slow` if a case became slower on several hosts."""
+    is_slower = any(v.outcome is Outcome.REGRESSED for v in judged_session.verdicts.values())
+    measured_session = judged_session.observations
+    if (
+        is_slower
+        and isinstance(measured_session, MeasuredSession)
+        and measured_session.environment.key.hosts > 1
+    ):
+        yield "which host or link is slow: busbw find-slow, with --hosts or --cluster as here"
+
 
 # The largest chance that a healthy cluster is reported to have a slow host, link or chip. The
 # search for hosts and links may use half of the chance, and the search for chips the other half.

@@ -14,7 +14,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.extensions.stragglers.fit import Fit, Racks, find_racks, fit_groups, fit_pairs
 from busbw.extensions.stragglers.liveness import (
     HostGroup,
     Liveness,
@@ -28,7 +27,15 @@ from busbw.extensions.stragglers.result import (
     NoAnswer,
     SearchResult,
 )
-from busbw.extensions.stragglers.sequential import SequentialTest, detectable_loss
+from busbw.extensions.stragglers.statistics import (
+    Fit,
+    Racks,
+    SequentialTest,
+    detectable_loss,
+    find_racks,
+    fit_groups,
+    fit_pairs,
+)
 
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
 Candidate = tuple[HostGroup, str]

@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 
 from .base import Backend

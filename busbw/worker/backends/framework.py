@@ -16,9 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import final
 
 from busbw.model.case import Case
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
-from busbw.model.machine import DeviceSet, EnvironmentKey, Probe
+from busbw.model.machine import ClusterMember, DeviceSet, EnvironmentKey, Probe
 from busbw.model.words import Clock, Device
 from busbw.worker import host, process
 

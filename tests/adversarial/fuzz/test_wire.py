@@ -18,8 +18,8 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Plan, Run
 from busbw.model.machine import Probe
 from busbw.model.words import Device
-from busbw.report.renderers import render
 from busbw.report.session import session_tables
+from busbw.report.table import render
 from busbw.worker.serve import request_value
 from tests.helpers import build
 from tests.helpers.damage import bounded, documents, fuzzed

@@ -18,10 +18,9 @@ from typing import Any
 from busbw import metrics
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.drawing import draw_svg
-from busbw.report.conclusion import conclusion_lines
+from busbw.report.conclusion import conclusion_lines, verdict_tables
 from busbw.report.reading import MeasuredSessionRecord, session_of_document
-from busbw.report.renderers import render
-from busbw.report.verdicts import verdict_tables
+from busbw.report.table import render
 from tests.contract.docs.pages import ROOT
 from tests.helpers.recorded_sessions import Recorded, sessions
 from tests.unit.recorded.replayed import results

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.baselines import files
+from busbw.baselines import store
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
@@ -119,7 +119,7 @@ def baseline_at(filled: Path, **case: Any) -> Baseline | None:
 
 
 def path_of(filled: Path, **case: Any) -> Path:
-    return files.baseline_path(filled, KEY, build.case(**case))
+    return store.baseline_path(filled, KEY, build.case(**case))
 
 
 def updates_at(filled: Path) -> list[dict[str, Any]]:

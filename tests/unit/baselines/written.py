@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from busbw.baselines.files import open_draft
+from busbw.baselines.store import open_draft
 
 T = TypeVar("T")
 

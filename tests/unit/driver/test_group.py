@@ -17,8 +17,8 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.transport import Ending, Exit, Starter, Worker
-from busbw.model.cluster import Cluster, ClusterMember
 from busbw.model.launch import Failure, LaunchId, Run
+from busbw.model.machine import Cluster, ClusterMember
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import KEY, failure, measure, processes, starter, state, wait_until

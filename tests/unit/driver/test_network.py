@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.local import free_ports, proxy_exception, worker_environment
 from busbw.driver.transport import HostError
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from tests.helpers.workers import starter
 
 HOSTS = ("10.0.0.1", "fd00::1")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver import pids
+from busbw.driver import logs
 
 ONE = "9:name=systemd:/a\n8:cpu,cpuacct:/other\n7:pids:/pod/job\n"
 TWO = "0::/pod/job\n"
@@ -31,8 +31,8 @@ def test_limits_of_processes_and_refused_starts_are_read_from_nested_control_gro
     tmp_path: Path, groups: str, mount: str
 ) -> None:
     root = machine(tmp_path, groups, mount)
-    assert pids.refused_start_count(root) == 3
-    assert pids.least_pids_limit(root) == 30
+    assert logs.refused_start_count(root) == 3
+    assert logs.least_pids_limit(root) == 30
 
 
 def test_the_limit_of_processes_of_a_container_is_read_from_its_only_visible_control_group(
@@ -43,8 +43,8 @@ def test_the_limit_of_processes_of_a_container_is_read_from_its_only_visible_con
     (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
     (tmp_path / "sys/fs/cgroup/pids.max").write_text("64\n")
     (tmp_path / "sys/fs/cgroup/pids.events").write_text("max 5\n")
-    assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (5, 64)
+    assert (logs.refused_start_count(tmp_path), logs.least_pids_limit(tmp_path)) == (5, 64)
 
 
 def test_no_limit_of_processes_is_found_on_a_host_without_control_groups(tmp_path: Path) -> None:
-    assert (pids.refused_start_count(tmp_path), pids.least_pids_limit(tmp_path)) == (0, None)
+    assert (logs.refused_start_count(tmp_path), logs.least_pids_limit(tmp_path)) == (0, None)

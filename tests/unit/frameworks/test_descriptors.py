@@ -8,7 +8,7 @@ import pytest
 
 from busbw import frameworks
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
-from busbw.model.workload import Framework
+from busbw.model.case import Framework
 
 
 def test_installed_frameworks_come_before_the_fake_framework() -> None:

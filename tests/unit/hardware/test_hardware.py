@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from busbw.hardware import chips
-from busbw.hardware.ceiling import ceiling_of, ceiling_of_all_links, count_directed_links
-from busbw.hardware.chips import CHIPS, Chip, Confidence, chip_of
+from busbw.hardware import ceiling
+from busbw.hardware.ceiling import (
+    CHIPS,
+    Chip,
+    Confidence,
+    ceiling_of,
+    ceiling_of_all_links,
+    chip_of,
+    count_directed_links,
+)
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB
@@ -162,7 +169,7 @@ def test_the_memory_rate_is_the_ceiling_of_a_large_payload_if_memory_is_slower_t
 ) -> None:
     """Expect 7/8 of 400 GB/s of memory for 8 ranks; a small payload stays in caches."""
     slow = replace(CHIPS[-1], device_kind="slow memory", memory_bytes_per_s=400e9)
-    monkeypatch.setattr(chips, "CHIPS", (slow,))
+    monkeypatch.setattr(ceiling, "CHIPS", (slow,))
     key = _key("slow memory", 8)
     large = _ceiling(key, payload_bytes=GIB)
     small = _ceiling(key, payload_bytes=MIB)

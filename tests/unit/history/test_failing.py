@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from busbw.history.failing import failing_since_texts
-from busbw.history.lines import Line
+from busbw.history.files import Line
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from busbw.history.files import AcknowledgedChange
+from busbw.history.files import AcknowledgedChange, Line, Series
 from busbw.history.levels import MachineHistory, build_machine_history
-from busbw.history.lines import Line, Series
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.history.lines import (
-    Line,
-    Series,
-    comparable_sessions,
-    parse_line,
-)
+from busbw.history.files import Line, Series, comparable_sessions, parse_line
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line, session

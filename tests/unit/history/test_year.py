@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bench.error_rates.agreement import grid
+from busbw.history.files import Line
 from busbw.history.levels import MachineHistory, build_machine_history
-from busbw.history.lines import Line
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.words import MIB

@@ -19,8 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from busbw.history.files import append_lines
-from busbw.history.lines import Line
+from busbw.history.files import Line, append_lines
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol

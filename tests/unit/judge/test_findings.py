@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from busbw.judge.findings import Finding, merge_findings
+from busbw.judge.decision import Finding, merge_findings
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from tests.helpers import build

@@ -22,7 +22,7 @@ from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
 from busbw.model.words import Clock, Detection, Device, Outcome
-from busbw.stats.variance import Variance
+from busbw.stats.launches import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
 

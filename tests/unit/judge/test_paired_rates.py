@@ -10,7 +10,7 @@ import pytest
 from busbw.judge.paired import decide_by_looks, estimate_prior_pair_variance
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Device, Outcome
-from busbw.stats.variance import Variance
+from busbw.stats.launches import Variance
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled import baselines
 from busbw.extensions.compiled.compilers import Compilation, Job
 from busbw.extensions.compiled.mode import judge_programs
-from busbw.extensions.compiled.results import results_json
-from busbw.extensions.compiled.worker_values import CompiledProgram, Compiler, CompileSpec, Topology
+from busbw.extensions.compiled.results import find_program, results_json
+from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec, Topology
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
@@ -51,7 +50,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
             case=wire.from_json(Case, case),
             key=wire.from_json(EnvironmentKey, key),
         )
-        jobs[spec] = replace(job, baseline=baselines.find_program(root, job.key, job.case))
+        jobs[spec] = replace(job, baseline=find_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = Compilation(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines import document
-from busbw.extensions.compiled import baselines
+from busbw.extensions.compiled import results
 from tests.helpers.recorded_sessions import baseline_files
 
 FILES = [
@@ -23,8 +23,8 @@ def test_a_recorded_baseline_file_is_unchanged_after_it_is_read_and_written(
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    if Path(path).parts[0] == baselines.FOLDER:
-        stored, programs = baselines.read_programs(file)
-        assert baselines.file_text(stored.environment, programs) == text
+    if Path(path).parts[0] == results.FOLDER:
+        stored, programs = results.read_programs(file)
+        assert results.file_text(stored.environment, programs) == text
     else:
         assert document.baselines_text(document.read_baselines(file)) == text

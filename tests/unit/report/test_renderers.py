@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.report.renderers import render, render_text
 from busbw.report.session import session_tables
 from busbw.report.table import (
     Column,
@@ -17,6 +16,8 @@ from busbw.report.table import (
     attributes_or_none,
     make_rows,
     percent_text,
+    render,
+    render_text,
 )
 from tests.helpers import build
 from tests.helpers.report_text import RED, TABLE

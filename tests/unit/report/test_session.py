@@ -9,13 +9,12 @@ import pytest
 
 from busbw.model.machine import Environment
 from busbw.model.words import Device
-from busbw.report.renderers import render
 from busbw.report.session import (
     baseline_text,
     header_lines,
     written_baseline_tables,
 )
-from busbw.report.table import Table
+from busbw.report.table import Table, render
 from tests.helpers import build
 
 FOLDER = PurePosixPath("amd-epyc-2c/4r")

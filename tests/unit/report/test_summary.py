@@ -11,8 +11,8 @@ from busbw.history.failing import failing_since_texts_of_verdicts
 from busbw.history.levels import change_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.renderers import render
 from busbw.report.summary import annotation_commands, markdown_summary
+from busbw.report.table import render
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made

@@ -9,8 +9,8 @@ import pytest
 
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Outcome
+from busbw.report.conclusion import legend_lines
 from busbw.report.table import TextLine
-from busbw.report.verdicts import legend_lines
 from tests.helpers import build
 from tests.helpers.report_text import verdict_lines
 

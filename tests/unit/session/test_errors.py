@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from busbw.session.errors import UsageError, raise_with_remedy
+from busbw.session.option import UsageError, raise_with_remedy
 from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
 

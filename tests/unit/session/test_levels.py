@@ -12,11 +12,9 @@ import pytest
 
 from busbw import grid
 from busbw.baselines.document import BaselineError
-from busbw.baselines.files import open_draft
-from busbw.baselines.store import find_baseline
+from busbw.baselines.store import find_baseline, open_draft
 from busbw.baselines.updates import save_accepted
-from busbw.history.files import HistoryError, append_lines, read_folder
-from busbw.history.lines import Series, comparable_sessions
+from busbw.history.files import HistoryError, Series, append_lines, comparable_sessions, read_folder
 from busbw.judge.levels import Levels
 from busbw.model.case import Case
 from busbw.model.launch import Measurement

@@ -13,9 +13,9 @@ import pytest
 from busbw import storage
 from busbw.model.case import GridError
 from busbw.session.command_line import read_options
-from busbw.session.errors import UsageError
-from busbw.session.mode import mode_of
-from busbw.session.progress import Display
+from busbw.session.measure import Display
+from busbw.session.option import UsageError
+from busbw.session.run import mode_of
 from tests.contract.plugin.test_reference_options import AGAINST
 
 WHOLE = "expected a whole number from "

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from busbw.stats.change_points import Change, find_changes
-from busbw.stats.variance import Variance
+from busbw.stats.launches import Variance
 
 
 def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:

@@ -17,8 +17,8 @@ from busbw.stats.launches import (
     quantile,
     relative_mad,
     spent_error_fraction,
+    t_quantile,
 )
-from busbw.stats.variance import t_quantile
 from tests.helpers import build
 
 TIMES = st.lists(st.floats(min_value=1e-7, max_value=1e3), min_size=1, max_size=40)

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from busbw.stats.variance import (
+from busbw.stats.launches import (
     Variance,
     estimate_prior_variance,
     moderate_variance,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.worker import host, memory
+from busbw.worker import host
 from tests.unit.worker.machine_files import make_machine, put
 
 
@@ -68,4 +68,4 @@ def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
     put(root / "sys/cpu.max", "25000 100000")
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.cpu_quotas(root) == {}
-    assert memory.find_free_bytes(None, root) is not None
+    assert host.find_free_bytes(None, root) is not None

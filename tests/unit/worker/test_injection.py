@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.injection import delayed_ratio
+from busbw.worker.measure import delayed_ratio
 from busbw.worker.sampling import Sampler
 from tests.unit.worker.scripted import (
     BESIDE_S,

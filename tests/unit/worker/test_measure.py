@@ -13,10 +13,10 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Detection, FailureKind, InjectionKind
-from busbw.worker import device_clock, memory
+from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
+from busbw.worker.host import HostMemory
 from busbw.worker.measure import CaseRequest, MeasureSession
-from busbw.worker.memory import HostMemory
 from tests.helpers import build
 from tests.unit.worker.scripted import (
     QUARTER,
@@ -81,11 +81,11 @@ def _run_of(program: ScriptedProgram, **options: Any) -> Run:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
-    monkeypatch.setattr(memory, "find_free_bytes", lambda limit_bytes: (100, 200))
-    monkeypatch.setattr(memory, "resident_bytes", lambda: sizes["resident"])
-    monkeypatch.setattr(memory, "free_heap_bytes", lambda block_bytes: sizes["heap"])
-    monkeypatch.setattr(memory, "reset_peak", lambda: True)
-    monkeypatch.setattr(memory, "peak_bytes", lambda: 50)
+    monkeypatch.setattr(host, "find_free_bytes", lambda limit_bytes: (100, 200))
+    monkeypatch.setattr(host, "resident_bytes", lambda: sizes["resident"])
+    monkeypatch.setattr(host, "free_heap_bytes", lambda block_bytes: sizes["heap"])
+    monkeypatch.setattr(host, "reset_peak", lambda: True)
+    monkeypatch.setattr(host, "peak_bytes", lambda: 50)
     return sizes
 
 
@@ -209,7 +209,7 @@ def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """Return the need of a large case on a machine with more memory."""
-    monkeypatch.setattr(memory, "find_free_bytes", lambda limit_bytes: (BIG, BIG))
+    monkeypatch.setattr(host, "find_free_bytes", lambda limit_bytes: (BIG, BIG))
     return MemoryNeed(needed_bytes=2**30, is_real=False)
 
 

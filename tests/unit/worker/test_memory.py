@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.worker import memory
+from busbw.worker import host
 from tests.unit.worker.machine_files import make_machine, put
 
 GIB = 2**30
@@ -52,7 +52,7 @@ def _gib(available: float, capacity: float) -> tuple[int, int]:
 def test_the_free_memory_without_control_groups_is_the_memory_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
-    assert _gib(*left) == memory.find_free_bytes(limit, make_machine(tmp_path))
+    assert _gib(*left) == host.find_free_bytes(limit, make_machine(tmp_path))
 
 
 UNLIMITED = 9223372036854771712
@@ -99,23 +99,23 @@ def test_control_groups_of_both_versions_limit_the_free_memory(
         (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             put(root / "sys/fs/cgroup" / folder / name, text)
-    assert _gib(*left) == memory.find_free_bytes(None, root)
+    assert _gib(*left) == host.find_free_bytes(None, root)
 
 
 def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
-    assert (memory.resident_bytes(root), memory.peak_bytes(root)) == (3 * GIB, 4 * GIB)
+    assert (host.resident_bytes(root), host.peak_bytes(root)) == (3 * GIB, 4 * GIB)
 
 
 _LIMITED = """
 import resource
 import numpy
-from busbw.worker import memory
+from busbw.worker import host
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
-before = memory.resident_bytes()
-memory.touch_fresh_memory(2**31, 2)
-memory.touch_fresh_memory(2**20, 2)
-assert abs(memory.resident_bytes() - before) < 2**23
+before = host.resident_bytes()
+host.touch_fresh_memory(2**31, 2)
+host.touch_fresh_memory(2**20, 2)
+assert abs(host.resident_bytes() - before) < 2**23
 """
 
 

@@ -11,8 +11,8 @@ import pytest
 from busbw import wire
 from busbw.model.launch import LaunchId, Run
 from busbw.model.machine import Probe
+from busbw.worker.host import HostMemory
 from busbw.worker.measure import MeasureSession
-from busbw.worker.memory import HostMemory
 from busbw.worker.serve import serve
 from tests.helpers import build
 from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model.cluster import Cluster, ClusterMember, cluster_members
+from busbw.model.machine import Cluster, ClusterMember, cluster_members
 from busbw.model.words import Device
 from busbw.worker import sharing
 from busbw.worker.backends.base import MeasuringError

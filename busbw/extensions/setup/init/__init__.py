@@ -16,7 +16,7 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.cli import Commands, add_command, write_file
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 
 _CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 
 from ..base import Backend

@@ -45,9 +45,8 @@ from typing import Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection, LaunchId, Proof
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, EnvironmentKey, Probe
+from busbw.model.machine import VIRTUAL_RANKS, ClusterMember, DeviceSet, EnvironmentKey, Probe
 from busbw.model.words import Clock, Device, FailureKind, InjectionKind
 from busbw.worker import host, process
 

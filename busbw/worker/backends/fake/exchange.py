@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 
 # Seconds to wait for the first process, and between attempts to connect to it.
 _JOIN_S, _RETRY_S = 60.0, 0.01

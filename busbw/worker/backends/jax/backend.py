@@ -21,9 +21,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet, axis_extents, count_outer_parts
+from busbw.model.machine import (
+    VIRTUAL_RANKS,
+    ClusterMember,
+    DeviceSet,
+    axis_extents,
+    count_outer_parts,
+)
 from busbw.model.words import Clock, Device, Placement
 from busbw.worker import host, process, sharing
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 
 from ..base import first_line, unavailable

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 
 from ..base import Backend

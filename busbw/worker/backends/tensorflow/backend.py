@@ -17,9 +17,8 @@ from typing import Any
 import tensorflow as tf
 
 from busbw.model.case import Case
-from busbw.model.cluster import ClusterMember
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, DeviceSet
+from busbw.model.machine import VIRTUAL_RANKS, ClusterMember, DeviceSet
 from busbw.model.words import Device, InjectionKind, Placement
 from busbw.worker import host, process
 

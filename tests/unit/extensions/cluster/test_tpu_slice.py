@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.cluster.tpu_slice import find_slice_hosts
+from busbw.extensions.cluster.settings import find_slice_hosts
 
 ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from busbw.baselines.document import BaselineError
-from busbw.extensions.compiled import baselines
-from busbw.extensions.compiled.worker_values import CompiledBaseline, CompiledProgram
+from busbw.extensions.compiled import results
+from busbw.extensions.compiled.worker import CompiledBaseline, CompiledProgram
 from busbw.model.case import Case
 from busbw.report.session import ChangeRow
 from tests.helpers import build
@@ -31,7 +31,7 @@ def compiled(
 ) -> list[ChangeRow]:
     """Save the compiled program of `case`; None means out of memory."""
     new = CompiledBaseline(case=case, compiled=program, date=date, release="libtpu 1", **changes)
-    return baselines.save_programs(root, [(CHIPS, new)])
+    return results.save_programs(root, [(CHIPS, new)])
 
 
 def path_in(root: Path) -> Path:
@@ -47,7 +47,7 @@ def test_saving_a_compiled_program_leaves_programs_of_other_payloads_unchanged(
     changed = made.compiled(algorithm={})
     (change,) = compiled(tmp_path, changed, date="2026-11-21")
     assert change[2:4] == ("Ring, colors 2", "not published")
-    other = baselines.find_program(tmp_path, CHIPS, SECOND)
+    other = results.find_program(tmp_path, CHIPS, SECOND)
     assert other is not None and other.date == "2026-11-20"
 
 
@@ -80,7 +80,7 @@ def test_a_damaged_file_of_compiled_baselines_is_an_error_that_names_the_place(
     change(document)
     path.write_text(json.dumps(document))
     with pytest.raises(BaselineError) as error:
-        baselines.find_program(tmp_path, CHIPS, PROGRAM)
+        results.find_program(tmp_path, CHIPS, PROGRAM)
     assert message in str(error.value)
     with pytest.raises(BaselineError):
         compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")

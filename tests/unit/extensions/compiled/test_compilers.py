@@ -14,10 +14,10 @@ from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
 from busbw.extensions.compiled.compilers import Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import CompiledProgram
+from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
-from busbw.session.errors import UsageError
+from busbw.session.option import UsageError
 from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, wheel
 from tests.helpers.workers import KEY, Watched, case, executor, processes, starter

@@ -8,11 +8,7 @@ from busbw.extensions.compiled.judge import (
     CompileJudgingSettings,
     judge_compiled_case,
 )
-from busbw.extensions.compiled.worker_values import (
-    CompiledBaseline,
-    CompiledProgram,
-    CompiledVerdict,
-)
+from busbw.extensions.compiled.worker import CompiledBaseline, CompiledProgram, CompiledVerdict
 from busbw.model.launch import Failure
 from busbw.model.words import MIB, Detection, FailureKind, Outcome
 from tests.helpers import build

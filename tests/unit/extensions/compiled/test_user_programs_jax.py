@@ -11,7 +11,7 @@ from busbw.extensions.compiled.compilers import Job
 from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import case_on, program_spec
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker_values import CompiledProgram, CompileSpec
+from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import Difference
 from busbw.model.case import convert_to
 from busbw.model.launch import Failure

@@ -12,11 +12,12 @@ import pytest
 from busbw import wire
 from busbw.extensions.compiled import worker, worker_fake
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker import LoweredProgram, OptimizedProgram
-from busbw.extensions.compiled.worker_values import (
+from busbw.extensions.compiled.worker import (
     RELEASE_VARIABLE,
     CompiledProgram,
     Compiler,
+    LoweredProgram,
+    OptimizedProgram,
     Topology,
 )
 from busbw.extensions.program.worker import compile_error

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.compiled.topologies import GPUS, topology_of
-from busbw.extensions.compiled.worker_values import CompiledProgram
+from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.launch import Failure
 from busbw.model.words import GIB, Detection, Device, FailureKind
 from tests.helpers import compilers

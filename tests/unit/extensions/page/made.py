@@ -10,8 +10,8 @@ from typing import Any
 from busbw.extensions.compiled.results import CompiledSessionRecord
 from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
+from busbw.history.files import Line
 from busbw.history.levels import MachineHistory, build_machine_history
-from busbw.history.lines import Line
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_trips import LoopCounter
+from busbw.extensions.program.worker_flow import LoopCounter
 from busbw.worker.backends.hlo import module as hlo
 
 # Counter, limit and step are the arguments; `more` stands in the condition.

@@ -25,8 +25,8 @@ from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import array_at
+from busbw.worker.host import HostMemory
 from busbw.worker.measure import MeasureSession
-from busbw.worker.memory import HostMemory
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]

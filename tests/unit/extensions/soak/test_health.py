@@ -7,7 +7,7 @@ from typing import Any
 
 from busbw.extensions.soak.health import NAME, Health, HealthChanges, finding_at
 from busbw.extensions.soak.worker_health import Reading
-from busbw.judge.findings import Finding
+from busbw.judge.decision import Finding
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from tests.helpers import build

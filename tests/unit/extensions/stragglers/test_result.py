@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.extensions.stragglers.fit import Racks
 from busbw.extensions.stragglers.result import NoAnswer, SearchResult
-from busbw.extensions.stragglers.sequential import SlowComponent
+from busbw.extensions.stragglers.statistics import Racks, SlowComponent
 
 SIZE = "all-reduce 16M"
 HEALTHY = SearchResult(

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.extensions.stragglers.sequential import SequentialTest
+from busbw.extensions.stragglers.statistics import SequentialTest
 
 
 def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:

@@ -166,7 +166,7 @@ from busbw import wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
 from busbw.model.words import Device
-from busbw.worker import backends, measure, memory
+from busbw.worker import backends, host, measure
 from tests.helpers import build
 loaded = []
 jax.monitoring.register_event_listener(
@@ -175,7 +175,7 @@ jax.monitoring.register_event_listener(
 real.prepare("jax", Device.CPU)
 backend = backends.load("jax", Device.CPU, 4)
 loaded.clear()
-host_memory = memory.HostMemory(backend.all_gather)
+host_memory = host.HostMemory(backend.all_gather)
 session = measure.MeasureSession(backend, LaunchId(name="1"), host_memory)
 case = build.case(framework="jax", strategy="psum")
 run = session.measure(wire.to_json(measure.CaseRequest(case=case, plan=real.QUICK, key=None)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.cluster import ClusterMember
+from busbw.model.machine import ClusterMember
 from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 
