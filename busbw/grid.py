@@ -311,7 +311,7 @@ def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
     if spec.is_sized:
         _check_mesh_ranks(spec, key, devices)
         strategy, clock, program = (
-            _true_strategy(spec, devices),
+            _resolve_strategy(spec, devices),
             _chosen_clock(spec, devices),
             devices.program,
         )
@@ -338,7 +338,7 @@ def _check_mesh_ranks(spec: CaseSpec, key: EnvironmentKey, devices: DeviceSet) -
         )
 
 
-def _true_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
+def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
     """Return the strategy that the name in `spec` stands for, such as ``psum`` for ``default``.
 
     Only all-reduce has several strategies. Raises GridError for a strategy that the framework does

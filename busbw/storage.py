@@ -40,7 +40,10 @@ class OutputError(ValueError):
 
 
 class LockedError(Exception):
-    """A lock that another process held for too long; the message names the process or the time."""
+    """A lock that another process held for too long.
+
+    The message names the process or, if it is unknown, the seconds that this process waited.
+    """
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from busbw.judge.lasting_losses import accepted_session_deviation
+from busbw.judge.lasting_losses import deviation_of_accepted_session
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes, History
@@ -175,13 +175,13 @@ def _differences(
     """
     product, frameworks = judged.assessment, list(judged.assessment.shared_parts)
     odd = [
-        accepted_session_deviation(
+        deviation_of_accepted_session(
             history.case_series[case], product.latest_sessions[case], history.rule
         )
         for case in cases
     ]
     shared_odd = [
-        accepted_session_deviation(
+        deviation_of_accepted_session(
             history.framework_series[name], product.latest_sessions[name], history.rule
         )
         for name in frameworks

@@ -197,8 +197,9 @@ class BaselineSearchResult:
     Attributes:
         baseline: The baseline; None without one. The other fields are empty with a baseline.
         other_strategy: A strategy with which the same case has a baseline; empty without one.
-        incomparable_reason: Why a baseline of as many ranks cannot be used: its ranks share a
-            device and the ranks of the case do not, or the reverse. Empty without such a baseline.
+        incomparable_reason: Why a baseline with the number of ranks of the case cannot be used: its
+            ranks share a device and the ranks of the case do not, or the reverse. Empty without
+            such a baseline.
 
     """
 
@@ -212,9 +213,9 @@ def find_baseline(
 ) -> BaselineSearchResult:
     """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
-    With an artificial `artificial_memory_limit_bytes`, prefer the baseline that says that the case
-    ran out of memory under the same limit to the baseline without a limit. Raises BaselineError for
-    a file that is not valid.
+    With `artificial_memory_limit_bytes`, the result is the baseline that ran out of memory under
+    the same limit. If there is none, it is the baseline without a limit. Raises BaselineError for a
+    file that is not valid.
     """
     path = baseline_path(root, key, case)
     document = read_matching_file(path, key, case)
@@ -330,7 +331,7 @@ _PUBLISHED = "published"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedEntry:
+class PublishedBandwidth:
     """The published algbw of a payload in GB/s (10^9 bytes/s).
 
     The algbw is None if the case ran out of memory. `doubt` says why the number may be wrong; it is
@@ -362,7 +363,7 @@ class PublishedTable:
     device_kind: str
     ranks: int
     collective: str
-    entries: tuple[PublishedEntry, ...]
+    entries: tuple[PublishedBandwidth, ...]
 
 
 def read_published(path: Path) -> PublishedTable:

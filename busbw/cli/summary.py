@@ -11,8 +11,7 @@ import argparse
 import os
 import sys
 
-from busbw.history.failing import failing_since_texts_of_verdicts
-from busbw.history.levels import change_texts
+from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.report.summary import annotation_commands, markdown_summary
 from busbw.session.arguments import parse_path
 

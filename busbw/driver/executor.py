@@ -21,8 +21,8 @@ from .transport import (
     HostLostError,
     IncomparableHostsError,
     Request,
-    Starter,
     Transport,
+    WorkerStarter,
 )
 
 # Importing a framework takes long if its files are not in the page cache of the host.
@@ -53,7 +53,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def __exit__(self, *error: object) -> None:
         self.kill()
 
-    def start(self, starter: Starter, launch: LaunchId) -> Group:
+    def start(self, starter: WorkerStarter, launch: LaunchId) -> Group:
         """Start the workers of a launch, and return their group without waiting for the workers.
 
         Raises HostError if a worker cannot be started.
@@ -91,7 +91,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             self.on_note(f"launch {failure.launch}: {failure.message}; it was started once more")
         return should_start_again
 
-    def open_group(self, starter: Starter, launch: LaunchId) -> Group | Failure:
+    def open_group(self, starter: WorkerStarter, launch: LaunchId) -> Group | Failure:
         """Start the workers of a launch, and wait until they are ready for requests.
 
         Returns their group, or a Failure if they did not become ready.
@@ -144,7 +144,7 @@ def is_cut_short(failure: Failure) -> bool:
     return is_ended or (failure.exit_code or 0) < 0
 
 
-def probe(starter: Starter, executor: Executor) -> Probe:
+def probe(starter: WorkerStarter, executor: Executor) -> Probe:
     """Start a worker that looks for devices, and return the devices and versions that it finds.
 
     If the worker hangs or a signal ends it, a second worker is started.
@@ -167,7 +167,7 @@ def probe(starter: Starter, executor: Executor) -> Probe:
     raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
 
 
-def _probe_once(starter: Starter, executor: Executor, launch: LaunchId) -> Probe | Failure:
+def _probe_once(starter: WorkerStarter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     activity = f"looking for devices with {starter.framework}"
     group = executor.start(starter, launch)
     answer: Probe | Failure | None = group.wait_until_ready(START_TIMEOUT_S, activity)

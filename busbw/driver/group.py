@@ -22,7 +22,7 @@ from busbw.model.machine import ALONE, ClusterMember, Probe
 from busbw.model.words import FailureKind
 
 from .logs import failure_of_exit
-from .transport import Ending, Exit, Reply, Request, Starter, T, Transport, Worker
+from .transport import Ending, Exit, Reply, Request, T, Transport, Worker, WorkerStarter
 
 # After a process has failed, the other processes are watched for this time: the failure of another
 # process may be the cause, and may be seen a little later.
@@ -53,7 +53,7 @@ class Group:
     def __init__(
         self,
         transport: Transport,
-        starter: Starter,
+        starter: WorkerStarter,
         launch: LaunchId,
     ) -> None:
         self.launch = launch

@@ -28,7 +28,7 @@ from busbw.model.machine import Cluster, ClusterMember, cluster_members
 
 from . import logs
 from .bundle import Bundle, PrivateFolder
-from .transport import Ending, Exit, HostError, Starter, Transport, Worker
+from .transport import Ending, Exit, HostError, Transport, Worker, WorkerStarter
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
 STACK_GRACE_S = 1.0
@@ -75,7 +75,9 @@ _REMEDIES = {
 
 
 def worker_environment(
-    starter: Starter, inherited_variables: Mapping[str, str], member: ClusterMember | None = None
+    starter: WorkerStarter,
+    inherited_variables: Mapping[str, str],
+    member: ClusterMember | None = None,
 ) -> dict[str, str]:
     """Return the variables of a worker: `inherited_variables` with the changes of `starter`.
 
@@ -158,7 +160,7 @@ class LocalWorker(Worker):
 
     def __init__(
         self,
-        starter: Starter,
+        starter: WorkerStarter,
         folder: PrivateFolder,
         launch: LaunchId,
         member: ClusterMember | None = None,
@@ -268,7 +270,7 @@ class LocalWorker(Worker):
 
 
 def _worker_command(
-    starter: Starter,
+    starter: WorkerStarter,
     folder: PrivateFolder,
     launch: LaunchId,
     member: ClusterMember | None,
@@ -344,7 +346,9 @@ class LocalTransport(Transport):
         ports = free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
         return cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
 
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+    def start(
+        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+    ) -> Worker:
         try:
             return LocalWorker(starter, self._bundle, launch, member)
         except OSError as error:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import Detection, FailureKind
+from busbw.model.words import FailureKind, OutOfMemoryDetection
 
 from .transport import Exit
 
@@ -124,7 +124,7 @@ def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failu
     )
 
 
-def _classify(worker_exit: Exit) -> tuple[FailureKind, str, Detection | None]:
+def _classify(worker_exit: Exit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
     """Return the kind of the failure, its message, and the way in which a lack of memory was found.
 
     The last value is None if memory is not the cause.
@@ -146,7 +146,7 @@ def _classify(worker_exit: Exit) -> tuple[FailureKind, str, Detection | None]:
         return (
             FailureKind.OUT_OF_MEMORY,
             "the kernel killed the worker for memory",
-            Detection.KILLED,
+            OutOfMemoryDetection.KILLED,
         )
     if code == -signal.SIGKILL:
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
@@ -154,7 +154,7 @@ def _classify(worker_exit: Exit) -> tuple[FailureKind, str, Detection | None]:
         return (
             FailureKind.OUT_OF_MEMORY,
             "the framework ran out of memory and died",
-            Detection.RAISED,
+            OutOfMemoryDetection.RAISED,
         )
     if code < 0:
         return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None

@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.transport import Request, Starter
+from busbw.driver.transport import Request, WorkerStarter
 from busbw.model.case import Case
 from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey
@@ -48,7 +48,7 @@ class Stack:
     purpose in its workers, None for no loss.
     """
 
-    starters: Mapping[str, Starter]
+    starters: Mapping[str, WorkerStarter]
     injection: Injection | None = None
 
 
@@ -163,8 +163,8 @@ class Schedule:
 
         If a worker dies, new workers measure the remaining cases. If the workers cannot be started,
         each remaining case gets the failure. If a single stack is measured and `can_overlap` is
-        true, a worker exits only after the worker of the next launch is ready, so that the next
-        worker gets the memory that the first worker releases.
+        true, a worker exits only after the worker of the next launch is ready. A virtual machine
+        then has no time to return the released memory to its host.
         """
         attempt = 0
         while cases:

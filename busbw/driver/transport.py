@@ -43,7 +43,7 @@ class IncomparableHostsError(HostError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Starter:
+class WorkerStarter:
     """The command, the devices and the environment with which the workers of a launch are started.
 
     Args:
@@ -289,7 +289,9 @@ class Transport(ABC):
         """Return the members of `cluster`, with addresses by which they reach each other."""
 
     @abstractmethod
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+    def start(
+        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+    ) -> Worker:
         """Start a worker process as `starter` says, and return it without waiting.
 
         `member` says which process of a group it is; None is a single process. Raises HostError if

@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case, convert_to
 from busbw.model.stored import Session, merge_sessions
-from busbw.model.words import Outcome, change_text, plural, shorten_list
+from busbw.model.words import Outcome, change_text, plural
 from busbw.stats.change_points import Change, find_changes
 from busbw.stats.launches import Variance, moderate_variance, variance_from_differences
 
-from .files import AcknowledgedChange, Line, Series, comparable_sessions, wrong_values_text
+from .files import AcknowledgedChange, Line, Series, comparable_sessions
 
 # With fewer cases, the median over cases does not show what they share.
 _MIN_CASES = 6
@@ -378,36 +378,3 @@ def _describe_changes(
             )
         )
     return tuple(level_changes)
-
-
-# A list of more changes would be hard to read, so that the rest is only counted.
-_MAX_CHANGES = 24
-
-
-def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield headings, each with the texts of the list below it, about the history of a machine.
-
-    They have the outcomes of sessions, the changes of levels, and cases with wrong values.
-    """
-    first, last = machine.lines[0].began, machine.lines[-1].began
-    counts = ", ".join(
-        f"{n} {outcome}" for outcome, n in Counter(machine.outcome_counts).most_common()
-    )
-    span = f"{plural(len(machine.first_lines), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
-    yield f"{machine.folder}: {span}: {counts}.", ()
-    named = [
-        (f"all cases of {series.text}", changes)
-        for series, changes in machine.shared_changes.items()
-    ]
-    named += [(case.case.name, case.changes) for case in machine.cases]
-    levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
-    points = [text for _, text in sorted(levels, reverse=True)]
-    heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
-    yield heading, shorten_list(points, _MAX_CHANGES, "change")
-    mismatches = [
-        f"{case.case.name}: {text}"
-        for case in machine.cases
-        if (text := wrong_values_text(case.lines_by_session.values()))
-    ]
-    if mismatches:
-        yield "Wrong values:", mismatches

@@ -20,10 +20,9 @@ from busbw.model.verdict import Reference, TimeSummary, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
-from .decision import LevelDecision, decide_direction
+from .decision import CaseLimits, LevelDecision, decide_direction
 from .noise import find_two_neighbours
 from .policy import Policy
-from .rule import CaseLimits
 from .series import NO_LOSS, CaseTimes, LossState
 from .validity import (
     injection_notes,
@@ -230,10 +229,13 @@ def _judge_out_of_memory(
 ) -> Verdict:
     """Return the verdict on a case all of whose launches ran out of memory.
 
-    Without a baseline, the case fails if baselines are required. It does not fail if it also ran
-    out of memory when the baseline was measured. If the baseline has a time, the case fails, unless
-    an update accepts slower times. But if the case would fit without other programs, it is
-    INCOMPARABLE, and fails only if baselines are required.
+    The first of these rules that applies decides:
+
+    1. If the case would fit into the memory that other programs use, it is INCOMPARABLE, and fails
+       only if baselines are required.
+    2. Without a baseline, it fails only if baselines are required.
+    3. If it also ran out of memory when the baseline was measured, it does not fail.
+    4. The baseline has a time: the case fails, unless an update accepts slower times.
     """
     worst = failures[0]
     if baseline is None:

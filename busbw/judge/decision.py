@@ -11,9 +11,42 @@ from dataclasses import dataclass, field, replace
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 
+from .noise import SessionNoise
 from .policy import Rule
-from .rule import CaseLimits
-from .series import CaseTimes
+from .series import CaseTimes, ExpectedTime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseLimits:
+    """The limits of one case in this session, as log ratios to its expected time.
+
+    Attributes:
+        expected_time: The expected time, including the level of the framework's shared part.
+        slower_above_log_ratio: The log ratio above which the case is slower.
+        faster_below_log_ratio: The log ratio below which the case is faster.
+        stddev: The standard deviation of the residual while the code is unchanged.
+        common_shift: The part of today's log ratio that the case shares with other cases. If the
+            rule compares neighbours, it is the median log ratio of the two neighbouring payloads;
+            otherwise it is the shift of the framework's shared part (see SharedPart). It is 0 if
+            the framework has too few cases.
+        residual: Today's log ratio minus `common_shift`.
+        residual_limit: The limit of the residual.
+        noise: How much sessions of this case vary, estimated from launches and from all cases.
+            `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
+        fastest_above_log_ratio: A second condition for a slower case: the log ratio of its fastest
+            launch must exceed this limit. It is None if the rule does not compare neighbours.
+
+    """
+
+    expected_time: ExpectedTime
+    slower_above_log_ratio: float
+    faster_below_log_ratio: float
+    stddev: float
+    common_shift: float
+    residual: float
+    residual_limit: float
+    noise: SessionNoise
+    fastest_above_log_ratio: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

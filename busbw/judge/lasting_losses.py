@@ -266,7 +266,9 @@ def _find_window(
     )
 
 
-def accepted_session_deviation(series: Series, latest_session: LatestSession, rule: Rule) -> float:
+def deviation_of_accepted_session(
+    series: Series, latest_session: LatestSession, rule: Rule
+) -> float:
     """Return the log ratio of the accepted session to later sessions if the difference is clear.
 
     The accepted session is the first session of the series. The log ratio is positive if that

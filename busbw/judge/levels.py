@@ -15,7 +15,12 @@ from busbw.model.case import Case
 from busbw.model.stored import Baseline, Record, Session, merge_sessions
 from busbw.model.words import change_text, plural, shorten_list
 
-from .lasting_losses import Assessment, accepted_session_deviation, assess_session, replay_sessions
+from .lasting_losses import (
+    Assessment,
+    assess_session,
+    deviation_of_accepted_session,
+    replay_sessions,
+)
 from .policy import (
     AUTO_LIMIT_SHARE,
     AUTO_MIN_SESSIONS,
@@ -259,13 +264,15 @@ def _select_cases(
 def decided_cases(assessment: Assessment) -> Iterator[Case]:
     """Yield the cases that the first launch decides; `assessment` has one launch of each case.
 
-    A first launch that is safely within the limit of its case can only become PASS. A loss that the
-    launch hides is at most the share `policy.AUTO_LIMIT_SHARE` of the limit, plus the noise of one
-    launch.
+    A case is decided if the loss of its first launch is at most the share `policy.AUTO_LIMIT_SHARE`
+    of its limit. Its verdict is PASS. A loss that the noise of this launch hides is missed.
 
-    A case needs more launches if the case or its framework has a loss or may have a loss, or if the
-    level of the case has too few sessions. All cases need more launches in a noisy session, and in
-    every session of which the number is a multiple of `policy.AUTO_WHOLE_SESSION_EVERY`.
+    A case needs more launches
+
+    - if the case or its framework has a loss, or may have a loss,
+    - if the level of the case has too few sessions,
+    - in a noisy session, or
+    - in each `policy.AUTO_WHOLE_SESSION_EVERY`-th session.
     """
     history = assessment.history
     is_whole = history.session_count % AUTO_WHOLE_SESSION_EVERY == 0
@@ -378,7 +385,7 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
     the accepted session was slower than all later sessions, and negative if it was faster.
     """
     deviations = {
-        name: accepted_session_deviation(series, value, assessment.history.rule)
+        name: deviation_of_accepted_session(series, value, assessment.history.rule)
         for name, value in assessment.latest_sessions.items()
         if (series := assessment.history.find_series(name)) is not None
     }

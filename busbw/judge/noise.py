@@ -19,7 +19,7 @@ from .series import NO_LAUNCHES, ExpectedTime, LaunchSummary, Series
 _Member = TypeVar("_Member")
 
 
-def clipped_mean_variance(
+def mean_of_clipped_variances(
     variances: Sequence[tuple[float, float]],
     rule: Rule,
     expected_variances: Sequence[float] | None = None,
@@ -127,7 +127,9 @@ def estimate_noise(
     session_variance = rule.prior_degrees_of_freedom * max(
         prior, rule.min_session_to_launch_variance_ratio * launch_variance
     )
-    session_variance += residual_count * clipped_mean_variance(variances, rule, expected_variances)
+    session_variance += residual_count * mean_of_clipped_variances(
+        variances, rule, expected_variances
+    )
     session_variance /= rule.prior_degrees_of_freedom + residual_count
     noises = {
         case: replace(
@@ -151,7 +153,7 @@ def typical_launch_variance(
         (max(least, squares / max(1, freedom)), max(1, freedom))
         for squares, freedom in squares_and_freedom
     ]
-    return max(least, clipped_mean_variance(variances, rule))
+    return max(least, mean_of_clipped_variances(variances, rule))
 
 
 def _estimate_launch_noise(

@@ -71,9 +71,9 @@ def decide_by_looks(
 ) -> PairedDecision:
     """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    `look_levels` divides the error rates into a significance level for each look, and names the
-    sources. Bounds are quantiles of Student's t. Log ratios are assumed to be independent and
-    normal.
+    The function `look_levels` divides the error rates into a significance level for each look; its
+    docstring names the sources. Bounds are quantiles of Student's t. Log ratios are assumed to be
+    independent and normal.
 
     Args:
         log_ratios: log(candidate / reference) of each pair of launches, in order.

@@ -14,6 +14,7 @@ from statistics import fmean, median
 from busbw.model.case import Case
 from busbw.stats.launches import quantile
 
+from .decision import CaseLimits
 from .noise import (
     SessionNoise,
     estimate_noise,
@@ -52,39 +53,6 @@ class SharedPart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CaseLimits:
-    """The limits of one case in this session, as log ratios to its expected time.
-
-    Attributes:
-        expected_time: The expected time, including the level of the framework's shared part.
-        slower_above_log_ratio: The log ratio above which the case is slower.
-        faster_below_log_ratio: The log ratio below which the case is faster.
-        stddev: The standard deviation of the residual while the code is unchanged.
-        common_shift: The part of today's log ratio that the case shares with other cases. If the
-            rule compares neighbours, it is the median log ratio of the two neighbouring payloads;
-            otherwise it is the shift of the framework's shared part (see SharedPart). It is 0 if
-            the framework has too few cases.
-        residual: Today's log ratio minus `common_shift`.
-        residual_limit: The limit of the residual.
-        noise: How much sessions of this case vary, estimated from launches and from all cases.
-            `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
-        fastest_above_log_ratio: A second condition for a slower case: the log ratio of its fastest
-            launch must exceed this limit. It is None if the rule does not compare neighbours.
-
-    """
-
-    expected_time: ExpectedTime
-    slower_above_log_ratio: float
-    faster_below_log_ratio: float
-    stddev: float
-    common_shift: float
-    residual: float
-    residual_limit: float
-    noise: SessionNoise
-    fastest_above_log_ratio: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionLimits:
     """The limits of each case in this session, and the shared part of each framework.
 
@@ -92,10 +60,10 @@ class SessionLimits:
         limits: The limits of each case.
         shared_parts: Maps each framework to its shared part.
         noise_ratio: The size of the cases' residuals divided by their usual size, if the session is
-            noisy; otherwise 1. A session with a ratio above 1 has no verdict.
-        widening: The factor by which limits are wider than usual, because the session is noisy. A
-            session with a factor above 1 is not used to compute levels, unless it is one of the
-            first `rule.min_session_count_for_known_noise` sessions.
+            too noisy for a verdict; otherwise 1.
+        widening: The factor by which limits are wider than usual, because the session is noisier
+            than usual. A session with a factor above 1 is not used to compute levels, unless it is
+            one of the first `rule.min_session_count_for_known_noise` sessions.
 
     """
 
@@ -275,10 +243,10 @@ class _Comparison:
     ) -> dict[Case, float]:
         """Return, for each case, the part of its log ratio that it shares with other cases.
 
-        If the rule compares neighbours, this part is the median log ratio of the two neighbouring
-        payloads. Otherwise it is `shared_shift_log_ratio`, the shift of the framework's shared
-        part. It is 0 if the framework has too few cases. `log_ratios` contains the log ratio of
-        each case.
+        `log_ratios` contains the log ratio of each case. If the rule compares neighbours, the
+        shared part of a case is the median of the log ratios of the neighbouring payloads.
+        Otherwise it is `shared_shift_log_ratio`, for all cases of the framework. If the framework
+        has too few cases, it is 0 for each of them.
         """
         is_pooled = framework in self.history.pooled_frameworks
         shifts = dict.fromkeys(log_ratios, shared_shift_log_ratio if is_pooled else 0.0)
@@ -393,7 +361,7 @@ class _Comparison:
             )
 
         def limit_above(shared_shift_log_ratio: float) -> float:
-            """Return the limit of a log ratio that contains `shared_shift_log_ratio`."""
+            """Return the limit of the case if all cases shifted by `shared_shift_log_ratio`."""
             if self.rule.compares_neighbours:
                 # A neighbour that is fast on a shared CPU does not mean that this case is slow.
                 return min(

@@ -112,8 +112,8 @@ def build_session_verdict(
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        default_text: A sentence on the session, such as how many cases it measured. It ends the
-            text of the verdict if no outcome applies, or only FAILED.
+        default_text: A sentence on the session, such as how many cases it measured. It is the text
+            of the verdict if no outcome applies, and follows the text if only FAILED applies.
         is_compared: Whether cases were compared with each other, and not with baselines.
 
     """

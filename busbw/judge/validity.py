@@ -17,9 +17,9 @@ from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import (
-    Detection,
     FailureKind,
     Outcome,
+    OutOfMemoryDetection,
     bytes_text,
     rate_text,
 )
@@ -59,24 +59,22 @@ def judge_failed_launches(
 
 
 _DETECTED = {
-    Detection.PREDICTED: "predicted before touching memory",
-    Detection.RAISED: "raised by the framework",
-    Detection.KILLED: "the kernel killed the worker",
+    OutOfMemoryDetection.PREDICTED: "predicted before touching memory",
+    OutOfMemoryDetection.RAISED: "raised by the framework",
+    OutOfMemoryDetection.KILLED: "the kernel killed the worker",
 }
 
 
 def out_of_memory_text(failure: Failure) -> str:
     """Say how much memory a case needs and how much it had, and how the shortage was detected."""
-    parts = []
+    parts, detection = [], failure.detected or OutOfMemoryDetection.RAISED
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
     if failure.available_bytes is not None:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
-    return (
-        f"{', '.join(parts) or failure.message} ({_DETECTED[failure.detected or Detection.RAISED]})"
-    )
+    return f"{', '.join(parts) or failure.message} ({_DETECTED[detection]})"
 
 
 def out_of_memory_verdict(
@@ -103,7 +101,7 @@ def would_fit_without_other_programs(failure: Failure) -> bool:
     Returns False if the shortage was not predicted, because the needed memory is unknown then.
     """
     return (
-        failure.detected is Detection.PREDICTED
+        failure.detected is OutOfMemoryDetection.PREDICTED
         and failure.needed_bytes is not None
         and failure.capacity_bytes is not None
         and failure.needed_bytes <= failure.capacity_bytes

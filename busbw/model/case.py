@@ -33,9 +33,10 @@ class Workload:
 
     `reduce_op` is ``sum``, ``max``, ``min``, or ``none`` for a collective that reduces nothing.
     `placement` is ``in_place`` or ``out_of_place``. `axes` are the axes of the mesh along which the
-    collective runs, such as ``y``; empty, it runs over all ranks. `program` names the function that
-    makes the user's program, such as ``perf/programs.py:train_step``, or the file of the program's
-    HLO; its `collective` is `ALL_COLLECTIVES`. `program` is empty for a single collective.
+    collective runs, such as ``y``; if `axes` is empty, the collective runs over all ranks.
+    `program` names the function that makes the user's program, such as
+    ``perf/programs.py:train_step``, or the file of the program's HLO, and `collective` is then
+    `ALL_COLLECTIVES`. `program` is empty for a single collective.
     """
 
     collective: str = "all_reduce"
@@ -50,7 +51,7 @@ class Workload:
         return self.collective != ALL_COLLECTIVES
 
     @property
-    def program_word(self) -> str:
+    def program_label(self) -> str:
         """``program`` for a user's program, as in ids, tables and file names; otherwise empty."""
         return "" if self.is_sized else "program"
 
@@ -136,7 +137,7 @@ class CaseSpec(Workload):
     def id(self) -> str:
         """The pytest id, such as ``jax-default-float32-4K``, without values that are usual."""
         if not self.is_sized:
-            return "-".join((self.framework, self.program_word, self.strategy))
+            return "-".join((self.framework, self.program_label, self.strategy))
         names = (
             (self.collective, "all_reduce"),
             (self.reduce_op, "sum none"),
@@ -190,7 +191,7 @@ class Case(Workload):
     def name(self) -> str:
         """The name of the case, such as ``jax.all_reduce.psum.float32.4K``."""
         if not self.is_sized:
-            return ".".join((self.framework, self.program_word, self.strategy))
+            return ".".join((self.framework, self.program_label, self.strategy))
         return ".".join(
             (self.file_stem, self.strategy, self.dtype, payload_text(self.payload_bytes))
         )
@@ -202,7 +203,7 @@ class Case(Workload):
         Such as ``jax all_reduce (psum), bfloat16``, without values that are usual.
         """
         if not self.is_sized:
-            return f"{self.framework} {self.program_word} {self.strategy}"
+            return f"{self.framework} {self.program_label} {self.strategy}"
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []
         parts += [self.dtype] if self.dtype != "float32" else []
@@ -213,7 +214,7 @@ class Case(Workload):
     @property
     def file_stem(self) -> str:
         """The first part of the name of the case's baseline file, such as ``jax.all_reduce``."""
-        return ".".join(filter(None, (self.framework, self.program_word, self.collective)))
+        return ".".join(filter(None, (self.framework, self.program_label, self.collective)))
 
     @property
     def file_name(self) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from .case import Case
 from .field_types import AtLeast1, Natural, NotNegative, Positive, Seconds, check_not_empty
-from .words import Clock, Detection, FailureKind, InjectionKind, payload_text
+from .words import Clock, FailureKind, InjectionKind, OutOfMemoryDetection, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,10 +23,10 @@ class Plan:
 
     Each case is measured in `launches` launches. In a launch, sampling ends when there are
     `samples` samples. It also ends after `budget_s` seconds if there are two samples or more. After
-    several times `budget_s` a single sample is enough. A sample is the difference in time between
-    two programs that repeat the collective in a chain, a long chain and a short one. The long chain
-    is made so long that the difference is about `min_sample_s` seconds, which the clock can
-    measure, unless that takes too much of the budget.
+    several times `budget_s` a single sample is enough. A sample is the difference in time between a
+    long and a short chain: two calls of the same program with different numbers of iterations. The
+    long chain is made so long that the difference is about `min_sample_s` seconds, which the clock
+    can measure, unless that takes too much of the budget.
     `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
     cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """
@@ -137,13 +137,18 @@ class LaunchId:
 class Proof:
     """The proof that the compiled program does the requested collective.
 
-    `collectives` counts the collectives in a turn of the measured loop, by kind. `array_bytes` is
-    the size of the result of a collective on a rank, None if it is unknown. `groups` has the ranks
-    of each group over which a collective runs. `payload_copies` counts copies of the payload
-    between a collective and the next, and `copies_per_call` copies that a call makes once, however
-    many collectives it chains. `algorithm` is the strategy of the case. `chosen` maps the name of
-    each property of the algorithm that the compiler published, such as ``colors``, to its value.
-    `read_from` names the text in which all this was found.
+    Attributes:
+        collectives: The number of collectives of each kind in one pass through the measured loop.
+        array_bytes: The size of the result of a collective on a rank; None if it is unknown.
+        groups: The ranks of each group over which a collective runs.
+        payload_copies: The number of copies of the payload between a collective and the next.
+        copies_per_call: The number of copies that a call makes once, however many collectives it
+            chains.
+        algorithm: The strategy of the case.
+        chosen: Maps each property of the algorithm that the compiler states, such as ``colors``, to
+            its value.
+        read_from: The name of the text in which all this was found.
+
     """
 
     collectives: Mapping[str, Natural]
@@ -160,11 +165,11 @@ class Proof:
 class Run:
     """The measurement of a case in a launch. All values were correct: otherwise it is a Failure.
 
-    Each sample is the time of a chain of `iterations` collectives, read from `clock`. `samples_s`
-    contains the seconds of one collective in each sample, in the order of measuring. `clocks_s`
-    maps each clock that was read to the launch's time (the p25 of samples). `dispatch_s` is the
-    time that a call takes in addition to its collectives, None if unknown. `rank_times_s` has the
-    median time of a collective on each rank; empty if the clock cannot distinguish ranks.
+    `samples_s` contains the seconds of a single collective in each sample, in the order of
+    measuring, read from `clock`. The long chain of a sample has `iterations` collectives.
+    `clocks_s` maps each clock that was read to the launch's time (the p25 of samples). `dispatch_s`
+    is the time that a call takes in addition to its collectives, None if unknown. `rank_times_s`
+    has the median time of a collective on each rank; empty if the clock cannot distinguish ranks.
     `compile_s` is the time of compiling. `phases_s` maps each phase of the launch, such as
     ``sampling``, to its duration in seconds. `values_checked` counts the elements that were
     compared with the expected elements, over all ranks and samples.
@@ -238,7 +243,7 @@ class Failure:
     launch: LaunchId = field(default_factory=LaunchId)
     exit_code: int | None = None
     log: str = ""
-    detected: Detection | None = None
+    detected: OutOfMemoryDetection | None = None
     needed_bytes: Natural | None = None
     available_bytes: Natural | None = None
     capacity_bytes: Natural | None = None

@@ -80,7 +80,7 @@ class InjectionKind(enum.StrEnum):
     MEMORY = "memory"
 
 
-class Detection(enum.StrEnum):
+class OutOfMemoryDetection(enum.StrEnum):
     """How busbw noticed that a case ran out of memory.
 
     `predicted`: the memory that the case needs is more than there is, so it was not started.

@@ -79,7 +79,7 @@ def _ceiling_percent_text(fraction: float) -> str:
 
 
 def _launch_range_text(differences: tuple[float, float]) -> str:
-    """Return the differences of the fastest and the slowest launch in per cent, as ``-1+12``."""
+    """Return the fastest and the slowest launch in per cent above the median, as ``-1+12``."""
     fastest, slowest = differences
     return f"-{abs(100 * fastest):.0f}+{100 * slowest:.0f}"
 

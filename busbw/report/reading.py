@@ -86,7 +86,7 @@ class SessionRecord(ABC):
     command: str = ""
 
     @abstractmethod
-    def describe_specifics(self) -> SessionDescription:
+    def describe_session(self) -> SessionDescription:
         """Return the part of the description that depends on the kind of session.
 
         It has the title, the facts, the tables, and the paragraphs on cases that changed.
@@ -100,7 +100,7 @@ class SessionRecord(ABC):
         logs, and `failing_since_texts`: lines that say since which session cases fail.
         """
         specifics, failed = (
-            self.describe_specifics(),
+            self.describe_session(),
             sum(verdict.failed for verdict in self.verdicts),
         )
         changes = list(specifics.changes)
@@ -147,7 +147,7 @@ class MeasuredSessionRecord(SessionRecord):
     references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     process_hosts: tuple[str, ...] = ()
 
-    def describe_specifics(self) -> SessionDescription:
+    def describe_session(self) -> SessionDescription:
         """Describe the session; the title names the collective, the device and the ranks."""
         environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}

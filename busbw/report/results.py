@@ -124,6 +124,6 @@ def abbreviate_homes(document: object, home: str) -> object:
 
 
 def is_results_json(text: str) -> bool:
-    """Return whether `text` begins like a JSON file that --results wrote, also by an extension."""
+    """Return whether `text` begins like a file that --results of any session mode wrote."""
     kinds = (RESULTS, *extensions.declared_names("RESULTS"))
     return text.startswith(tuple(f'{{\n "document": "{kind}",' for kind in kinds))

@@ -99,7 +99,7 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
         if word.startswith("--") and word.endswith("=--"):
             raise UsageError(f"{word[:-3]}: expected a value, got '--'")
     passed_values = vars(parser.parse_known_args(words)[0])
-    ignored = {name for name in passed_values if not OPTIONS[name].is_repeated}
+    ignored = {name for name in passed_values if not OPTIONS[name].is_repeatable}
     ignored.update(*(OPTIONS[name].excludes for name in passed_values))
     setting_texts = {name: texts for name, texts in settings.items() if name not in ignored}
     requirement = setting_texts.pop("require_baselines", ())

@@ -13,7 +13,7 @@ from dataclasses import replace
 from busbw import extensions, grid
 from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
-from busbw.driver.transport import HostError, Starter
+from busbw.driver.transport import HostError, WorkerStarter
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.hardware.ceiling import has_tpu_chips
@@ -204,8 +204,8 @@ def starter_of(
     *,
     device: Device | None = None,
     ranks: int | None = None,
-) -> Starter:
-    """Return a Starter, which says how to start workers of `framework` in the stack `side`.
+) -> WorkerStarter:
+    """Return a WorkerStarter, which says how to start workers of `framework` in the stack `side`.
 
     Args:
         options: The options of the session.
@@ -215,7 +215,7 @@ def starter_of(
         ranks: The number of ranks, None for all devices or the default number on a CPU.
 
     """
-    starter = Starter(
+    starter = WorkerStarter(
         python=python_of(options, framework),
         framework=framework,
         device=device.value if device else "",

@@ -86,7 +86,7 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     @property
-    def is_repeated(self) -> bool:
+    def is_repeatable(self) -> bool:
         """Whether the option may be passed several times."""
         return self.arguments.get("action") == "append"
 

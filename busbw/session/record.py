@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from busbw import __version__, storage, wire
-from busbw.history.failing import failing_since_texts
 from busbw.history.files import HistoryError, Line, append_lines, read_folder
+from busbw.history.texts import failing_since_texts
 from busbw.model import variables
 from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text

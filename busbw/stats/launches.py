@@ -30,7 +30,7 @@ class Variance:
 
 
 def sum_of_squares_about_mean(values: Sequence[float]) -> float:
-    """Return the sum of the squared deviations of at least one value from the mean."""
+    """Return the sum of the squared deviations from the mean of `values`, which are not empty."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
 

@@ -122,7 +122,7 @@ class CaseRequest:
 
 
 @dataclass
-class MeasureSession:
+class CaseMeasurer:
     """Measures cases with a back end, one after the other, in a launch.
 
     Each public method is the operation of a request from the driver: it gets the request as an
@@ -274,7 +274,7 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
         sampler.take_sample()
 
 
-def open_session(options: Any) -> MeasureSession:
+def open_session(options: Any) -> CaseMeasurer:
     """Import the framework, open its devices, and return the session that measures with them.
 
     `options` are the options of the worker's command line. Raises MeasuringError UNAVAILABLE if the
@@ -285,10 +285,10 @@ def open_session(options: Any) -> MeasureSession:
         sys.path[0], "programs", options.framework, options.launch.side
     )
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
-    return MeasureSession(backend, options.launch, host.HostMemory(backend.all_gather))
+    return CaseMeasurer(backend, options.launch, host.HostMemory(backend.all_gather))
 
 
-def probe(session: MeasureSession, request: Mapping[str, Any]) -> Probe:
+def probe(session: CaseMeasurer, request: Mapping[str, Any]) -> Probe:
     """Return the devices and the software that the framework finds.
 
     `request` has no values, and is not used.

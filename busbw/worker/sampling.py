@@ -7,7 +7,8 @@ time of a call of a single iteration.
 
 Every result is compared with the exact result after the clock has stopped. The exceptions
 are first calls that extensions make with inputs of their own, to read a value from the result. No
-sample is dropped.
+sample is dropped because of its time. Only if the chains turn out to be too short for the clock,
+sampling begins again with longer chains.
 """
 
 from __future__ import annotations
@@ -238,13 +239,14 @@ class Sampler:
     def _short_chain_and_slopes_s(self) -> tuple[float, tuple[float, ...]]:
         """Return the time of a short chain in this launch, and the slope of each sample.
 
-        The time of a short chain is the p25 over all samples. A slope is computed from the time of
-        the sample's long chain and a short time: the time of the sample's own short chain or, if it
-        is smaller, the p25.
+        The time of a short chain is the p25 over all samples. The slope of a sample is computed
+        from its long chain and from its short chain. If the p25 is smaller than the time of this
+        short chain, the p25 is used instead, because the machine stalled in the short chain.
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
         if self.program.shortest_chain == self.program.iterations_per_turn:
-            # The warm-up's chain, of the same length, is faster if the machine stalled in samples.
+            # TensorFlow's shortest chain is no empty call, and the warm-up ran a chain of its
+            # length, which is faster if the machine stalled in all short chains.
             short_s = min(short_s, self._warm_chain_s)
         return short_s, tuple(
             self.slope_s(long_s, min(own_short_s, short_s), self.iterations)

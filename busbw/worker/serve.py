@@ -30,11 +30,11 @@ SERVICES: Mapping[str, str] = {
 # tables WORKER_OPERATIONS.
 OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
-    "measure": "busbw.worker.measure:MeasureSession.measure",
-    "open": "busbw.worker.measure:MeasureSession.open_case",
-    "sample": "busbw.worker.measure:MeasureSession.take_sample",
-    "close": "busbw.worker.measure:MeasureSession.close_case",
-    "release": "busbw.worker.measure:MeasureSession.release_memory",
+    "measure": "busbw.worker.measure:CaseMeasurer.measure",
+    "open": "busbw.worker.measure:CaseMeasurer.open_case",
+    "sample": "busbw.worker.measure:CaseMeasurer.take_sample",
+    "close": "busbw.worker.measure:CaseMeasurer.close_case",
+    "release": "busbw.worker.measure:CaseMeasurer.release_memory",
 }
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from busbw.driver.transport import Starter
+from busbw.driver.transport import WorkerStarter
 from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
 from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
@@ -23,7 +23,7 @@ Wanted = tuple[str, Mapping[str, object]]
 @contextlib.contextmanager
 def compiling() -> Iterator[ParallelCompiler]:
     """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
-    starter = Starter(
+    starter = WorkerStarter(
         python=sys.executable,
         framework="jax",
         service="compile",

@@ -25,7 +25,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
-from busbw.driver.transport import Starter
+from busbw.driver.transport import WorkerStarter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
@@ -66,9 +66,9 @@ def is_there(module: str) -> bool:
     return bool(spec and importlib.util.find_spec(module))
 
 
-def starter(framework: str, ranks: int) -> Starter:
+def starter(framework: str, ranks: int) -> WorkerStarter:
     """Return the framework of this interpreter on that number of virtual CPU devices."""
-    return Starter(
+    return WorkerStarter(
         python=sys.executable,
         framework=framework,
         device="cpu",
@@ -241,7 +241,7 @@ for job in jobs:
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
         host_memory = HostMemory(backend.all_gather)
-        session = measure.MeasureSession(backend, LaunchId(name="1"), host_memory)
+        session = measure.CaseMeasurer(backend, LaunchId(name="1"), host_memory)
         request = measure.CaseRequest(case=case, plan=plan, key=None, injection=injection)
         try:
             result = session.measure(wire.to_json(request))

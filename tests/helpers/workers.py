@@ -18,7 +18,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
-from busbw.driver.transport import Ending, Exit, Reply, Request, Starter
+from busbw.driver.transport import Ending, Exit, Reply, Request, WorkerStarter
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
 from busbw.model.machine import ClusterMember, EnvironmentKey
@@ -30,14 +30,14 @@ PLAN = Plan(launches=1, samples=2)
 KEY = build.key(device_kind="Fake CPU")
 
 
-def starter(python: str = sys.executable, **script: object) -> Starter:
+def starter(python: str = sys.executable, **script: object) -> WorkerStarter:
     """Return how to start a worker with the fake back end, which plays `script`."""
-    return Starter(
+    return WorkerStarter(
         python=python, framework="fake", ranks=4, environment={"BUSBW_FAKE": json.dumps(script)}
     )
 
 
-def stack(begin: Starter | None = None, injection: Injection | None = None) -> Stack:
+def stack(begin: WorkerStarter | None = None, injection: Injection | None = None) -> Stack:
     return Stack(starters={"fake": begin or starter()}, injection=injection)
 
 
@@ -161,7 +161,7 @@ class Watched(LocalTransport):
         self._on_event = on_event
 
     def start(
-        self, starter: Starter, launch: LaunchId, member: ClusterMember | None
+        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
     ) -> LocalWorker:
         worker = _WatchedWorker(starter, self._bundle, launch, member)
         worker.on_event = self._on_event

@@ -14,7 +14,7 @@ from busbw.driver.transport import Exit
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, Detection, Device, InjectionKind
+from busbw.model.words import Clock, Device, InjectionKind, OutOfMemoryDetection
 from tests.helpers import build
 
 VALUES = (
@@ -34,7 +34,7 @@ VALUES = (
     Injection(extra=InjectionKind.DELAY, seconds=1e-5, share=0.05),
     Injection(extra=InjectionKind.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
-    build.out_of_memory(detected=Detection.PREDICTED, needed_bytes=2, available_bytes=1),
+    build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
         build.device_set(),
         build.device_set(Device.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),

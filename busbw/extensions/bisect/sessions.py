@@ -74,7 +74,7 @@ class SessionRunner:
         return self._run_session(*stack_options, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Measure the effect of `variables` in a session: names and values of the environment.
+        """Measure, in a session, the effect of the environment variables in `variables`.
 
         The session measures alternately with and without the variables or, if `is_compiled`,
         compares the programs with the stored programs.
@@ -229,7 +229,7 @@ def _log_ratios_by_case(session: MeasuredSessionRecord) -> dict[str, list[float]
 
 
 def _last_error_line(text: str) -> str:
-    """Return the last error in the output of a session, or its last line without an error."""
+    """Return the last line with an error in the output of a session, or else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["the session printed nothing"])[-1]

@@ -19,7 +19,7 @@ from typing import Any
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
-from busbw.driver.transport import Ending, Exit, Starter
+from busbw.driver.transport import Ending, Exit, WorkerStarter
 from busbw.model.launch import LaunchId
 from busbw.model.machine import ClusterMember
 
@@ -41,7 +41,7 @@ class StartRequest:
 
     """
 
-    starter: Starter
+    starter: WorkerStarter
     launch: LaunchId
     member: ClusterMember | None
 

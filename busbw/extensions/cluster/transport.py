@@ -33,8 +33,8 @@ from busbw.driver.transport import (
     HostError,
     HostLostError,
     HostsTransport,
-    Starter,
     Worker,
+    WorkerStarter,
 )
 from busbw.model.launch import LaunchId
 from busbw.model.machine import Cluster, ClusterMember, cluster_members
@@ -256,7 +256,9 @@ class ClusterTransport(HostsTransport):
         ]
         return cluster_members(cluster, addresses, len({host.machine for host in hosts}))
 
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+    def start(
+        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+    ) -> Worker:
         """Start a worker, without waiting for it, on the host to which `member` belongs.
 
         If `member` is None, the worker starts on the first host. Raises HostLostError if the host

@@ -18,7 +18,7 @@ from pathlib import Path
 from busbw import storage
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.transport import Request, Starter, T
+from busbw.driver.transport import Request, T, WorkerStarter
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
@@ -71,14 +71,14 @@ def compile_cache_folder(options: Options) -> Path | None:
     return folder
 
 
-def compiler_starters(options: Options) -> dict[str, Starter]:
+def compiler_starters(options: Options) -> dict[str, WorkerStarter]:
     """Return the starter of workers for each compiler, by the label of the compiler.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded.
     """
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
-    starter = Starter(
+    starter = WorkerStarter(
         python=python_of(options, framework),
         framework=framework,
         service="compile",
@@ -154,7 +154,7 @@ class ParallelCompiler:
     """
 
     executor: Executor
-    starters: Mapping[str, Starter]
+    starters: Mapping[str, WorkerStarter]
     worker_count: int
     timeout_s: float
     cache: Path | None = None

@@ -279,7 +279,7 @@ class CompiledSessionRecord(SessionRecord):
     compilers: tuple[Compiler, ...]
     verdicts: tuple[CompiledVerdict, ...]
 
-    def describe_specifics(self) -> SessionDescription:
+    def describe_session(self) -> SessionDescription:
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
         return SessionDescription(

@@ -8,9 +8,9 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from busbw.history.failing import measured_outcome
 from busbw.history.files import Line
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
+from busbw.history.texts import measured_outcome
 from busbw.model.field_types import moment_text
 from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds_text
 from busbw.report.table import Column, Table, TextLine

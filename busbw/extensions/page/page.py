@@ -9,8 +9,8 @@ from importlib.resources import files
 
 import busbw
 from busbw import wire
-from busbw.history.failing import failing_since_texts_of_verdicts
-from busbw.history.levels import MachineHistory, change_texts
+from busbw.history.levels import MachineHistory
+from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.model.words import plural
 from busbw.report.reading import MeasuredSessionRecord, Paragraph, SessionDescription, SessionRecord
 from busbw.report.table import Table

@@ -16,7 +16,7 @@ from busbw.session.command_line import read_options
 from busbw.session.option import UsageError
 
 from .mode import collectives_of_program
-from .options import is_hlo_file, parse_program_source
+from .options import is_hlo_file, parse_program_option
 from .report import collective_differences, collectives_table
 from .worker_values import ProgramCollectives
 
@@ -36,7 +36,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "programs",
         nargs="+",
-        type=parse_program_source,
+        type=parse_program_option,
         metavar="PROGRAM",
         help="A file of optimized HLO, as --xla_dump_to writes it, or FILE.py:FUNCTION or "
         "MODULE:FUNCTION, which busbw compiles with JAX for the attached devices",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @argument_type
-def parse_program_source(text: str) -> str:
+def parse_program_option(text: str) -> str:
     """Return `text` if it names a program: a function of a file or module, or a file of HLO.
 
     Raises ValueError for any other text.
@@ -38,7 +38,7 @@ def parse_program_source(text: str) -> str:
 PROGRAM = Option(
     name="program",
     arguments={
-        "type": parse_program_source,
+        "type": parse_program_option,
         "action": "append",
         "metavar": "MODULE:FUNCTION",
         "help": "Check a program of your own instead of the collectives: a function of a module or "

@@ -12,14 +12,14 @@ from typing import Any
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
-from busbw.worker.measure import MeasureSession
+from busbw.worker.measure import CaseMeasurer
 from busbw.worker.serve import request_value
 
 from .worker_inventory import collectives_in_hlo
 from .worker_values import ProgramCollectives, ProgramError
 
 
-def list_collectives(session: MeasureSession, request: Mapping[str, Any]) -> ProgramCollectives:
+def list_collectives(session: CaseMeasurer, request: Mapping[str, Any]) -> ProgramCollectives:
     """Compile the user's program that the request names as `source`, and list its collectives.
 
     Raises MeasuringError if the framework cannot compile programs of users, or if the program

@@ -9,6 +9,9 @@ from busbw.worker.backends.fake.backend import FakeBackend
 
 
 def compile_program(backend: FakeBackend, source: str) -> tuple[str, Mapping[str, int]]:
-    """Return the optimized HLO of the file in the script, and the extents of the script's mesh."""
+    """Return the optimized HLO in the file that the script names, and the sizes of its mesh axes.
+
+    The script is the script of the fake back end; `source` is not used.
+    """
     script = backend.script["program"]
     return Path(script["hlo"]).read_text(), script.get("mesh", {})

@@ -56,7 +56,7 @@ _NOTHING = _CarriedCollectives(())
 
 
 def is_started_elsewhere(instruction: Instruction, computation: Sequence[Instruction]) -> bool:
-    """Return whether a collective continues a collective that another computation starts.
+    """Return whether `instruction` continues a collective that starts in another computation.
 
     `computation` is the list of instructions to which `instruction` belongs.
     """

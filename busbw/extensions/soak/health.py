@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Request, Starter
+from busbw.driver.transport import Request, WorkerStarter
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
@@ -136,7 +136,7 @@ class HealthObserver:
     """
 
     executor: Executor
-    starter: Starter | None
+    starter: WorkerStarter | None
     _last_readings: dict[str, Reading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
     _group: Group | None = None

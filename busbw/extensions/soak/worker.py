@@ -24,7 +24,7 @@ from busbw.worker.host import host_name
 from busbw.worker.serve import request_value
 
 if TYPE_CHECKING:
-    from busbw.worker.measure import MeasureSession
+    from busbw.worker.measure import CaseMeasurer
 
 # The duration that a batch of iterations should have, and its largest number of iterations.
 _BATCH_S, _MAX_BATCH_ITERATIONS = 0.2, 2**14
@@ -94,7 +94,7 @@ def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
     )
 
 
-def soak(session: MeasureSession, request: Mapping[str, Any]) -> Tally:
+def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
     """Run iterations of the case in the request for `seconds`, and compare their results.
 
     `iterations` of the request is the number of iterations before. The case runs out of place, so

@@ -27,7 +27,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
-from busbw.driver.transport import HostError, HostsTransport, Starter
+from busbw.driver.transport import HostError, HostsTransport, WorkerStarter
 from busbw.extensions.stragglers.chips import find_slow_chips
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
@@ -156,10 +156,10 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         is_slice = groups.starter.device == Device.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
         _print_progress("single chips")
-        return _with_slow_chips(result, groups, max(options.payloads), min_loss)
+        return _find_slow_chips_in_pairs(result, groups, max(options.payloads), min_loss)
 
 
-def _with_slow_chips(
+def _find_slow_chips_in_pairs(
     result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
     """Return `result` with the slow chips and links that are found in two launches.
@@ -196,14 +196,14 @@ def _with_slow_chips(
 
 def _make_starter(
     options: argparse.Namespace, transport: HostsTransport, processes: int
-) -> Starter:
+) -> WorkerStarter:
     """Return the starter of workers, for the requested device or else for the device of the hosts.
 
     `processes` is the number of processes on each host. Raises NoHostAnswersError if no host
     answers.
     """
     framework = FRAMEWORKS[options.framework]
-    starter = Starter(
+    starter = WorkerStarter(
         python=sys.executable, framework=options.framework, default_variables=framework.environment
     )
     device = options.device or _find_device(starter, transport, processes)
@@ -211,7 +211,7 @@ def _make_starter(
     return replace(starter, device=device.value, ranks=ranks)
 
 
-def _find_device(starter: Starter, transport: HostsTransport, processes: int) -> Device:
+def _find_device(starter: WorkerStarter, transport: HostsTransport, processes: int) -> Device:
     """Return the kind of device of all hosts together or, if they do not start, of a single host.
 
     The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.

@@ -10,7 +10,7 @@ from functools import partial
 
 from busbw import grid
 from busbw.driver.executor import Executor
-from busbw.driver.transport import HostError, HostsTransport, Request, Starter
+from busbw.driver.transport import HostError, HostsTransport, Request, WorkerStarter
 from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
@@ -40,7 +40,7 @@ class GroupMeasurer:
     """
 
     transport: HostsTransport
-    starter: Starter
+    starter: WorkerStarter
     specs: Sequence[CaseSpec]
     plan: Plan
     processes: int = 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from busbw.model.field_types import Natural, Seconds
 from busbw.worker.backends.base import unavailable
-from busbw.worker.measure import MeasureSession
+from busbw.worker.measure import CaseMeasurer
 from busbw.worker.serve import request_value
 
 
@@ -34,7 +34,7 @@ class ChipTimes:
     pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
 
 
-def measure_chips(session: MeasureSession, request: Mapping[str, Any]) -> ChipTimes:
+def measure_chips(session: CaseMeasurer, request: Mapping[str, Any]) -> ChipTimes:
     """Time a computation and a copy on each chip of this process, and on TPUs the links to them.
 
     The request contains `rounds`, the number of times to measure, and `payload_bytes`, which are

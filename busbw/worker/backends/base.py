@@ -17,7 +17,7 @@ from types import MappingProxyType
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Proof
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.words import Detection, FailureKind
+from busbw.model.words import FailureKind, OutOfMemoryDetection
 from busbw.worker import process
 
 # A function that exchanges values between the processes of a group. Each process passes the same
@@ -83,7 +83,7 @@ class MeasuringError(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        detection = Detection.PREDICTED if is_predicted else Detection.RAISED
+        detection = OutOfMemoryDetection.PREDICTED if is_predicted else OutOfMemoryDetection.RAISED
         self._failure = Failure(
             kind=kind,
             message=message,

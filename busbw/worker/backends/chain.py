@@ -96,7 +96,10 @@ class Chain(Program):
 
     @abstractmethod
     def _write_draw(self, draw: int) -> None:
-        """Write the draw with the number `draw` on every rank of this process, and wait."""
+        """Write the random inputs with the number `draw` to all ranks of this process.
+
+        The inputs are written when this method returns.
+        """
 
     @abstractmethod
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import case_history_chart, cases_table, changed_cases, heat_map
 from busbw.history.files import Line, parse_line
-from busbw.history.levels import MachineHistory, build_machine_history, change_texts
+from busbw.history.levels import MachineHistory, build_machine_history
+from busbw.history.texts import change_texts
 from busbw.model.words import Device, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.damage import bounded, fuzzed

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines.store import (
-    PublishedEntry,
+    PublishedBandwidth,
     PublishedTable,
     read_published,
 )
@@ -30,7 +30,7 @@ def _table(name: str) -> PublishedTable:
     return read_published(path)
 
 
-def _entry(name: str, payload: str) -> PublishedEntry:
+def _entry(name: str, payload: str) -> PublishedBandwidth:
     (entry,) = (e for e in _table(name).entries if e.payload == payload)
     return entry
 

@@ -19,7 +19,7 @@ import pytest
 from busbw import storage
 from busbw.driver.bundle import PACKAGE_FOLDER, Bundle, worker_hash
 from busbw.driver.local import LocalWorker
-from busbw.driver.transport import Starter
+from busbw.driver.transport import WorkerStarter
 from busbw.model.launch import LaunchId
 from tests.helpers.workers import answer_of, await_ready, kill, starter
 
@@ -82,7 +82,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def path_of(begin: Starter, bundle: Bundle) -> list[Any]:
+def path_of(begin: WorkerStarter, bundle: Bundle) -> list[Any]:
     """Return the import path of a worker whose interpreter prints the path."""
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:

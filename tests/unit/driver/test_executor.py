@@ -15,7 +15,7 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import Ending, Exit, HostLostError, Starter
+from busbw.driver.transport import Ending, Exit, HostLostError, WorkerStarter
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
@@ -76,7 +76,7 @@ def _await_stop(group: Group, launch: str) -> bool:
 
 
 def make_schedule(
-    bundle: Bundle, begin: Starter, *, handover: bool = False, **options: Any
+    bundle: Bundle, begin: WorkerStarter, *, handover: bool = False, **options: Any
 ) -> tuple[Schedule, list[str]]:
     notes: list[str] = []
     driver = options.get("executor", executor(bundle, notes.append))

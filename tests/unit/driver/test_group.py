@@ -16,7 +16,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.transport import Ending, Exit, Starter, Worker
+from busbw.driver.transport import Ending, Exit, Worker, WorkerStarter
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Cluster, ClusterMember
 from busbw.model.words import FailureKind
@@ -35,11 +35,13 @@ REQUEST = measure(key=replace(KEY, processes=4))
 class ByIndex(LocalTransport):
     """Starts the workers in `starters` with scripts by their index, and others without a script."""
 
-    def __init__(self, bundle: Bundle, starters: dict[int, Starter]) -> None:
+    def __init__(self, bundle: Bundle, starters: dict[int, WorkerStarter]) -> None:
         super().__init__(bundle)
         self._starters = starters
 
-    def start(self, starter: Starter, launch: LaunchId, member: ClusterMember | None) -> Worker:
+    def start(
+        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+    ) -> Worker:
         index = member.index if member else 0
         return super().start(self._starters.get(index, starter), launch, member)
 

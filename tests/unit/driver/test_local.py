@@ -24,9 +24,9 @@ from busbw.driver.local import (
     worker_environment,
 )
 from busbw.driver.logs import failure_of_exit
-from busbw.driver.transport import Exit, HostError, Reply, Starter
+from busbw.driver.transport import Exit, HostError, Reply, WorkerStarter
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import Detection, FailureKind
+from busbw.model.words import FailureKind, OutOfMemoryDetection
 from tests.helpers.damage import bounded
 from tests.helpers.workers import (
     answer_of,
@@ -56,7 +56,7 @@ SHORT_S = 0.4
 
 
 @contextmanager
-def ready(bundle: Bundle, begin: Starter) -> Iterator[LocalWorker]:
+def ready(bundle: Bundle, begin: WorkerStarter) -> Iterator[LocalWorker]:
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker, LONG_S)
@@ -104,7 +104,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(python=sys.executable, act=act))
     program.chmod(0o755)
-    begin = Starter(python=str(program), framework="fake")
+    begin = WorkerStarter(python=str(program), framework="fake")
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Exit)
@@ -185,7 +185,7 @@ def test_each_way_in_which_a_worker_can_end_has_its_own_kind_of_failure_and_mess
     assert failure.kind is kind
     assert failure.message == f"{message} while measuring a case"
     assert (failure.launch.text, failure.exit_code) == ("2.fake", exit_code)
-    detected = {KILLED_FOR_MEMORY: Detection.KILLED, DIED: Detection.RAISED}
+    detected = {KILLED_FOR_MEMORY: OutOfMemoryDetection.KILLED, DIED: OutOfMemoryDetection.RAISED}
     assert failure.detected is detected.get(message)
 
 

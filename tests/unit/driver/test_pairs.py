@@ -12,7 +12,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import Starter
+from busbw.driver.transport import WorkerStarter
 from busbw.model.case import Case
 from busbw.model.launch import Plan
 from busbw.model.words import FailureKind
@@ -65,8 +65,8 @@ def pairs(bundle: Bundle, log: Log) -> Make:
 
     def make(
         *cases: Case,
-        reference: Starter | None = None,
-        candidate: Starter | None = None,
+        reference: WorkerStarter | None = None,
+        candidate: WorkerStarter | None = None,
         **more: Any,
     ) -> Schedule:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "can_overlap": True}

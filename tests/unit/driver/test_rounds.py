@@ -20,7 +20,7 @@ from busbw.driver.schedules import (
     Stack,
     shuffle_cases,
 )
-from busbw.driver.transport import Request, Starter
+from busbw.driver.transport import Request, WorkerStarter
 from busbw.model.case import Case
 from busbw.model.launch import HostPace, Measurement
 from busbw.model.machine import EnvironmentKey
@@ -57,7 +57,7 @@ def make_schedule(
 def measured(
     bundle: Bundle,
     sizes: Sequence[int],
-    begin: Starter,
+    begin: WorkerStarter,
     *,
     launches: int = 1,
     seed: int = 0,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
+from busbw.judge.decision import CaseLimits
 from busbw.judge.levels import StoredTimes, build_levels
 from busbw.judge.policy import Looks, Policy, Rule
-from busbw.judge.rule import CaseLimits
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s

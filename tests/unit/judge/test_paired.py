@@ -21,7 +21,7 @@ from busbw.judge.paired import (
 from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
-from busbw.model.words import Clock, Detection, Device, Outcome
+from busbw.model.words import Clock, Device, Outcome, OutOfMemoryDetection
 from busbw.stats.launches import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
@@ -176,7 +176,7 @@ def test_a_failed_launch_of_either_stack_fails_the_case_and_the_text_names_the_r
 
 
 LACKING = build.measurement(
-    failures=(build.out_of_memory(detected=Detection.PREDICTED, needed_bytes=2048),) * 6
+    failures=(build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, needed_bytes=2048),) * 6
 )
 
 

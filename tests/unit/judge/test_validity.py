@@ -21,7 +21,7 @@ from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
 from busbw.model.verdict import Reference, TimeSummary, Verdict
-from busbw.model.words import MIB, Detection, FailureKind, Outcome
+from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
 from tests.helpers import build
 from tests.unit.judge.rules import OOM, STEADY, judged
 
@@ -55,7 +55,9 @@ def test_an_out_of_memory_failure_is_temporary_only_if_an_idle_machine_has_enoug
     assert would_fit_without_other_programs(_temporary_lack())
     assert not would_fit_without_other_programs(_temporary_lack(capacity_bytes=9))
     assert not would_fit_without_other_programs(_temporary_lack(capacity_bytes=None))
-    assert not would_fit_without_other_programs(build.out_of_memory(detected=Detection.RAISED))
+    assert not would_fit_without_other_programs(
+        build.out_of_memory(detected=OutOfMemoryDetection.RAISED)
+    )
 
 
 def test_the_text_of_an_out_of_memory_failure_has_the_needed_and_the_available_bytes() -> None:
@@ -105,7 +107,7 @@ def test_a_case_that_is_out_of_memory_in_one_of_three_launches_has_failed() -> N
 
 def _temporary_lack(**changes: Any) -> Failure:
     bytes_of = {"needed_bytes": 10, "available_bytes": 5, "capacity_bytes": 20, **changes}
-    return build.out_of_memory(detected=Detection.PREDICTED, **bytes_of)
+    return build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, **bytes_of)
 
 
 def test_a_case_that_lacks_only_memory_that_other_programs_use_is_incomparable() -> None:
@@ -123,14 +125,14 @@ def test_a_case_that_has_a_stored_time_fails_if_it_exceeds_the_memory_of_the_mac
 @pytest.mark.parametrize(
     ("detected_by", "words"),
     [
-        (Detection.PREDICTED, "predicted before touching memory"),
-        (Detection.RAISED, "raised by the framework"),
-        (Detection.KILLED, "the kernel killed the worker"),
+        (OutOfMemoryDetection.PREDICTED, "predicted before touching memory"),
+        (OutOfMemoryDetection.RAISED, "raised by the framework"),
+        (OutOfMemoryDetection.KILLED, "the kernel killed the worker"),
         (None, "raised by the framework"),
     ],
 )
 def test_the_text_of_an_out_of_memory_failure_says_how_the_failure_was_detected(
-    detected_by: Detection | None, words: str
+    detected_by: OutOfMemoryDetection | None, words: str
 ) -> None:
     assert f"it broke ({words})" in _verdict(_all_out_of_memory(detected=detected_by), None).text
 

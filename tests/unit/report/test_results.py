@@ -11,7 +11,7 @@ import pytest
 from busbw import wire
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
-from busbw.model.words import Detection, Outcome, SessionOutcome
+from busbw.model.words import Outcome, OutOfMemoryDetection, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
 from tests.helpers.results_files import results
@@ -30,7 +30,7 @@ RUN = build.run(
 )
 # A failure and a case of which all is known that can be.
 LACKING = build.out_of_memory(
-    detected=Detection.PREDICTED,
+    detected=OutOfMemoryDetection.PREDICTED,
     needed_bytes=2,
     available_bytes=1,
     capacity_bytes=3,

@@ -12,11 +12,11 @@ from busbw import wire
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Detection, FailureKind, InjectionKind
+from busbw.model.words import FailureKind, InjectionKind, OutOfMemoryDetection
 from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.host import HostMemory
-from busbw.worker.measure import CaseRequest, MeasureSession
+from busbw.worker.measure import CaseMeasurer, CaseRequest
 from tests.helpers import build
 from tests.unit.worker.scripted import (
     QUARTER,
@@ -47,20 +47,20 @@ def _request(
 
 def _session(
     program: ScriptedProgram, need: MemoryNeed | None = None
-) -> tuple[MeasureSession, ScriptedBackend]:
+) -> tuple[CaseMeasurer, ScriptedBackend]:
     backend = ScriptedBackend(program, need)
     return _open(backend), backend
 
 
-def _open(backend: ScriptedBackend) -> MeasureSession:
-    return MeasureSession(backend, LaunchId.parse("2.1"), HostMemory(backend.all_gather))
+def _open(backend: ScriptedBackend) -> CaseMeasurer:
+    return CaseMeasurer(backend, LaunchId.parse("2.1"), HostMemory(backend.all_gather))
 
 
 def _measured(backend: ScriptedBackend, **request: Any) -> Run | Failure:
     return _result(_open(backend), **request)
 
 
-def _result(session: MeasureSession, **request: Any) -> Run | Failure:
+def _result(session: CaseMeasurer, **request: Any) -> Run | Failure:
     """Measure a case; return the Run, or the Failure that `serve` would send."""
     try:
         return session.measure(_request(**request))
@@ -117,7 +117,7 @@ def test_an_out_of_memory_error_of_the_framework_is_a_failure_with_the_bytes_of_
     )
     failure = _measured(_failing(lacking))
     assert isinstance(failure, Failure)
-    assert failure.detected is Detection.RAISED
+    assert failure.detected is OutOfMemoryDetection.RAISED
     assert (failure.needed_bytes, failure.available_bytes) == (20, 10)
 
 
@@ -145,7 +145,10 @@ def test_a_case_that_does_not_fit_in_the_free_memory_is_refused_before_its_progr
     backend = ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=101))
     failure = _measured(backend)
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
+    assert (failure.kind, failure.detected) == (
+        FailureKind.OUT_OF_MEMORY,
+        OutOfMemoryDetection.PREDICTED,
+    )
     assert (failure.needed_bytes, failure.available_bytes) == (101, 100)
     assert (failure.capacity_bytes, failure.process_bytes) == (200, 10)
     assert backend.program.events == []
@@ -230,7 +233,7 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
 DELAY = Injection(extra=InjectionKind.DELAY, seconds=0.5)
 
 
-def _interleaved(session: MeasureSession, injection: Injection | None = None) -> Run:
+def _interleaved(session: CaseMeasurer, injection: Injection | None = None) -> Run:
     has_enough_samples = session.open_case(_request(injection=injection))
     while not has_enough_samples:
         has_enough_samples = session.take_sample()
@@ -275,7 +278,7 @@ def test_the_time_in_which_a_worker_waits_for_the_other_stack_counts_as_the_phas
 
 @pytest.mark.parametrize("way", [_interleaved, lambda session: session.measure(_request())])
 def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
-    large: MemoryNeed, way: Callable[[MeasureSession], Run]
+    large: MemoryNeed, way: Callable[[CaseMeasurer], Run]
 ) -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0), large)
     way(session)

@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.model.launch import LaunchId, Run
 from busbw.model.machine import Probe
 from busbw.worker.host import HostMemory
-from busbw.worker.measure import MeasureSession
+from busbw.worker.measure import CaseMeasurer
 from busbw.worker.serve import serve
 from tests.helpers import build
 from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
@@ -35,7 +35,7 @@ def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) 
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
     answers, launch = io.StringIO(), LaunchId.parse("2.1")
     backend = ScriptedBackend(program or ScriptedProgram(lambda _: 1.0))
-    serve(lines, answers, MeasureSession(backend, launch, HostMemory(backend.all_gather)), launch)
+    serve(lines, answers, CaseMeasurer(backend, launch, HostMemory(backend.all_gather)), launch)
     replies = [json.loads(line) for line in answers.getvalue().splitlines()]
     assert all(set(reply) == {"reply", "value"} for reply in replies)
     return [(reply["reply"], reply["value"]) for reply in replies]

@@ -186,7 +186,7 @@ def _write_if_missing(path: Path, text: str) -> int:
 
 
 def _print_notes(root: Path) -> None:
-    """Print notes if pytest would not find busbw's plugin in `root`, or GitHub not the workflow."""
+    """Print a note if pytest would not find the plugin, or GitHub the workflow, in `root`."""
     conftest = root / _CONFTEST_PATH
     with contextlib.suppress(storage.InputError):
         if b"busbw.plugin" not in storage.read(conftest):

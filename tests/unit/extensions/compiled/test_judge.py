@@ -10,7 +10,7 @@ from busbw.extensions.compiled.judge import (
 )
 from busbw.extensions.compiled.worker import CompiledBaseline, CompiledProgram, CompiledVerdict
 from busbw.model.launch import Failure
-from busbw.model.words import MIB, Detection, FailureKind, Outcome
+from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
 from tests.helpers import build
 from tests.helpers import compiled as made
 
@@ -19,7 +19,7 @@ BEFORE = made.baseline(made.compiled())
 OOM = Failure(
     kind=FailureKind.OUT_OF_MEMORY,
     message="Ran out of memory on HBM",
-    detected=Detection.RAISED,
+    detected=OutOfMemoryDetection.RAISED,
     needed_bytes=16 * 2**30,
     available_bytes=15 * 2**30,
 )

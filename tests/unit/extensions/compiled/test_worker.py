@@ -23,7 +23,7 @@ from busbw.extensions.compiled.worker import (
 from busbw.extensions.program.worker import compile_error
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import Detection, FailureKind
+from busbw.model.words import FailureKind, OutOfMemoryDetection
 from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
 
@@ -127,7 +127,10 @@ def test_an_out_of_memory_failure_of_a_compiler_has_the_bytes_in_the_message() -
     )
     result = compiled(Counting(words))
     assert isinstance(result, Failure)
-    assert (result.kind, result.detected) == (FailureKind.OUT_OF_MEMORY, Detection.RAISED)
+    assert (result.kind, result.detected) == (
+        FailureKind.OUT_OF_MEMORY,
+        OutOfMemoryDetection.RAISED,
+    )
     assert (result.needed_bytes, result.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
 
 
@@ -135,7 +138,10 @@ def test_a_program_that_needs_more_memory_than_the_chip_has_is_out_of_memory() -
     payload = CASE.payload_bytes
     result = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))
     assert isinstance(result, Failure)
-    assert (result.kind, result.detected) == (FailureKind.OUT_OF_MEMORY, Detection.PREDICTED)
+    assert (result.kind, result.detected) == (
+        FailureKind.OUT_OF_MEMORY,
+        OutOfMemoryDetection.PREDICTED,
+    )
     assert (result.needed_bytes, result.available_bytes) == (payload, payload - 1)
     enough = replace(H100, memory_bytes=payload)
     assert isinstance(compiled(Counting(), to=enough), CompiledProgram)

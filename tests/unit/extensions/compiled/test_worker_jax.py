@@ -13,7 +13,7 @@ import pytest
 from busbw.extensions.compiled.topologies import GPUS, topology_of
 from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.launch import Failure
-from busbw.model.words import GIB, Detection, Device, FailureKind
+from busbw.model.words import GIB, Device, FailureKind, OutOfMemoryDetection
 from tests.helpers import compilers
 from tests.helpers import frameworks as real
 from tests.helpers.sweep import sweep
@@ -227,7 +227,7 @@ def test_a_program_too_large_for_a_gpu_is_out_of_memory_even_if_it_can_be_compil
     assert gpus.compiled("fits a larger one").peak_bytes >= 128 * GIB
     for name in ("too large", "too large out of place"):
         result = gpus.out_of_memory(name)
-        assert result.detected is Detection.PREDICTED and result.needed_bytes is not None
+        assert result.detected is OutOfMemoryDetection.PREDICTED and result.needed_bytes is not None
         assert 0 <= result.needed_bytes - 128 * GIB < 4096
         assert result.available_bytes == GPUS["h100"].memory_bytes
 

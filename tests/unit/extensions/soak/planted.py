@@ -26,7 +26,7 @@ from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import array_at
 from busbw.worker.host import HostMemory
-from busbw.worker.measure import MeasureSession
+from busbw.worker.measure import CaseMeasurer
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -86,7 +86,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
     )
     case, key = grid.resolve_case(spec, target)
     session, run = (
-        MeasureSession(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
+        CaseMeasurer(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
         CompiledProgram.run_iteration,
     )
     for number in map(int, numbers):

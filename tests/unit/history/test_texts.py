@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.history.failing import failing_since_texts
 from busbw.history.files import Line
+from busbw.history.texts import failing_since_texts
 from busbw.model.words import Device, Outcome, SessionOutcome
 from tests.helpers import build
 

@@ -1,16 +1,20 @@
-"""Texts that say since which session a case fails, and what changed in its stack at that time."""
+"""Texts about the history of a machine: since when a case fails, and which levels changed."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from busbw.model.case import Case
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 
-from .files import Line, Series, comparable_sessions
+from .files import Line, Series, comparable_sessions, wrong_values_text
 from .levels import MachineHistory
+
+# A list of more changes would be hard to read, so that the rest is only counted.
+_MAX_CHANGES = 24
 
 _MAX_NAMED = 4
 
@@ -97,3 +101,32 @@ def failing_since_texts_of_verdicts(
         if verdict.failed and verdict.case is not None
     }
     return [text for machine in machines for text in failing_since_texts(machine.lines, failed)]
+
+
+def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield headings, each with the texts of the list below it, about the history of a machine.
+
+    They have the outcomes of sessions, the changes of levels, and cases with wrong values.
+    """
+    first, last = machine.lines[0].began, machine.lines[-1].began
+    counts = ", ".join(
+        f"{n} {outcome}" for outcome, n in Counter(machine.outcome_counts).most_common()
+    )
+    span = f"{plural(len(machine.first_lines), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    yield f"{machine.folder}: {span}: {counts}.", ()
+    named = [
+        (f"all cases of {series.text}", changes)
+        for series, changes in machine.shared_changes.items()
+    ]
+    named += [(case.case.name, case.changes) for case in machine.cases]
+    levels = [(part.began, f"{name}: {part.sentence}") for name, parts in named for part in parts]
+    points = [text for _, text in sorted(levels, reverse=True)]
+    heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
+    yield heading, shorten_list(points, _MAX_CHANGES, "change")
+    mismatches = [
+        f"{case.case.name}: {text}"
+        for case in machine.cases
+        if (text := wrong_values_text(case.lines_by_session.values()))
+    ]
+    if mismatches:
+        yield "Wrong values:", mismatches
