@@ -24,6 +24,9 @@ underscores. The command line wins.
     [tool.pytest.ini_options]
     busbw_payloads = "1K:64M"
     busbw_require_baselines = "true"
+
+This is the form of `pyproject.toml`. In `pytest.ini` you write the values without quotes, below
+`[pytest]`.
 """
 
 
