@@ -30,7 +30,7 @@ from .accept import accept_baselines, accept_times
 from .judge import fail_all_cases, judge_measured
 from .machine import check_request, find_machine
 from .measure import Display, measure_cases
-from .option import UsageError, raise_with_remedy, usage_error
+from .option import usage_error
 from .options import Options
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
@@ -53,9 +53,10 @@ class RunningSession:
 def open_transport(options: Options) -> Iterator[Transport]:
     """Yield the Transport to the hosts of a session, and close it at the end.
 
-    Raises UsageError if a host cannot be used, or if a limit of the operating system is reached.
+    Raises UsageError if a host cannot be used, or for an error of the operating system, such as a
+    full disk.
     """
-    with raise_with_remedy(UsageError), usage_error(HostError), contextlib.ExitStack() as stack:
+    with usage_error(HostError, OSError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
         yield stack.enter_context(
@@ -84,8 +85,8 @@ def run_session(
             `measure_and_judge`.
 
     Raises:
-        UsageError: Options, files or devices cannot be used, or the session reaches a limit of the
-            operating system.
+        UsageError: Options, files or devices cannot be used, or the operating system reports an
+            error, such as a full disk.
 
     """
     notes = list[str]()
