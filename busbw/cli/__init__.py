@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
 from busbw.session.arguments import parse_path, parse_text
-from busbw.session.option import UsageError, raise_with_remedy, usage_error
+from busbw.session.option import UsageError, usage_error
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -173,10 +173,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     options.passed = passed
     try:
-        with raise_with_remedy(CommandError):
-            code: int = options.run(options)
-    except (CommandError, UsageError) as error:
-        print(f"busbw {options.command}: {error}", file=sys.stderr)
+        code: int = options.run(options)
+    except BrokenPipeError:
+        raise
+    except (CommandError, UsageError, OSError) as error:
+        print(f"busbw {options.command}: {storage.error_text(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     return code
 

@@ -352,9 +352,6 @@ class LocalTransport(Transport):
         try:
             return LocalWorker(starter, self._bundle, launch, member)
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                # The session turns this error into a sentence on the limit of open files.
-                raise
             limit = logs.least_pids_limit()
             most = "" if limit is None else f"; logs.max is {limit}"
             raise HostError(

@@ -52,22 +52,6 @@ class Stack:
     injection: Injection | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """The progress of a schedule at the moment before `case` is measured.
-
-    `round_number` is the number of the present round, from 1 on, and `rounds` the number of rounds
-    that are planned so far. `measured_count` measurements of cases have ended, of `planned_count`.
-    The measurements of a case with two stacks count twice.
-    """
-
-    round_number: int
-    rounds: int
-    case: Case
-    measured_count: int
-    planned_count: int
-
-
 @dataclass
 class Schedule:
     """Runs rounds of launches that measure `cases`, and collects their results.
@@ -79,7 +63,9 @@ class Schedule:
         stacks: The candidate, or the reference and the candidate to interleave.
         can_overlap: Whether two workers can use the devices at the same time. Otherwise two stacks
             are launched one after the other.
-        on_progress: A function that is called before each measurement of a case.
+        on_progress: A function that is called before each measurement of a case, with a text on the
+            progress: the present and the planned rounds, the present and the planned measurements,
+            and the case. The measurements of a case with two stacks count twice.
         observers: Functions that are called with each case after it was measured, and with None
             before the first case of a launch.
 
@@ -90,7 +76,7 @@ class Schedule:
     plan: Plan
     stacks: Mapping[Side, Stack]
     can_overlap: bool = False
-    on_progress: Callable[[Progress], None] = lambda progress: None
+    on_progress: Callable[[str], None] = lambda text: None
     observers: Sequence[Callable[[Case | None], None]] = ()
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(
         default_factory=lambda: defaultdict(list)
@@ -210,15 +196,8 @@ class Schedule:
         """Measure `cases` until a worker dies; return the cases after the case that it measured."""
         self._notify_observers(None)
         for index, case in enumerate(cases):
-            self.on_progress(
-                Progress(
-                    round_number=self._round,
-                    rounds=self._last_round,
-                    case=case,
-                    measured_count=sum(map(len, self._results.values())),
-                    planned_count=self._planned_count,
-                )
-            )
+            count = f"{sum(map(len, self._results.values())) + 1}/{self._planned_count}"
+            self.on_progress(f"busbw: round {self._round}/{self._last_round}: {count} {case.name}")
             is_interleaved = len(groups) > 1 and total_payload_bytes(case) < LARGE_BYTES
             measure = (
                 self._measure_interleaved if is_interleaved else self._measure_sides_separately

@@ -295,7 +295,7 @@ class Transport(ABC):
         """Start a worker process as `starter` says, and return it without waiting.
 
         `member` says which process of a group it is; None is a single process. Raises HostError if
-        the worker cannot be started, and OSError if this session has too many open files.
+        the worker cannot be started.
         """
 
 

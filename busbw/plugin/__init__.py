@@ -25,7 +25,7 @@ FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MOD
 SHIPPED_TESTS = f"{__name__}.shipped_tests"
 
 # The files of this folder that have hooks for sessions with tests of busbw.
-_FILES = ("collection", "items", "benchmark", "run", "terminal")
+_FILES = ("items", "benchmark", "run", "terminal")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -82,7 +82,7 @@ def pytest_pycollect_makeitem(
         return None
     fixtures = set(FIXTURES).intersection(inspect.signature(obj).parameters)
     return (
-        load_file(collector.session, "collection").skip_other_modes(collector.config, fixtures)
+        load_file(collector.session, "items").skip_other_modes(collector.config, fixtures)
         if fixtures
         else None
     )
@@ -90,4 +90,4 @@ def pytest_pycollect_makeitem(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if set(FIXTURES).intersection(metafunc.fixturenames):
-        load_file(metafunc.definition.session, "collection").parametrize_test(metafunc)
+        load_file(metafunc.definition.session, "items").parametrize_test(metafunc)

@@ -1,4 +1,4 @@
-"""Read verdicts for test items, and report the outcomes of items.
+"""Make the cases parameters of tests, read their verdicts, and report the outcomes of tests.
 
 A case that was measured but not judged is reported as skipped, because it neither failed nor
 passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own.
@@ -6,19 +6,31 @@ passed: it is noisy, has no baseline or cannot be compared. The session has an i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from busbw.model.case import CaseSpec
+from busbw.model.case import CaseSpec, GridError
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.session.option import UsageError
 from busbw.session.run import find_measurement
 
 from . import benchmark
-from .config import CASES, ERRORS, MODE, VERDICT, judged_of, spec_of
+from .config import (
+    CASES,
+    ERRORS,
+    MODE,
+    SESSION,
+    VERDICT,
+    begin_session,
+    case_items,
+    judged_of,
+    spec_of,
+)
 
 # The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
 # last line leaves the report out, and whether the section of busbw shows its failure.
@@ -30,6 +42,40 @@ OUTCOME_ATTRIBUTE, UNCOUNTED_ATTRIBUTE, SHOWN_ATTRIBUTE = (
 
 # How much of an error's first line is shown.
 _MAX_REASON_CHARACTERS = 200
+
+
+def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] | None:
+    """Return an empty list of tests for a test function that belongs to another mode, else None.
+
+    None lets pytest collect the test. `fixtures` are the fixtures of busbw that the test reads. The
+    list is also empty if the options cannot be used; `pytest_collection_finish` then raises an
+    error.
+    """
+    collected = begin_session(config)
+    is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE].fixture}
+    return [] if is_other else None
+
+
+def parametrize_test(metafunc: pytest.Metafunc) -> None:
+    """Parametrize a test with the cases of the session's mode.
+
+    If there are no such cases, the error is kept for `pytest_collection_finish`. Raised here, the
+    error would look like a broken test.
+    """
+    config = metafunc.config
+    collected = begin_session(config)
+    if isinstance(collected, UsageError) or config.stash[MODE].fixture not in metafunc.fixturenames:
+        return
+    mode = config.stash[MODE]
+    specs: tuple[CaseSpec, ...] = ()
+    try:
+        specs = mode.select_specs(collected.options)
+        # Several tests may have the same cases.
+        grid = tuple(dict.fromkeys((*collected.grid, *specs)))
+        config.stash[SESSION] = replace(collected, grid=grid)
+    except GridError as error:
+        config.stash[SESSION] = UsageError(str(error))
+    metafunc.parametrize(mode.fixture, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
 def verdict_of(request: pytest.FixtureRequest) -> Verdict:
@@ -101,6 +147,23 @@ class SessionItem(pytest.Item):
         return self.path, None, "the session's verdict"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Append the item of the session after all other items, or raise an error of the options.
+
+    Options such as -k, --lf and --ff, which deselect and sort items, do not affect this item.
+    """
+    if SESSION not in session.config.stash:
+        return
+    collected, cases = begin_session(session.config), case_items(session)
+    if isinstance(collected, UsageError):
+        raise pytest.UsageError(f"busbw: {collected}")
+    if cases:
+        module = list(cases)[-1].getparent(pytest.Module)
+        assert module is not None
+        session.items.append(SessionItem.from_parent(module, name="session"))
+
+
 # Outcomes of cases that neither fail nor pass. pytest reports these cases as skipped.
 _UNJUDGED_OUTCOMES = (
     Outcome.NOISY,
@@ -110,21 +173,21 @@ _UNJUDGED_OUTCOMES = (
     Outcome.OUT_OF_MEMORY,
 )
 
-# The letters that pytest itself prints for a test that passed, and for a test that failed.
-_LETTERS_OF_PYTEST = {Outcome.PASS: ".", Outcome.FAILED: "F"}
-
-# For each outcome, the letter in the progress line, and the category in pytest's last line.
-_LETTERS = {
-    Outcome.REGRESSED: ("R", "regressed"),
-    Outcome.IMPROVED: ("I", "improved"),
-    Outcome.NOISY: ("~", "noisy"),
-    Outcome.NO_BASELINE: ("n", "without baseline"),
-    Outcome.OUT_OF_MEMORY: ("M", "out of memory"),
-    Outcome.INCOMPARABLE: ("i", "incomparable"),
-    Outcome.SKIPPED: ("s", "skipped"),
-    Outcome.CHANGED: ("C", "changed"),
-    Outcome.COMPILE_ERROR: ("E", "compile errors"),
+# For each outcome that pytest does not know, the category in pytest's last line.
+_CATEGORIES = {
+    Outcome.REGRESSED.value: "regressed",
+    Outcome.IMPROVED.value: "improved",
+    Outcome.NOISY.value: "noisy",
+    Outcome.NO_BASELINE.value: "without baseline",
+    Outcome.OUT_OF_MEMORY.value: "out of memory",
+    Outcome.INCOMPARABLE.value: "incomparable",
+    Outcome.SKIPPED.value: "skipped",
+    Outcome.CHANGED.value: "changed",
+    Outcome.COMPILE_ERROR.value: "compile errors",
 }
+
+# The letter and the color in the progress line, by the outcome of pytest.
+_STYLES = {"passed": (".", "green"), "skipped": ("s", "yellow"), "failed": ("F", "red")}
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -171,29 +234,13 @@ def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
     item.config.stash.setdefault(ERRORS, []).append(text)
 
 
-def letters_text(verdicts: Iterable[Verdict]) -> str:
-    """Return a line that explains the letters of the verdicts' outcomes, such as ``n NO_BASELINE``.
-
-    The line is empty without verdicts.
-    """
-    letters = _LETTERS_OF_PYTEST | {outcome: letter for outcome, (letter, _) in _LETTERS.items()}
-    outcomes = dict.fromkeys(verdict.outcome for verdict in verdicts)
-    meanings = ", ".join(f"{letters[outcome]} {outcome.value}" for outcome in outcomes)
-    last = "the last letter is the whole session's"
-    return f"letters in the progress line: {meanings}; {last}" if meanings else ""
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
     """Show the outcome of a case in place of pytest's passed, failed or skipped."""
     name = getattr(report, OUTCOME_ATTRIBUTE, "")
-    if report.when != "call" or not name:
+    is_uncounted = getattr(report, UNCOUNTED_ATTRIBUTE, False)
+    if report.when != "call" or not (is_uncounted or name in _CATEGORIES):
         return None
-    color = {"red" if report.failed else "green" if report.passed else "yellow": True}
-    if getattr(report, UNCOUNTED_ATTRIBUTE, False):
-        return "", "F" if report.failed else ".", (name, color)
-    outcome = Outcome(name) if name in Outcome.__members__ else None
-    if outcome not in _LETTERS:
-        return None
-    letter, category = _LETTERS[outcome]
-    return "failed" if report.failed else category, letter, (name, color)
+    letter, color = _STYLES[report.outcome]
+    category = "" if is_uncounted else "failed" if report.failed else _CATEGORIES[name]
+    return category, letter, (name, {color: True})

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from busbw.model.words import plural
+from busbw.session.measure import Display
 from busbw.session.option import UsageError
 from busbw.session.state import CollectedSession
 
@@ -43,9 +44,10 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     if specs and not config.option.collectonly and not is_broken:
         collected_session = config.stash[SESSION]
         assert isinstance(collected_session, CollectedSession)
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
         try:
             config.stash[SESSION] = config.stash[MODE].run_cases(
-                collected_session, specs, Terminal(config)
+                collected_session, specs, Terminal(reporter) if reporter else Display()
             )
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error

@@ -16,48 +16,34 @@ from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.table import RENDERERS, Table, TextLine
 from busbw.session.measure import Display
-from busbw.session.state import CollectedSession, JudgedSession
+from busbw.session.state import JudgedSession
 
-from .config import MODE, SESSION, command_words, judged_of, spec_of
-from .items import SHOWN_ATTRIBUTE, letters_text
-
-
-def pytest_report_collectionfinish(
-    config: pytest.Config, items: Sequence[pytest.Item]
-) -> list[str]:
-    """Return the line that announces a session with cases, no line if pytest shows no header."""
-    collected_session = config.stash.get(SESSION, None)
-    has_cases = any(spec_of(item) is not None for item in items)
-    is_shown = config.get_verbosity() >= 0 and not config.getoption("no_header", False)
-    if not (isinstance(collected_session, CollectedSession) and has_cases and is_shown):
-        return []
-    return [config.stash[MODE].header_text(collected_session.options)]
+from .config import MODE, command_words, judged_of
+from .items import SHOWN_ATTRIBUTE
 
 
 class Terminal(Display):
-    """The output of pytest, a terminal or a log; nothing is shown if pytest has no reporter."""
+    """The output of pytest, which is a terminal or a log."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        self._reporter: pytest.TerminalReporter | None = reporter
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
         self._has_progress = False
-        self.can_overwrite = reporter is not None and bool(reporter.isatty)
-        self.verbose = config.get_verbosity() > 0
+        self.can_overwrite = bool(reporter.isatty)
+        self.verbose = reporter.verbosity > 0
 
     def write_line(self, text: str) -> None:
-        if self._reporter is not None:
-            self._reporter.ensure_newline()
-            self._reporter.write_line(text)
-            self._reporter.flush()
+        if self._has_progress:
+            self._reporter.rewrite("", erase=True)
+            self._reporter.write("\r")
+            self._has_progress = False
+        self._reporter.ensure_newline()
+        self._reporter.write_line(text)
+        self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
-        if self._reporter is None or not (text or self._has_progress):
-            return
         width = shutil.get_terminal_size().columns - 1
         self._reporter.rewrite(text[:width], erase=True)
-        if not text:
-            self._reporter.write("\r")
-        self._has_progress = bool(text)
+        self._has_progress = True
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -85,8 +71,6 @@ def pytest_terminal_summary(
 def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iterator[TextLine]:
     verbose, verdicts = config.get_verbosity() > 0, tuple(judged_session.verdicts.values())
     tables, explanations = config.stash[MODE].tables(judged_session, verbose)
-    if not verbose:
-        yield TextLine(letters_text(verdicts))
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged_session.notes)

@@ -6,10 +6,10 @@ import argparse
 import importlib.util
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_any_machine
@@ -18,7 +18,7 @@ from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import axis_names, canonical_axes, mesh_shape
 
 from . import files
-from .option import Option, UsageError, check_combination, usage_error
+from .option import UsageError, check_combination, usage_error
 from .options import OPTIONS, Options
 
 # How many launches a session plans without --launches: with one stack, and of each of two stacks.
@@ -26,28 +26,19 @@ _LAUNCHES = 3
 _LAUNCHES_OF_PAIRS = 6
 
 
-class OptionParser(argparse.ArgumentParser):
-    """An argument parser without defaults: its result lacks the options that were not passed.
-
-    It raises UsageError instead of exiting.
-    """
-
-    def __init__(self, options: Iterable[Option] = OPTIONS.values()) -> None:
-        super().__init__(
-            add_help=False,
-            allow_abbrev=False,
-            argument_default=argparse.SUPPRESS,
-            fromfile_prefix_chars="@",
-        )
-        for option in options:
-            self.add_argument(option.flag, **option.arguments)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UsageError, which pytest and commands show in their own ways."""
-        raise UsageError(message.removeprefix("argument "))
+# A parser without defaults: its result lacks the options that were not passed.
+_PARSER = argparse.ArgumentParser(
+    add_help=False,
+    allow_abbrev=False,
+    argument_default=argparse.SUPPRESS,
+    fromfile_prefix_chars="@",
+    exit_on_error=False,
+)
+for _option in OPTIONS.values():
+    _PARSER.add_argument(_option.flag, **_option.arguments)
 
 
-@usage_error(ValueError)
+@usage_error(ValueError, argparse.ArgumentError)
 def read_options(
     words: Sequence[str],
     root: Path,
@@ -93,23 +84,23 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
     A passed option replaces its setting unless it may be repeated, and removes the settings of the
     options that it excludes.
     """
-    parser = OptionParser()
     for word in words:
         # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
         if word.startswith("--") and word.endswith("=--"):
             raise UsageError(f"{word[:-3]}: expected a value, got '--'")
-    passed_values = vars(parser.parse_known_args(words)[0])
-    ignored = {name for name in passed_values if not OPTIONS[name].is_repeatable}
-    ignored.update(*(OPTIONS[name].excludes for name in passed_values))
-    setting_texts = {name: texts for name, texts in settings.items() if name not in ignored}
-    requirement = setting_texts.pop("require_baselines", ())
-    lines = [(OPTIONS[name].flag, text) for name, texts in setting_texts.items() for text in texts]
-    setting_values = vars(parser.parse_args([f"{flag}={text}" for flag, text in lines]))
-    check_combination([OPTIONS[name] for name in passed_values], {*setting_values, *passed_values})
-    values = {**setting_values, **passed_values}
-    values["python"] = [*setting_values.get("python", ()), *passed_values.get("python", ())]
-    values["require_baselines"] = "require_baselines" in passed_values or _requires_baselines(
-        *requirement
+    passed_options = [OPTIONS[name] for name in vars(_PARSER.parse_known_args(words)[0])]
+    replaced = [o.name for o in passed_options if o.arguments.get("action") != "append"]
+    ignored = {"require_baselines", *replaced}.union(*(o.excludes for o in passed_options))
+    lines = [
+        f"{OPTIONS[name].flag}={text}"
+        for name, texts in settings.items()
+        for text in texts
+        if name not in ignored
+    ]
+    values = vars(_PARSER.parse_known_args([*lines, *words])[0])
+    check_combination(passed_options, values)
+    values["require_baselines"] = "require_baselines" in values or _requires_baselines(
+        *settings.get("require_baselines", ())
     )
     stacks = values.get("against", ())
     values["compares_with_locked_stack"] = {} in stacks

@@ -152,26 +152,13 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         **{spec: r.verdict for spec, r in rulings.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    losses = _find_losses(measured_session, assessments)
-    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
-    # An update that accepts all times replaces such an accepted session.
-    texts = [repaired_losses_text]
-    if measured_session.options.update_baselines != "all":
-        texts.append(odd_accepted_session_text)
-    notes = [text(assessment) for assessment in assessments.values() for text in texts]
-    context = replace(
-        _session_context(measured_session, verdicts, rulings, notes),
-        slower_framework_texts=tuple(
-            _slower_framework_texts(measured_session, assessments, losses, rulings)
-        ),
-        drift_text=losses_text(
-            [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
-        ),
-        noise_ratio=max((a.noise_ratio for a in assessments.values()), default=1.0),
-        recent_noisy_session_count=max(
-            (a.recent_noisy_session_count for a in assessments.values()), default=0
-        ),
-    )
+    sessions = sessions_of_today(measured_session)
+    losses = [
+        loss
+        for key, assessment in assessments.items()
+        for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
+    ]
+    context = _session_context(measured_session, verdicts, rulings, assessments, losses)
     judged_session = JudgedSession(
         collected_session=measured_session.collected_session,
         session_verdict=judge_session(
@@ -213,7 +200,8 @@ def _session_context(
     measured_session: MeasuredSession,
     verdicts: Mapping[CaseSpec, Verdict],
     rulings: Mapping[CaseSpec, Ruling],
-    notes: Iterable[str],
+    assessments: _Assessments,
+    losses: Sequence[Loss],
 ) -> SessionContext:
     options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -226,6 +214,10 @@ def _session_context(
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
         measured_session.lost_host_text,
     )
+    # The notes name losses that are over, and accepted sessions that all later sessions contradict.
+    # An update that accepts all times replaces such an accepted session.
+    accepts_all_times, today = options.update_baselines == "all", assessments.values()
+    texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
     return SessionContext(
         settings=_judging_settings(measured_session),
         has_baselines=not measured_session.is_paired,
@@ -233,8 +225,19 @@ def _session_context(
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
         no_verdict_reasons=tuple(filter(None, reasons)),
-        notes=("" if is_required else other_ranks_text, *notes),
-        accepts_all_times=options.update_baselines == "all",
+        notes=(
+            "" if is_required else other_ranks_text,
+            *(text_of(assessment) for assessment in today for text_of in texts_of),
+        ),
+        accepts_all_times=accepts_all_times,
+        slower_framework_texts=tuple(
+            _slower_framework_texts(measured_session, assessments, losses, rulings)
+        ),
+        drift_text=losses_text(
+            [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
+        ),
+        noise_ratio=max((a.noise_ratio for a in today), default=1.0),
+        recent_noisy_session_count=max((a.recent_noisy_session_count for a in today), default=0),
         doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
     )
 
@@ -260,15 +263,6 @@ def _slower_framework_texts(
     for loss in losses:
         if isinstance(loss.subject, str) and not loss.state.is_gradual:
             yield loss.text
-
-
-def _find_losses(measured_session: MeasuredSession, assessments: _Assessments) -> list[Loss]:
-    sessions = sessions_of_today(measured_session)
-    return [
-        loss
-        for key, assessment in assessments.items()
-        for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
-    ]
 
 
 def _find_replaced_cases(
@@ -343,16 +337,15 @@ def _fallback_texts(measured_session: MeasuredSession) -> list[str]:
     texts = []
     for spec, job in measured_session.jobs.items():
         case, baseline = job.case, job.baseline_search.baseline
+        clock = baseline.case.clock if baseline is not None else case.clock
         if baseline is None and job.baseline_search.other_strategy and spec.strategy == "default":
             texts.append(
                 f"{case.framework}: the default is {case.strategy} now, "
                 f"the baseline is of {job.baseline_search.other_strategy}"
             )
-        if baseline is None or spec.clock != "default":
-            continue
-        if baseline.case.clock is not case.clock:
+        if spec.clock == "default" and clock is not case.clock:
             texts.append(
                 f"{case.framework}: the clock fell back to {case.clock.value}, "
-                f"the baseline was read from {baseline.case.clock.value}"
+                f"the baseline was read from {clock.value}"
             )
     return list(dict.fromkeys(texts))

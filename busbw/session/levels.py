@@ -110,18 +110,24 @@ def _check_moments(
 
     """
     options, latest = collected_session.options, collected_session.began + _MAX_CLOCK_DIFFERENCE
-    problem = (
-        "is in the future, since the clock of this machine says "
-        f"{moment_text(collected_session.began)}: set the clock, or remove the entry"
-    )
-    for baseline in baselines:
-        newest = max(baseline.records, key=lambda record: record.began)
-        if newest.began > latest:
-            path = baseline_path(options.baselines, key, baseline.case)
-            raise BaselineError(f"{path}: the session of {newest.moment} {problem}")
-    if lines and lines[-1].began > latest:
-        folder = f"{options.history}/{key.folder}"
-        raise HistoryError(f"{folder}: the session of {lines[-1].moment} {problem}")
+    newest_records = [
+        *(
+            (
+                BaselineError,
+                baseline_path(options.baselines, key, baseline.case),
+                max(baseline.records, key=lambda record: record.began),
+            )
+            for baseline in baselines
+        ),
+        *((HistoryError, f"{options.history}/{key.folder}", line) for line in lines[-1:]),
+    ]
+    for error_type, place, record in newest_records:
+        if record.began > latest:
+            raise error_type(
+                f"{place}: the session of {record.moment} is in the future, since the clock of "
+                f"this machine says {moment_text(collected_session.began)}: set the clock, or "
+                "remove the entry"
+            )
 
 
 def _acknowledged_moments(

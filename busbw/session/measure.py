@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,16 +16,15 @@ from typing import Any, NamedTuple
 
 from busbw import extensions
 from busbw.driver.executor import Executor
-from busbw.driver.schedules import Progress, Schedule, Side, Stack
+from busbw.driver.schedules import Schedule, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
-from busbw.model.words import Device, FailureKind, plural, seconds_text, shorten_list
+from busbw.model.words import Device, FailureKind, plural, shorten_list
 from busbw.report.session import header_lines, reference_stack_lines
-from busbw.stats.launches import launch_time_s
 
 from .judge import find_decided_cases, judge_cases
 from .levels import changed_stack_lines
@@ -49,10 +47,10 @@ class Display:
     _last_s = -math.inf
 
     def write_line(self, text: str) -> None:
-        """Write `text` as a line that stays."""
+        """Write `text` as a line that stays, in place of the text of `overwrite`."""
 
     def overwrite(self, text: str) -> None:
-        """Show `text` in place of the text of the previous call; an empty text clears it."""
+        """Show `text` in place of the text of the previous call, until `write_line` is called."""
 
     def write_header(self, measured_session: MeasuredSession) -> None:
         """Write what will be measured, on which machine, and what changed since the baselines."""
@@ -68,17 +66,6 @@ class Display:
             lines.append(f"busbw injected: {options.inject.text}; the times are not real")
         for text in lines:
             self.write_line(text)
-
-    def replace_progress(self, text: str) -> None:
-        """Clear the progress, and write `text` as a line that stays."""
-        self.overwrite("")
-        self.write_line(text)
-
-    def show_progress(self, progress: Progress) -> None:
-        """Show the present round and case, as `show_status` does."""
-        count = f"{progress.measured_count + 1}/{progress.planned_count}"
-        rounds = f"{progress.round_number}/{progress.rounds}"
-        self.show_status(f"busbw: round {rounds}: {count} {progress.case.name}")
 
     def show_status(self, text: str) -> None:
         """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""
@@ -134,11 +121,9 @@ def measure_cases(
         measurer.measure_undecided()
     except HostError as error:
         lost_host_text = str(error)
-    except KeyboardInterrupt:
-        measurer.write_times()
-        raise
-    measuring_s = time.monotonic() - begun_s
-    display.replace_progress(f"busbw: measured in {measuring_s:.0f} s")
+    finally:
+        measuring_s = time.monotonic() - begun_s
+        display.write_line(f"busbw: measured in {measuring_s:.0f} s")
     return replace(
         measurer.measured_so_far(lost_host_text),
         measuring_s=measuring_s,
@@ -175,7 +160,7 @@ class _Measurer:
             plan=resolved_session.plan,
             stacks=stacks,
             can_overlap=device is Device.CPU,
-            on_progress=display.show_progress,
+            on_progress=display.show_status,
             observers=[observer.observe for observer in self._observers.values()],
         )
 
@@ -203,15 +188,6 @@ class _Measurer:
                 failures = (*measurement.failures, failure)
                 measurements[spec] = replace(measurement, failures=failures)
         return measurements
-
-    def write_times(self) -> None:
-        """Write a line for each case with launches: its median time and its number of launches."""
-        for measurement in self.measured_so_far().measurements.values():
-            times_s = [launch_time_s(run) for run in measurement.runs]
-            if times_s:
-                launches = f"{len(times_s)} of {plural(self._resolved.plan.launches, 'launch')}"
-                median = seconds_text(statistics.median(times_s))
-                self._display.replace_progress(f"{measurement.case.name}: {median} in {launches}")
 
     def measure_planned(self) -> None:
         """Measure all cases in the planned launches.
@@ -255,7 +231,7 @@ class _Measurer:
             slower = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
             end_s = begun_s + confirmation_delay_s(measured_session, slower)
             wait_s = max(0.0, end_s - time.monotonic())
-            self._display.replace_progress(_rerun_text(specs, rounds, wait_s))
+            self._display.write_line(_rerun_text(specs, rounds, wait_s))
             time.sleep(wait_s)
             waited_s += wait_s
             self.schedule.run_rounds(

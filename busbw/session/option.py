@@ -5,10 +5,8 @@ An Option has its arguments for argparse, and its relations to settings and othe
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import functools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,34 +19,6 @@ class UsageError(Exception):
 
 # As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
 usage_error = functools.partial(storage.reraise_as, UsageError)
-
-_SPACE = "free some space, or set TMPDIR to a folder on another disk"
-# What the user can do about an error at a limit of the operating system, by its number.
-_REMEDIES: Mapping[int | None, str] = {
-    errno.EMFILE: "raise the limit on open files (ulimit -n)",
-    errno.ENFILE: "close files of other programs: the whole machine has too many open",
-    errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
-    errno.EAGAIN: "raise the limit on processes (ulimit -u, pids.max of a container)",
-    errno.ENOMEM: "free some memory, or raise the limit on it (ulimit -v)",
-}
-
-
-@contextlib.contextmanager
-def raise_with_remedy(error_type: type[Exception]) -> Iterator[None]:
-    """Turn an OSError at a limit of the operating system into an `error_type` with the remedy.
-
-    The remedy is, for example, how to raise the limit. Other errors are raised unchanged.
-    """
-    try:
-        yield
-    except OSError as error:
-        remedy = _REMEDIES.get(error.errno)
-        if remedy is None:
-            raise
-        raise error_type(f"{storage.error_text(error)}; {remedy}") from error
-
 
 # The titles of the groups of options, in the order of --help.
 MEASURE = "busbw: what to measure, and which files to write"
@@ -84,11 +54,6 @@ class Option:
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether the option may be passed several times."""
-        return self.arguments.get("action") == "append"
 
 
 def check_combination(passed_options: Collection[Option], names: Collection[str]) -> None:

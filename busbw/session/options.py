@@ -14,7 +14,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import PAYLOAD_GRAMMAR, parse_payloads
 from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
-from busbw.model.words import Clock, Device, Placement, plural
+from busbw.model.words import Clock, Device, Placement
 
 from . import arguments
 from .option import COMPARE, HOSTS, MEASURE, Option
@@ -38,26 +38,31 @@ _INTERLEAVING: dict[str, Any] = {
 }
 
 
-# The fields of an Option that a declaration may set besides `group`.
-_FIELDS_OF_OPTION = ("has_setting", "needs", "excludes", "because")
-
-
 def _declare_option(
-    help: str, default: Any = None, *, group: str = MEASURE, **declaration: Any
+    help: str,
+    default: Any = None,
+    *,
+    group: str = MEASURE,
+    has_setting: bool = False,
+    needs: str = "",
+    excludes: tuple[str, ...] = (),
+    because: str = "",
+    **declaration: Any,
 ) -> Any:
     """Return a dataclass field that declares the option of the same name.
 
-    Args:
-        help: The text for --help.
-        default: The value of the field without the option.
-        group: The title of the option's group in --help.
-        declaration: Other fields of the Option, and keyword arguments of argparse's `add_argument`.
-
+    `help` is the text for --help, and `default` is the value of the field without the option.
+    `declaration` has keyword arguments of argparse's `add_argument`. The class Option explains the
+    other parameters.
     """
-    fields_of_option = {
-        name: declaration.pop(name) for name in _FIELDS_OF_OPTION if name in declaration
+    metadata = {
+        "group": group,
+        "has_setting": has_setting,
+        "needs": needs,
+        "excludes": excludes,
+        "because": because,
+        "arguments": {"help": help, **declaration},
     }
-    metadata = {"group": group, **fields_of_option, "arguments": {"help": help, **declaration}}
     return field(default_factory=lambda: default, metadata=metadata)
 
 
@@ -351,11 +356,6 @@ class Options(GridOptions):
     is_filtered: bool = False
     shared_devices: int = 0
     command: tuple[str, ...] = ()
-
-    @property
-    def launches_text(self) -> str:
-        """The number of launches, such as ``3 launches``."""
-        return plural(self.launches, "launch") if self.launches else "1 launch or more"
 
     @property
     def is_paired(self) -> bool:

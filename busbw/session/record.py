@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     if root is None or not isinstance(measured_session, MeasuredSession):
         return judged_session
     # A session has a random name, because two machines may begin sessions at the same moment.
-    session, notes = os.urandom(8).hex(), list[str]()
+    session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
     for spec, job in measured_session.jobs.items():
         lines.setdefault(job.key, []).extend(
@@ -160,30 +160,16 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
                 notes.append(
                     f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
                 )
-        failing_since = tuple(_failing_texts(judged_session, measured_session, root, lines))
+            failed = {
+                job.case: judged_session.verdicts[spec].outcome
+                for spec, job in measured_session.jobs.items()
+                if job.key == key and judged_session.verdicts[spec].failed
+            }
+            if failed:
+                failing_since += failing_since_texts(read_folder(root / key.folder), failed)
     except HistoryError as error:
         return judged_session.with_error(f"the history was not appended to: {error}")
-    return replace(judged_session.with_notes(*notes), failing_since=failing_since)
-
-
-def _failing_texts(
-    judged_session: JudgedSession,
-    measured_session: MeasuredSession,
-    root: Path,
-    keys: Iterable[EnvironmentKey],
-) -> Iterator[str]:
-    """Yield texts that say since which session of the history `root` the failed cases fail.
-
-    `keys` are the machines that were measured. Raises HistoryError if the history cannot be read.
-    """
-    for key in keys:
-        failed = {
-            job.case: judged_session.verdicts[spec].outcome
-            for spec, job in measured_session.jobs.items()
-            if job.key == key and judged_session.verdicts[spec].failed
-        }
-        if failed:
-            yield from failing_since_texts(read_folder(root / key.folder), failed)
+    return replace(judged_session.with_notes(*notes), failing_since=tuple(failing_since))
 
 
 def _history_lines(

@@ -20,17 +20,17 @@ from busbw.driver.transport import HostError, HostLostError, IncomparableHostsEr
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, plural
+from busbw.model.words import Outcome
 from busbw.report import session as report
 from busbw.report.conclusion import legend_lines
 from busbw.report.figures import document_figure_values
-from busbw.report.table import Table, attributes_or_none, payload_span_text
+from busbw.report.table import Table, attributes_or_none
 
 from .accept import accept_baselines, accept_times
 from .judge import fail_all_cases, judge_measured
 from .machine import check_request, find_machine
 from .measure import Display, measure_cases
-from .option import UsageError, raise_with_remedy, usage_error
+from .option import usage_error
 from .options import Options
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
@@ -53,9 +53,10 @@ class RunningSession:
 def open_transport(options: Options) -> Iterator[Transport]:
     """Yield the Transport to the hosts of a session, and close it at the end.
 
-    Raises UsageError if a host cannot be used, or if a limit of the operating system is reached.
+    Raises UsageError if a host cannot be used, or for an error of the operating system, such as a
+    full disk.
     """
-    with raise_with_remedy(UsageError), usage_error(HostError), contextlib.ExitStack() as stack:
+    with usage_error(HostError, OSError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
         yield stack.enter_context(
@@ -84,8 +85,8 @@ def run_session(
             `measure_and_judge`.
 
     Raises:
-        UsageError: Options, files or devices cannot be used, or the session reaches a limit of the
-            operating system.
+        UsageError: Options, files or devices cannot be used, or the operating system reports an
+            error, such as a full disk.
 
     """
     notes = list[str]()
@@ -176,8 +177,7 @@ class Mode:
     Attributes:
         fixture: The fixture by which tests read the verdicts.
         collected_session: The session before any test is collected.
-        add_specs: Returns the session with the cases of one more test, and these cases.
-        header_text: Returns the line that announces the session.
+        select_specs: Returns the cases of a test. Raises GridError if no case can be run.
         run_cases: Runs and judges the selected cases, as `run_session` does.
         write_files: Writes baselines, the history and the requested files, and returns the
             JudgedSession with the notes and errors of writing; None if nothing was measured.
@@ -188,8 +188,7 @@ class Mode:
 
     fixture: str
     collected_session: CollectedSession
-    add_specs: Callable[[CollectedSession], tuple[CollectedSession, tuple[CaseSpec, ...]]]
-    header_text: Callable[[Options], str]
+    select_specs: Callable[[Options], tuple[CaseSpec, ...]]
     run_cases: Callable[..., JudgedSession] = run_session
     write_files: Callable[[JudgedSession], JudgedSession | None]
     tables: Callable[[JudgedSession, bool], Tables]
@@ -212,33 +211,10 @@ def measuring_mode(options: Options) -> Mode:
     return Mode(
         fixture="busbw_verdict",
         collected_session=CollectedSession(options=options),
-        add_specs=add_specs,
-        header_text=_header_text,
+        select_specs=grid.select_specs,
         write_files=accept_and_write,
         tables=_make_tables,
         case_properties=_junit_properties,
-    )
-
-
-def add_specs(collected_session: CollectedSession) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
-    """Return `collected_session` with the cases of one more test, and the CaseSpecs of these cases.
-
-    Raises GridError if the options select no case that can be measured.
-    """
-    specs = grid.select_specs(collected_session.options)
-    return replace(
-        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *specs)))
-    ), specs
-
-
-def _header_text(options: Options) -> str:
-    sizes = options.payloads
-    return (
-        f"busbw: {', '.join(options.frameworks)}, {plural(len(sizes), 'payload')} "
-        f"({payload_span_text(sizes)}), "
-        f"{', '.join(options.dtypes)}, {options.launches_text}"
-        + (" of each side" if options.is_paired else "")
-        + (f", --device={options.device.value}" if options.device else "")
     )
 
 

@@ -15,7 +15,7 @@ from busbw.model.case import ALL_COLLECTIVES, Case, CaseSpec, GridError, convert
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome, plural
+from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import written_baseline_tables
 from busbw.report.table import attributes_or_none
 from busbw.session.accept import accept_baselines
@@ -69,8 +69,7 @@ def mode_of(options: Options) -> Mode | None:
     return Mode(
         fixture="busbw_compiled",
         collected_session=CollectedSession(options=options),
-        add_specs=_add_specs,
-        header_text=_header_text,
+        select_specs=_select_specs,
         run_cases=partial(run_session, run_cases=compile_and_judge),
         write_files=lambda judged_session: write_outputs(
             accept_baselines(judged_session, accept_programs), results_json
@@ -93,20 +92,14 @@ def _check_options(options: Options) -> None:
     program_sources(options)
 
 
-def _add_specs(
-    collected_session: CollectedSession,
-) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
-    options = collected_session.options
+def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
     specs = tuple(program_spec(options.frameworks[0], name) for name in program_sources(options))
-    compiled = tuple(
+    return tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
         for topology in options.extra["topology"]
         for label in compiler_labels(options)
         for spec in specs or grid.select_specs(options)
     )
-    return replace(
-        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *compiled)))
-    ), compiled
 
 
 def program_spec(framework: str, source: str) -> CaseSpec:
@@ -122,12 +115,6 @@ def program_spec(framework: str, source: str) -> CaseSpec:
         program=source,
         strategy=program_name(source),
     )
-
-
-def _header_text(options: Options) -> str:
-    programs = ", ".join(program_sources(options)) or plural(len(options.payloads), "payload")
-    topologies = ", ".join(topology.name for topology in options.extra["topology"])
-    return f"busbw: compiling for {topologies}, {programs}"
 
 
 def _tables_of(judged_session: JudgedSession, verbose: bool) -> Tables:
@@ -173,7 +160,7 @@ def compile_and_judge(
         display.write_line(f"busbw compiler for {compiler.topology}: {release}")
     start_s = time.monotonic()
     results = parallel.compile_jobs(list(jobs.values()))
-    display.replace_progress(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
+    display.write_line(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
     return judge_programs(
         Compilation(
             collected_session=collected_session,

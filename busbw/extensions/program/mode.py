@@ -89,25 +89,15 @@ def mode_of(options: Options) -> run.Mode | None:
     programs = [cases_of_program(options, source) for source in sources]
     return replace(
         run.measuring_mode(options),
-        add_specs=partial(_add_specs, programs),
-        header_text=partial(_header_text, sources),
+        select_specs=partial(_select_specs, programs),
         run_cases=partial(run.run_session, run_cases=partial(_measure_programs, programs)),
     )
 
 
-def _add_specs(
-    programs: Sequence[ProgramCases], collected_session: CollectedSession
-) -> tuple[CollectedSession, tuple[CaseSpec, ...]]:
-    specs = tuple(
+def _select_specs(programs: Sequence[ProgramCases], options: Options) -> tuple[CaseSpec, ...]:
+    return tuple(
         dict.fromkeys(spec for program in programs for spec in program.collectives_by_spec)
     )
-    return replace(
-        collected_session, grid=tuple(dict.fromkeys((*collected_session.grid, *specs)))
-    ), specs
-
-
-def _header_text(sources: Sequence[str], options: Options) -> str:
-    return f"busbw: {options.frameworks[0]}, {', '.join(sources)}, {options.launches_text}"
 
 
 def _measure_programs(

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from busbw import __version__, wire
+from busbw import __version__, grid, wire
 from busbw.cli import Commands, add_command, check_output_file, json_recognizer, write_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
@@ -29,7 +29,7 @@ from busbw.session.command_line import read_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError
 from busbw.session.record import results_document
-from busbw.session.run import add_specs, run_session
+from busbw.session.run import run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 
@@ -153,8 +153,8 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
-        collected_session, specs = add_specs(CollectedSession(options=options))
-        session = run_session(collected_session, specs, _WaitingDisplay())
+        collected_session = CollectedSession(options=options)
+        session = run_session(collected_session, grid.select_specs(options), _WaitingDisplay())
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session

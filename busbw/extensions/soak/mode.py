@@ -84,11 +84,11 @@ class Soak:
                     self._soak_launch(self._next_case(cases).framework)
         except KeyboardInterrupt:
             for verdict in self._verdicts(self.resolved_session).values():
-                display.replace_progress(f"{verdict.spec.id}: {verdict.headline()}")
+                display.write_line(f"{verdict.spec.id}: {verdict.headline()}")
             raise
         finally:
             soaked_s = time.monotonic() - begun_s
-            display.replace_progress(f"busbw: soaked for {soaked_s:.0f} s")
+            display.write_line(f"busbw: soaked for {soaked_s:.0f} s")
         return self._judge(soaked_s)
 
     def _unfinished_cases(self, framework: str = "") -> list[Case]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 
-import pytest
-
 from tests.helpers.session_folder import Folder
 
 
@@ -29,13 +27,3 @@ def test_a_session_without_baselines_prints_the_command_that_records_the_baselin
     assert "\n1 case without a baseline; to record times: " in (
         folder.run("--payloads=64K,1M,2M", "--require-baselines", exit_code=1).text
     )
-
-
-@pytest.mark.exhaustive
-def test_a_session_explains_the_letters_of_its_progress_line_exactly_once(folder: Folder) -> None:
-    folder.script(cases=[{"payload_bytes": 2**20, "then": "wrong_result"}])
-    ran = folder.run("--payloads=64K,1M", exit_code=1)
-    begin = "letters in the progress line: "
-    legend = f"{begin}n NO_BASELINE, F FAILED; the last letter is the whole session's"
-    assert ran.text.splitlines().count(legend) == 1
-    assert begin not in folder.run("--payloads=64K", "-v", exit_code=0).text

@@ -248,7 +248,6 @@ def test_installed_frameworks_are_collected_by_default_and_no_framework_is_impor
     (folder.path / "jax.py").write_text(STUB)
     options = options_without(folder, "tensorflow")
     ran = folder.pytest("perf", *options, "--collect-only", "--payloads=1K", exit_code=0)
-    assert "busbw: jax, 1 payload (" in ran.text
     assert "test_collective[jax-default-float32-1K]" in ran.text
     assert "[tensorflow-" not in ran.text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -45,15 +44,12 @@ def forget_bundles(folder: Folder) -> None:
         shutil.rmtree(path)
 
 
-def test_a_session_that_ctrl_c_ends_shows_its_measured_times_and_stores_no_baseline(
-    folder: Folder,
-) -> None:
+def test_a_session_that_ctrl_c_ends_stores_no_baseline(folder: Folder) -> None:
     folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
     session.send_signal(signal.SIGINT)
     assert session.wait(30) == 2
     assert all_workers_end(folder)
-    assert re.search(r"fake.all_reduce.fake.float32.1M: \S+ us in 1 of 3 launches", folder.output)
     assert "KeyboardInterrupt" in folder.output
     assert not folder.baseline_files
     assert not folder.left_over()

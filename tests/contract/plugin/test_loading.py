@@ -30,7 +30,7 @@ def test_a_session_whose_tests_read_no_verdict_imports_neither_the_judge_nor_the
     assert rooms.isdisjoint({"judge", "driver", "baselines", "history", "report", "stacks"})
     of_extensions = {name for name in modules if name.count(".") > 2}
     assert {name.rpartition(".")[2] for name in of_extensions} <= {"options"}
-    assert "busbw.plugin.collection" not in modules
+    assert "busbw.plugin.items" not in modules
 
 
 @pytest.mark.exhaustive

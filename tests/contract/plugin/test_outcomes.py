@@ -163,15 +163,6 @@ def test_a_worker_that_hangs_after_its_replies_loses_no_result_and_is_named_in_a
     assert "did not end by itself and was killed" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_the_progress_line_has_a_letter_for_the_outcome_of_each_case(folder: Folder) -> None:
-    folder.regressed("--payloads=1M")
-    oom = [{"payload_bytes": 2**21, "then": "out_of_memory"}]
-    folder.script(**SLOW, cases=oom)
-    ran = folder.run("--payloads=1M:4M", "-q", exit_code=1)
-    assert any(line.split()[:1] == ["RMnF"] for line in ran.text.splitlines()), ran.text
-
-
 @pytest.mark.parametrize(
     ("world", "message"),
     sweep(

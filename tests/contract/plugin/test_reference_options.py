@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import standing_in
-from tests.helpers.session_folder import SLOW, WITHOUT_CACHE, Folder
+from tests.helpers.session_folder import SLOW, Folder
 from tests.helpers.sweep import sweep
 
 AGAINST = f"--against={sys.executable}"
@@ -46,12 +46,6 @@ def test_the_option_against_reports_both_stacks_and_neither_reads_nor_writes_a_b
         "2.fake.candidate",
     ]
     assert folder.baseline_file.read_bytes() == before
-
-
-def test_the_option_against_makes_six_launches_of_each_stack_by_default(folder: Folder) -> None:
-    options = ("perf", "--frameworks=fake", "--payloads=1K", *WITHOUT_CACHE, AGAINST)
-    ran = folder.pytest(*options, "--collect-only", exit_code=0)
-    assert "float32, 6 launches of each side" in ran.text
 
 
 def test_two_interpreters_that_load_the_same_framework_are_refused_as_two_stacks(

@@ -14,7 +14,6 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import (
-    Progress,
     Schedule,
     Side,
     Stack,
@@ -63,24 +62,24 @@ def measured(
     seed: int = 0,
     key: EnvironmentKey = KEY,
     on_note: Callable[[str], None] = lambda note: None,
-) -> tuple[list[Progress], tuple[Measurement, ...]]:
-    """Return the progress of rounds with the fake back end, and the measurements."""
-    reports: list[Progress] = []
+) -> tuple[list[Case], tuple[Measurement, ...]]:
+    """Return the cases of rounds with the fake back end in their order, and the measurements."""
+    measured_cases: list[Case | None] = []
     running = make_schedule(
         executor(bundle, on_note),
         keyed(*(case(size) for size in sizes), key=key),
         stack(begin),
         plan=replace(PLAN, launches=launches, seed=seed),
-        on_progress=reports.append,
+        observers=[measured_cases.append],
     )
     running.run()
-    return reports, running.measurements()
+    return [case for case in measured_cases if case is not None], running.measurements()
 
 
 def order(bundle: Bundle, seed: int) -> list[int]:
     """Return the payloads of two launches in the order in which they were measured."""
-    reports, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
-    return [progress.case.payload_bytes for progress in reports]
+    cases, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
+    return [case.payload_bytes for case in cases]
 
 
 @pytest.mark.exhaustive
@@ -144,7 +143,7 @@ def test_a_worker_of_a_launch_ends_only_when_the_worker_of_the_next_launch_is_re
         Executor(Watched(bundle, watch)),
         keyed(case(1024)),
         plan=replace(PLAN, launches=3),
-        on_progress=lambda progress: alive.append(len(processes(bundle.path))),
+        on_progress=lambda text: alive.append(len(processes(bundle.path))),
         can_overlap=handover,
     )
     running.run()

@@ -199,8 +199,8 @@ def _refused(root: Path, *words: str) -> str:
     with pytest.raises((UsageError, GridError)) as refused:
         options = read_options([*USUAL, *words], root)
         mode = mode_of(options)
-        collected, specs = mode.add_specs(mode.collected_session)
-        mode.run_cases(collected, specs, Display())
+        specs = mode.select_specs(options)
+        mode.run_cases(mode.collected_session, specs, Display())
     return str(refused.value)
 
 
