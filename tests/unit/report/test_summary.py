@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.history.texts import change_texts
-from busbw.history.texts import failing_since_texts_of_verdicts
+from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.summary import annotation_commands, markdown_summary
