@@ -18,13 +18,13 @@ from busbw.model.stored import Record, Session, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
+from busbw.session.arguments import cache_folder
 from busbw.session.levels import jobs_without_failures, record_of
 from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.option import usage_error
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .options import stack_cache_folder
 from .reference import build_stack, lock_stack
 from .uv import StackError
 
@@ -47,7 +47,7 @@ def build_references(
         StackError: A stack has no lock or cannot be built.
 
     """
-    cache, stacks = stack_cache_folder(options.extra.get("stack_cache", "")), {}
+    cache, stacks = cache_folder(), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
         with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
@@ -137,14 +137,12 @@ def _earlier_sessions(
 
 def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
     """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
-    texts: dict[str, None] = {}
-    for spec, reference in measured_session.references.items():
-        ours, theirs = measured_session.measurements[spec].runs, reference.runs
-        if ours and theirs:
-            texts |= dict.fromkeys(setup_changes(theirs[0].versions, ours[0].versions))
-    flags = stack_flags_or_none(measured_session.environment.flags)
+    environment, texts = measured_session.environment, dict[str, None]()
+    flags = stack_flags_or_none(environment.flags)
     for probe in measured_session.machine.references:
-        texts |= dict.fromkeys(setup_changes(stack_flags_or_none(probe.flags), flags))
+        setup = {**environment.versions.get(probe.framework, probe.versions), **flags}
+        reference_setup = {**probe.versions, **stack_flags_or_none(probe.flags)}
+        texts |= dict.fromkeys(setup_changes(reference_setup, setup))
     return tuple(texts)
 
 
