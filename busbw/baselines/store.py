@@ -195,17 +195,14 @@ class BaselineSearchResult:
     """The result of the search for the baseline of a case.
 
     Attributes:
-        baseline: The baseline; None without one. The other fields are empty with a baseline.
-        other_strategy: A strategy with which the same case has a baseline; empty without one.
-        incomparable_reason: Why a baseline with the number of ranks of the case cannot be used: its
-            ranks share a device and the ranks of the case do not, or the reverse. Empty without
-            such a baseline.
+        baseline: The baseline; None without one.
+        other_strategy: A strategy with which the same case has a baseline, if `baseline` is None;
+            empty without one.
 
     """
 
     baseline: Baseline | None = None
     other_strategy: str = ""
-    incomparable_reason: str = ""
 
 
 def find_baseline(
@@ -223,10 +220,7 @@ def find_baseline(
         baseline = document.find(case, artificial_memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearchResult(baseline=baseline)
-    return BaselineSearchResult(
-        other_strategy=_find_other_strategy(root, key, case),
-        incomparable_reason=_sharing_difference_text(root, key, case),
-    )
+    return BaselineSearchResult(other_strategy=_find_other_strategy(root, key, case))
 
 
 def read_framework_files(
@@ -305,24 +299,6 @@ def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
         document = read_matching_file(path, key, other) if other != case else None
         if document is not None and document.find(other):
             return other.strategy
-    return ""
-
-
-def _sharing_difference_text(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Say that a baseline of as many ranks exists, but not with the same sharing of devices.
-
-    Either only the ranks of `key` share a device, or only the ranks of the baseline. Returns ""
-    without such a baseline.
-    """
-    folders = (root / key.folder.parent).glob(f"{key.ranks}r*")
-    for folder in sorted(
-        folder for folder in folders if folder.name.endswith("-shared") != key.shared
-    ):
-        path = folder / case.file_name
-        document = read_baselines(path) if path_exists(path) else None
-        if document is not None and document.find(case) is not None:
-            do = "share" if document.environment.shared else "do not share"
-            return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
     return ""
 
 

@@ -109,7 +109,6 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
             assessment.limits.get(job.case) if assessment else None,
             replace(settings, accepts_slower_times=accepts_slower),
             loss_state=assessment.loss_states.get(job.case) if assessment else None,
-            incomparable_reason=job.baseline_search.incomparable_reason,
             published_bandwidth=job.published,
         )
     return rulings
