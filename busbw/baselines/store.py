@@ -116,12 +116,9 @@ def check_folder(
         missing_hint: The end of the message if the folder is missing.
 
     """
-    if path_exists(root):
-        if not root.is_dir():
-            raise BaselineError(f"{root}: expected a folder, got something else")
-        if not os.access(root, os.R_OK | os.X_OK):
-            raise BaselineError(f"{root}: no permission to read it")
-    elif not may_be_missing:
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{root}: "):
+        storage.check_readable_folder(root)
+    if not (may_be_missing or root.is_dir()):
         raise BaselineError(f"there is no folder {root}{missing_hint}")
     if is_written:
         storage.check_writable_folder(root)

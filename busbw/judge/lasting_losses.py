@@ -104,9 +104,10 @@ def assess_session(
         for case, limit in session_limits.limits.items()
     }
     latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)
+    series = history.series
     loss_states = {
         subject: _next_loss_state(
-            history.find_series(subject) or Series(), latest_session, rule, is_noisy
+            series.get(subject, Series()), latest_session, rule, is_noisy
         )
         for subject, latest_session in latest_sessions.items()
     }

@@ -155,14 +155,12 @@ class StoredTimes:
         history: The recorded sessions.
         acknowledged_changes: When the acknowledged change of a case's level began, for each case
             with such a change.
-        failed_cases: The cases that failed in any session of the history.
 
     """
 
     baselines: Sequence[Baseline]
     history: Sequence[Session] = ()
     acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
-    failed_cases: frozenset[Case] = frozenset()
 
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
@@ -206,26 +204,22 @@ class StoredTimes:
 
 
 def build_levels(
-    stored_times_by_machine: Mapping[str, StoredTimes], policy: Policy
+    stored_times: Collection[StoredTimes],
+    policy: Policy,
+    failed_cases: frozenset[Case] = frozenset(),
 ) -> Levels | None:
     """Return the levels of one machine, or None if it has no baseline with a time.
 
-    `stored_times_by_machine` are the stored times of the machine by framework.
+    `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
+    cases that failed in any session of the history.
     """
     merge_within = policy.session_merge_time
     sessions = [
-        session
-        for times in stored_times_by_machine.values()
-        for session in times.select_sessions(merge_within)
+        session for times in stored_times for session in times.select_sessions(merge_within)
     ]
-    cases = frozenset(
-        baseline.case for times in stored_times_by_machine.values() for baseline in times.baselines
-    )
-    failed = frozenset(
-        case for times in stored_times_by_machine.values() for case in times.failed_cases
-    )
+    cases = frozenset(baseline.case for times in stored_times for baseline in times.baselines)
     merged = merge_sessions(sessions, merge_within)
-    return Levels(sessions=merged, cases=cases, failed_cases=failed) if cases else None
+    return Levels(sessions=merged, cases=cases, failed_cases=failed_cases) if cases else None
 
 
 def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
@@ -387,7 +381,7 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
     deviations = {
         name: deviation_of_accepted_session(series, value, assessment.history.rule)
         for name, value in assessment.latest_sessions.items()
-        if (series := assessment.history.find_series(name)) is not None
+        if (series := assessment.history.series.get(name)) is not None
     }
     return {name: odd for name, odd in deviations.items() if odd}
 

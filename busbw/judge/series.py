@@ -317,14 +317,10 @@ class History:
     def session_count(self) -> int:
         return len(self.noisy_flags)
 
-    def find_series(self, subject: Case | str) -> Series | None:
-        """Return the series of a case, or of the shared part of a framework, given its name.
-
-        Returns None if no session measured the case or the framework.
-        """
-        if isinstance(subject, str):
-            return self.framework_series.get(subject)
-        return self.case_series.get(subject)
+    @property
+    def series(self) -> Mapping[Case | str, Series]:
+        """The series of all cases, and of the shared parts by the name of their framework."""
+        return {**self.case_series, **self.framework_series}
 
     def loss_floor(self, case: Case) -> float:
         """Return the least log ratio that counts as a loss of `case`."""

@@ -262,7 +262,7 @@ def _slower_framework_texts(
 
 
 def _find_losses(measured_session: MeasuredSession, assessments: _Assessments) -> list[Loss]:
-    sessions = sessions_of_today(measured_session)
+    sessions = sessions_of_today(measured_session, measured_session.measurements)
     return [
         loss
         for key, assessment in assessments.items()

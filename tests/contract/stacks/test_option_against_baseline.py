@@ -210,5 +210,5 @@ def test_the_option_against_baseline_without_a_history_does_not_judge_the_machin
 ) -> None:
     stack_folder.run("--update-baselines", *SIX, exit_code=0)
     ran = stack_folder.run("--against=baseline", *SIX[:2], exit_code=0)
-    assert "; the machine: unknown without --history (fake)" in ran.text
+    assert "; the machine: unknown, this reference has no earlier session in --history" in ran.text
     assert "MACHINE_SHIFT" not in ran.document["session"]["outcomes"]
