@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from busbw import storage, wire
+from busbw import storage
 from busbw.model.case import Case
 from busbw.model.field_types import Positive
 from busbw.model.machine import EnvironmentKey, slug
@@ -34,7 +34,7 @@ from .document import (
     StoredFile,
     baselines_text,
     read_baselines,
-    read_json,
+    read_document,
 )
 
 # `storage.write` writes a file under a name of this pattern before it replaces the old file. A
@@ -89,18 +89,15 @@ def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: 
         )
 
 
-@contextlib.contextmanager
-def lock_for_writing(root: Path) -> Iterator[None]:
-    """Create the baselines folder and lock it, so that only one session writes at a time.
+def lock_for_writing(root: Path) -> contextlib.ExitStack:
+    """Create the baselines folder, lock it against other sessions that write, and return the lock.
 
     Raises BaselineError if the folder cannot be locked, or another session holds the lock for too
     long.
     """
     where = f"{root}: it cannot be locked for writing: "
     with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
-        lock = storage.lock_folder(root)
-    with lock:
-        yield
+        return storage.lock_folder(root)
 
 
 def check_folder(
@@ -341,10 +338,7 @@ class PublishedTable:
 
 def read_published(path: Path) -> PublishedTable:
     """Read the published table in `path`. Raises BaselineError if it is not valid."""
-    raw = read_json(path)
-    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
-        wire.check_document(raw, "busbw published figures", "write it anew")
-        return wire.from_json(PublishedTable, raw, "document")
+    return read_document(path, PublishedTable, "busbw published figures", "write it anew")
 
 
 def find_published_bandwidth(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
