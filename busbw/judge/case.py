@@ -314,7 +314,7 @@ def _outcome_and_reason(
     confirmation = (
         ""
         if decision.confirming_log_ratio is None
-        else f"{math.exp(decision.confirming_log_ratio):.3f} x"
+        else f"{math.exp(decision.confirming_log_ratio):.3f} x in additional launches"
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
@@ -325,16 +325,12 @@ def _outcome_and_reason(
             f"{loss} slower over the last {plural(loss_state.lost_session_count, 'session')}",
         )
     if decision.direction > 0:
-        return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
+        return Outcome.REGRESSED, f"confirmed: {confirmation}"
     if decision.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
-    if decision.is_noisy and not decision.is_confirmed:
-        return Outcome.NOISY, f"slower, but not confirmed ({confirmation or 'by first launches'})"
-    seen = f"slower, confirmed ({confirmation})"
-    if decision.is_noisy and decision.log_ratio > decision.max_log_ratio:
-        return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if decision.is_noisy:
-        return Outcome.NOISY, f"{seen}, within the limit (--against=baseline tells)"
+        more = confirmation and f": {confirmation}"
+        return Outcome.NOISY, f"slower, but not in all launches{more}"
     useful = settings.policy.rule.max_useful_limit
     if decision.max_log_ratio <= math.log1p(useful):
         return Outcome.PASS, ""

@@ -104,11 +104,8 @@ def assess_session(
         for case, limit in session_limits.limits.items()
     }
     latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)
-    series = history.series
     loss_states = {
-        subject: _next_loss_state(
-            series.get(subject, Series()), latest_session, rule, is_noisy
-        )
+        subject: _next_loss_state(history.series[subject], latest_session, rule, is_noisy)
         for subject, latest_session in latest_sessions.items()
     }
     slower = {
@@ -328,7 +325,7 @@ def append_session(
     }
     for case, times in times_today.items():
         series, latest_session = (
-            history.case_series.setdefault(case, Series()),
+            history.series.setdefault(case, Series()),
             assessment.latest_sessions.get(case),
         )
         if latest_session is not None:
@@ -364,7 +361,7 @@ def _append_shared_part(
 
     `is_wide` says whether the session is too noisy to be used for levels.
     """
-    series = history.framework_series.setdefault(framework, Series())
+    series = history.series.setdefault(framework, Series())
     is_counted, launches = framework in history.pooled_frameworks, NO_LAUNCHES
     latest_session = assessment.latest_sessions.get(framework)
     if latest_session is not None:

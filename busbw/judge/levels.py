@@ -273,9 +273,9 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
     if is_whole or assessment.widening > 1:
         return
     for case, limits in assessment.limits.items():
-        shared, before = assessment.shared_parts[case.framework], history.case_series[case]
+        shared, before = assessment.shared_parts[case.framework], history.series[case]
         states = [assessment.loss_states[name] for name in (case, case.framework)]
-        states += [before.loss_state, history.framework_series[case.framework].loss_state]
+        states += [before.loss_state, history.series[case.framework].loss_state]
         log_ratio = limits.common_shift + limits.residual
         if (
             len(before.counted_positions) >= AUTO_MIN_SESSIONS
@@ -366,10 +366,9 @@ def repaired_losses_text(assessment: Assessment) -> str:
     }
     if not sessions:
         return ""
-    level = "their level" if len(sessions) > 1 else "its level"
     names = shorten_list(list(map(_loss_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
     count = plural(max(sessions.values()), "session")
-    return f"repaired: back at {level} after {count}: {', '.join(names)}"
+    return f"repaired: back at the level after {count}: {', '.join(names)}"
 
 
 def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]:
@@ -378,10 +377,10 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
     The keys are cases, and names of frameworks for their shared parts. A log ratio is positive if
     the accepted session was slower than all later sessions, and negative if it was faster.
     """
+    history = assessment.history
     deviations = {
-        name: deviation_of_accepted_session(series, value, assessment.history.rule)
+        name: deviation_of_accepted_session(history.series[name], value, history.rule)
         for name, value in assessment.latest_sessions.items()
-        if (series := assessment.history.series.get(name)) is not None
     }
     return {name: odd for name, odd in deviations.items() if odd}
 

@@ -84,7 +84,7 @@ def compute_limits(history: History, times_today: Mapping[Case, CaseTimes]) -> S
     The noise of the session is estimated from first launches alone, because confirming launches
     exist only for cases that seem slower.
     """
-    measured = {case: times for case, times in times_today.items() if case in history.case_series}
+    measured = {case: times for case, times in times_today.items() if case in history.series}
     first = _Comparison(history, {case: times.first_launches for case, times in measured.items()})
     noise_ratio, widening = first.compute_noise_and_widening()
     together = {case: times.all_launches for case, times in measured.items()}
@@ -160,8 +160,8 @@ class _Comparison:
         `case_count` is the number of cases of the framework that were measured today. The level is
         0 if earlier sessions have no shared part.
         """
-        rule, series = self.rule, self.history.framework_series.get(framework)
-        expected = series.expected_time(rule) if series is not None else None
+        rule = self.rule
+        expected = self.history.series[framework].expected_time(rule)
         prior, error = rule.prior_shared_deviation**2, self.session_variance / case_count
         if framework in self.history.pooled_frameworks and expected is not None:
             squares = rule.prior_shared_degrees_of_freedom * (
@@ -300,7 +300,7 @@ class _Comparison:
 
         Both are the standard deviation between the launches of a typical case; 1 means as usual.
         """
-        series = (self.history.case_series[case] for case in self.launches)
+        series = (self.history.series[case] for case in self.launches)
         before = typical_launch_variance(
             [case.sum_launch_squares(self.rule) for case in series], self.rule
         )

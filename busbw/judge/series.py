@@ -300,8 +300,7 @@ class History:
         rule: The thresholds of the rule.
         pooled_frameworks: The frameworks with enough cases to compute their shared part.
         loss_floors: For each case, the least log ratio that the clock can show as a loss.
-        case_series: The series of each case.
-        framework_series: The series of the shared part of each framework.
+        series: The series of each case, and of the shared part of each framework by its name.
         noisy_flags: Whether each session was noisy, oldest session first.
 
     """
@@ -309,8 +308,7 @@ class History:
     rule: Rule
     pooled_frameworks: frozenset[str]
     loss_floors: Mapping[Case, float] = field(default_factory=dict)
-    case_series: dict[Case, Series] = field(default_factory=dict)
-    framework_series: dict[str, Series] = field(default_factory=dict)
+    series: dict[Case | str, Series] = field(default_factory=dict)
     noisy_flags: list[bool] = field(default_factory=list)
 
     @property
@@ -318,9 +316,9 @@ class History:
         return len(self.noisy_flags)
 
     @property
-    def series(self) -> Mapping[Case | str, Series]:
-        """The series of all cases, and of the shared parts by the name of their framework."""
-        return {**self.case_series, **self.framework_series}
+    def case_series(self) -> dict[Case, Series]:
+        """The series of each case, without the series of shared parts."""
+        return {case: series for case, series in self.series.items() if isinstance(case, Case)}
 
     def loss_floor(self, case: Case) -> float:
         """Return the least log ratio that counts as a loss of `case`."""

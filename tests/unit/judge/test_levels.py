@@ -285,7 +285,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
         judged.loss_states[slow].ended_loss_session_count == 6 and not judged.loss_states[slow].loss
     )
     name = slow.name
-    assert repaired_losses_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
+    assert repaired_losses_text(judged) == f"repaired: back at the level after 6 sessions: {name}"
     assert repaired_losses_text(_judged(lost)[2]) == ""
 
 
