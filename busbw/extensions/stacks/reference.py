@@ -31,7 +31,6 @@ from busbw.session.options import LockedStack
 from . import uv
 from .uv import StackError, run_command
 
-LOCK_PATTERN = "*/*/pylock.{}.toml"
 _DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
 _REMEDY = "--update-baselines locks the stack that it accepts"
 
