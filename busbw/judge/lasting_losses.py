@@ -140,15 +140,14 @@ def _make_latest_sessions(
     latest_sessions: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
         log_median = shared_part.log_level + shared_part.shift_log_ratio
-        is_slower = shared_part.shift_log_ratio > shared_part.limit_log_ratio
         latest_sessions[name] = LatestSession(
             launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
             residual=shared_part.shift_log_ratio,
             stddev=shared_part.stddev,
             noise=shared_part.noise,
             loss_floor=math.log1p(history.rule.min_session_loss),
-            is_slower=is_slower,
-            begins_loss=is_slower,
+            is_slower=shared_part.is_slower,
+            begins_loss=shared_part.is_slower,
             is_shared_part=True,
         )
     for case, limit in session_limits.limits.items():

@@ -377,10 +377,11 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
     The keys are cases, and names of frameworks for their shared parts. A log ratio is positive if
     the accepted session was slower than all later sessions, and negative if it was faster.
     """
-    history = assessment.history
     deviations = {
-        name: deviation_of_accepted_session(history.series[name], value, history.rule)
-        for name, value in assessment.latest_sessions.items()
+        name: deviation_of_accepted_session(
+            assessment.history.series[name], latest_session, assessment.history.rule
+        )
+        for name, latest_session in assessment.latest_sessions.items()
     }
     return {name: odd for name, odd in deviations.items() if odd}
 

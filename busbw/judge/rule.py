@@ -51,6 +51,11 @@ class SharedPart:
     stddev: float
     noise: SessionNoise
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether the cases of the framework together are slower today."""
+        return self.shift_log_ratio > self.limit_log_ratio
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionLimits:
@@ -113,6 +118,7 @@ class _Comparison:
         frameworks: The names of the frameworks that the session measured.
         expected_times: The expected time of each case.
         noises: How much the sessions of each case vary.
+        stddevs: The standard deviation of this session's log time around the level of each case.
         session_variance: The variance between sessions of a typical case.
         normal_sigmas: The limit of a residual in standard deviations, for normal residuals.
         limit_sigmas: The same limit for residuals with the tails that earlier sessions show.
@@ -129,6 +135,11 @@ class _Comparison:
         self.noises, self.session_variance = estimate_noise(
             history.case_series, self.expected_times, launches, quiet, rule
         )
+        self.stddevs = {
+            case: self.noises[case].stddev_with_sessions(self.expected_times[case])
+            * self.expected_times[case].prediction_factor(times)
+            for case, times in launches.items()
+        }
         self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
         self.limit_sigmas = self._limit_in_sigmas()
 
@@ -147,12 +158,6 @@ class _Comparison:
         if residuals >= rule.min_residual_count_for_tails and third > rule.heavy_tail_sigmas:
             return max(self.normal_sigmas, rule.heavy_tail_factor * third)
         return self.normal_sigmas
-
-    def _session_stddev(self, case: Case) -> float:
-        """Return the standard deviation of a new session's log time around the case's level."""
-        expected = self.expected_times[case]
-        stddev = self.noises[case].stddev_with_sessions(expected)
-        return stddev * expected.prediction_factor(self.launches[case])
 
     def _shared_noise(self, framework: str, case_count: int) -> tuple[SessionNoise, ExpectedTime]:
         """Return how much the shared part of a framework varies, and its level.
@@ -235,7 +240,7 @@ class _Comparison:
         part. `widening` multiplies the standard deviation of the residual. `shared_stddev` is the
         standard deviation of the shared part, and 0 for the limit of the residual alone.
         """
-        stddev = math.hypot(widening * self._session_stddev(case), shared_stddev)
+        stddev = math.hypot(widening * self.stddevs[case], shared_stddev)
         return max(self.history.loss_floor(case), sigmas * stddev)
 
     def _common_shifts(
@@ -379,7 +384,7 @@ class _Comparison:
             ),
             slower_above_log_ratio=limit_above(common_shift),
             faster_below_log_ratio=-limit_above(-common_shift),
-            stddev=self._session_stddev(case),
+            stddev=self.stddevs[case],
             common_shift=common_shift,
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,

@@ -202,17 +202,15 @@ class Series:
                 or self.launches[position].log_median <= window.max_counted_log_median
             ]
 
-    def expected_time(self, rule: Rule, end_position: int | None = None) -> ExpectedTime | None:
+    def expected_time(self, rule: Rule, end_position: float = math.inf) -> ExpectedTime | None:
         """Compute the expected time from the counted sessions before `end_position`.
 
         The level is the mean of the last `rule.level_session_count` of these sessions. It is at
         most `rule.anchor_margin` above the mean of the first `rule.anchor_session_count` sessions.
-        If `end_position` is None, all counted sessions are used. Returns None without a counted
-        session.
+        Returns None without a counted session.
         """
-        last = len(self.counted_positions)
-        if end_position is not None:
-            last = bisect_left(self.counted_positions, end_position)
+        # Positions are in ascending order.
+        last = bisect_left(self.counted_positions, end_position)
         recent = self.counted_positions[max(0, last - rule.level_session_count) : last]
         if not recent:
             return None

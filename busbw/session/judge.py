@@ -252,10 +252,9 @@ def _slower_framework_texts(
     counts = Counter(job.case.framework for job in measured_session.jobs.values())
     doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
-        for name, common_part in assessment.shared_parts.items():
-            text = slower_framework_text(name, counts[name], common_part)
-            if text and name not in doubted_frameworks:
-                yield text
+        for name, shared_part in assessment.shared_parts.items():
+            if shared_part.is_slower and name not in doubted_frameworks:
+                yield slower_framework_text(name, counts[name], shared_part)
     for loss in losses:
         if isinstance(loss.subject, str) and not loss.state.is_gradual:
             yield loss.text
