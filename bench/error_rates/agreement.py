@@ -176,13 +176,13 @@ def _differences(
     product, frameworks = judged.assessment, list(judged.assessment.shared_parts)
     odd = [
         deviation_of_accepted_session(
-            history.case_series[case], product.latest_sessions[case], history.rule
+            history.series[case], product.latest_sessions[case], history.rule
         )
         for case in cases
     ]
     shared_odd = [
         deviation_of_accepted_session(
-            history.framework_series[name], product.latest_sessions[name], history.rule
+            history.series[name], product.latest_sessions[name], history.rule
         )
         for name in frameworks
     ]

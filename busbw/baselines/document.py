@@ -28,7 +28,7 @@ from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import Baseline, Record, Stack
 from busbw.model.words import parse_payload_text, payload_text
 
-F = TypeVar("F", bound="StoredFile")
+T = TypeVar("T")
 
 _DOCUMENT = "busbw baselines"
 _REMEDY = "move the file away, and record it again with --update-baselines=all"
@@ -188,18 +188,15 @@ def read_baselines(path: Path) -> BaselineFile:
     return convert_to(BaselineFile, stored, baselines=baselines)
 
 
-def read_stored_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple[Case, ...]]:
+def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple[Case, ...]]:
     """Read a stored file of type `kind`, and return it with the case of each of its lines.
 
     `document` is the text that the file must contain as its kind, such as ``busbw baselines``.
     Raises BaselineError if the file cannot be read or is not valid, or if two lines have the same
     case.
     """
-    raw = read_json(path)
+    stored: Any = read_document(path, kind, document)
     cases: dict[object, Case] = {}
-    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
-        wire.check_document(raw, document, _REMEDY)
-        stored: Any = wire.from_json(kind, raw, "document")
     for index, line in enumerate(stored.entries):
         location = f"{path}: document.entries[{index}]"
         case = convert_to(
@@ -218,19 +215,32 @@ def read_stored_file(path: Path, kind: type[F], document: str) -> tuple[F, tuple
     return stored, tuple(cases.values())
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file. Raises BaselineError, with line and column, if it is not valid JSON.
+def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMEDY) -> T:
+    """Read a JSON file as a value of type `kind`.
 
-    A key that occurs twice in an object is an error, too.
+    Args:
+        path: The file.
+        kind: The type of the value.
+        document: The kind of document that the file must say, such as ``busbw baselines``.
+        remedy: What the user can do if the file says another kind or version.
+
+    Raises:
+        BaselineError: The file cannot be read, or is not valid. If it is not valid JSON, the
+            message has the line and the column. A key that occurs twice in an object is an error,
+            too.
+
     """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
         content = storage.read(path)
     try:
-        return wire.parse_json(content)
+        raw = wire.parse_json(content)
     except wire.WireError as error:
         # Editors understand the form of compilers: PATH:LINE:COLUMN, if line and column are known.
         space = "" if str(error)[0].isdigit() else " "
         raise BaselineError(f"{path}:{space}{error}") from error
+    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
+        wire.check_document(raw, document, remedy)
+        return wire.from_json(kind, raw, "document")
 
 
 def _baseline_of_line(

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from busbw import storage, wire
+from busbw import storage
 from busbw.model.case import Case
 from busbw.model.field_types import Positive
 from busbw.model.machine import EnvironmentKey, slug
@@ -34,7 +34,7 @@ from .document import (
     StoredFile,
     baselines_text,
     read_baselines,
-    read_json,
+    read_document,
 )
 
 # `storage.write` writes a file under a name of this pattern before it replaces the old file. A
@@ -89,18 +89,15 @@ def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: 
         )
 
 
-@contextlib.contextmanager
-def lock_for_writing(root: Path) -> Iterator[None]:
-    """Create the baselines folder and lock it, so that only one session writes at a time.
+def lock_for_writing(root: Path) -> contextlib.ExitStack:
+    """Create the baselines folder, lock it against other sessions that write, and return the lock.
 
     Raises BaselineError if the folder cannot be locked, or another session holds the lock for too
     long.
     """
     where = f"{root}: it cannot be locked for writing: "
     with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
-        lock = storage.lock_folder(root)
-    with lock:
-        yield
+        return storage.lock_folder(root)
 
 
 def check_folder(
@@ -116,12 +113,9 @@ def check_folder(
         missing_hint: The end of the message if the folder is missing.
 
     """
-    if path_exists(root):
-        if not root.is_dir():
-            raise BaselineError(f"{root}: expected a folder, got something else")
-        if not os.access(root, os.R_OK | os.X_OK):
-            raise BaselineError(f"{root}: no permission to read it")
-    elif not may_be_missing:
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{root}: "):
+        storage.check_readable_folder(root)
+    if not (may_be_missing or root.is_dir()):
         raise BaselineError(f"there is no folder {root}{missing_hint}")
     if is_written:
         storage.check_writable_folder(root)
@@ -195,17 +189,14 @@ class BaselineSearchResult:
     """The result of the search for the baseline of a case.
 
     Attributes:
-        baseline: The baseline; None without one. The other fields are empty with a baseline.
-        other_strategy: A strategy with which the same case has a baseline; empty without one.
-        incomparable_reason: Why a baseline with the number of ranks of the case cannot be used: its
-            ranks share a device and the ranks of the case do not, or the reverse. Empty without
-            such a baseline.
+        baseline: The baseline; None without one.
+        other_strategy: A strategy with which the same case has a baseline, if `baseline` is None;
+            empty without one.
 
     """
 
     baseline: Baseline | None = None
     other_strategy: str = ""
-    incomparable_reason: str = ""
 
 
 def find_baseline(
@@ -223,10 +214,7 @@ def find_baseline(
         baseline = document.find(case, artificial_memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearchResult(baseline=baseline)
-    return BaselineSearchResult(
-        other_strategy=_find_other_strategy(root, key, case),
-        incomparable_reason=_sharing_difference_text(root, key, case),
-    )
+    return BaselineSearchResult(other_strategy=_find_other_strategy(root, key, case))
 
 
 def read_framework_files(
@@ -308,24 +296,6 @@ def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
     return ""
 
 
-def _sharing_difference_text(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Say that a baseline of as many ranks exists, but not with the same sharing of devices.
-
-    Either only the ranks of `key` share a device, or only the ranks of the baseline. Returns ""
-    without such a baseline.
-    """
-    folders = (root / key.folder.parent).glob(f"{key.ranks}r*")
-    for folder in sorted(
-        folder for folder in folders if folder.name.endswith("-shared") != key.shared
-    ):
-        path = folder / case.file_name
-        document = read_baselines(path) if path_exists(path) else None
-        if document is not None and document.find(case) is not None:
-            do = "share" if document.environment.shared else "do not share"
-            return f"the ranks of its baseline for {folder.name} {do} a device, unlike these"
-    return ""
-
-
 # The name of a published file begins with this word instead of a framework.
 _PUBLISHED = "published"
 
@@ -368,10 +338,7 @@ class PublishedTable:
 
 def read_published(path: Path) -> PublishedTable:
     """Read the published table in `path`. Raises BaselineError if it is not valid."""
-    raw = read_json(path)
-    with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
-        wire.check_document(raw, "busbw published figures", "write it anew")
-        return wire.from_json(PublishedTable, raw, "document")
+    return read_document(path, PublishedTable, "busbw published figures", "write it anew")
 
 
 def find_published_bandwidth(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:

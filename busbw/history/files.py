@@ -196,9 +196,8 @@ def _append_content(path: Path, content: bytes) -> None:
     Raises HistoryError if the file has lines of another format.
     """
     before = _read_content(path) if path.exists() else b""
-    if before:
-        # A file of another format is not appended to.
-        _parse_lines(path, {before.partition(b"\n")[0]: 1})
+    # A file of another format is not appended to.
+    _parse_lines(path, {before.partition(b"\n")[0]: 1})
     if before and not before.endswith(b"\n"):
         content = b"\n" + content
     with path.open("ab", buffering=0) as file:

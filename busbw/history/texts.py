@@ -19,6 +19,14 @@ _MAX_CHANGES = 24
 _MAX_NAMED = 4
 
 
+# The outcome of a measurement without times; all other failures are FAILED.
+_OUTCOME_BY_FAILURE = {
+    None: None,
+    FailureKind.OTHER_DTYPE: None,
+    FailureKind.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY,
+}
+
+
 def measured_outcome(line: Line) -> Outcome | None:
     """Return how the measurement in a line of the history ended; None if nothing was measured.
 
@@ -28,10 +36,7 @@ def measured_outcome(line: Line) -> Outcome | None:
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome
-    if line.failure in (None, FailureKind.OTHER_DTYPE):
-        return None
-    is_memory = line.failure is FailureKind.OUT_OF_MEMORY
-    return Outcome.OUT_OF_MEMORY if is_memory else Outcome.FAILED
+    return _OUTCOME_BY_FAILURE.get(line.failure, Outcome.FAILED)
 
 
 def failing_since_texts(

@@ -116,7 +116,6 @@ def judge_case(
     settings: JudgingSettings,
     *,
     loss_state: LossState | None = None,
-    incomparable_reason: str = "",
     published_bandwidth: Reference | None = None,
 ) -> Ruling:
     """Judge one case against its baseline.
@@ -129,7 +128,6 @@ def judge_case(
             times.
         settings: The policy and the options of the session.
         loss_state: The losses of the case over several sessions; None without a level.
-        incomparable_reason: Why a similar baseline cannot be used; empty without such a baseline.
         published_bandwidth: A bandwidth that others published, to show with the verdict.
 
     """
@@ -142,9 +140,7 @@ def judge_case(
         # Running out of memory under one artificial limit says nothing about another limit.
         baseline = None
     loss_state = loss_state or NO_LOSS
-    judged = _judge_outcome(
-        spec, measurement, baseline, limits, settings, loss_state, incomparable_reason
-    )
+    judged = _judge_outcome(spec, measurement, baseline, limits, settings, loss_state)
     return complete_verdict(judged, measurement, published=published_bandwidth)
 
 
@@ -189,7 +185,6 @@ def _judge_outcome(
     limits: CaseLimits | None,
     settings: JudgingSettings,
     loss_state: LossState,
-    incomparable_reason: str,
 ) -> Ruling:
     """Return the ruling of the first check that applies, without the summary of launches."""
 
@@ -212,9 +207,8 @@ def _judge_outcome(
         return Ruling(verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings))
     if baseline is None:
         required = "; a baseline is required" if settings.fails_without_baseline else ""
-        text = incomparable_reason or f"measured, nothing to compare with{required}"
-        outcome = Outcome.INCOMPARABLE if incomparable_reason else Outcome.NO_BASELINE
-        return rule_that(outcome, text, failed=settings.fails_without_baseline)
+        text = f"measured, nothing to compare with{required}"
+        return rule_that(Outcome.NO_BASELINE, text, failed=settings.fails_without_baseline)
     if baseline.is_out_of_memory or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
@@ -320,7 +314,7 @@ def _outcome_and_reason(
     confirmation = (
         ""
         if decision.confirming_log_ratio is None
-        else f"{math.exp(decision.confirming_log_ratio):.3f} x"
+        else f"{math.exp(decision.confirming_log_ratio):.3f} x in additional launches"
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
@@ -331,16 +325,12 @@ def _outcome_and_reason(
             f"{loss} slower over the last {plural(loss_state.lost_session_count, 'session')}",
         )
     if decision.direction > 0:
-        return Outcome.REGRESSED, f"confirmed: {confirmation} in additional launches"
+        return Outcome.REGRESSED, f"confirmed: {confirmation}"
     if decision.direction < 0:
         return Outcome.IMPROVED, "the baseline is stale"
-    if decision.is_noisy and not decision.is_confirmed:
-        return Outcome.NOISY, f"slower, but not confirmed ({confirmation or 'by first launches'})"
-    seen = f"slower, confirmed ({confirmation})"
-    if decision.is_noisy and decision.log_ratio > decision.max_log_ratio:
-        return Outcome.NOISY, f"{seen}, but not by the fastest launch"
     if decision.is_noisy:
-        return Outcome.NOISY, f"{seen}, within the limit (--against=baseline tells)"
+        more = confirmation and f": {confirmation}"
+        return Outcome.NOISY, f"slower, but not in all launches{more}"
     useful = settings.policy.rule.max_useful_limit
     if decision.max_log_ratio <= math.log1p(useful):
         return Outcome.PASS, ""

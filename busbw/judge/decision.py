@@ -99,7 +99,8 @@ class LevelDecision:
         log_ratio: The log of the median of all launches over the expected time.
         max_log_ratio: The limit of `log_ratio`.
         confirming_log_ratio: The log ratio of the confirming launches alone; None without them.
-        is_confirmed: Whether the first and the confirming launches both seem slower.
+        is_noisy: Whether the launches disagree on whether the case is slower: it is not slower, but
+            the first and the confirming launches seem slower, or its ratio exceeds the limit.
 
     """
 
@@ -107,15 +108,7 @@ class LevelDecision:
     log_ratio: float
     max_log_ratio: float
     confirming_log_ratio: float | None
-    is_confirmed: bool
-
-    @property
-    def is_noisy(self) -> bool:
-        """Whether the launches disagree on whether the case is slower.
-
-        The case is not slower, but its confirming launches are, or its ratio exceeds the limit.
-        """
-        return self.direction == 0 and (self.is_confirmed or self.log_ratio > self.max_log_ratio)
+    is_noisy: bool
 
 
 def decide_direction(
@@ -158,7 +151,7 @@ def decide_direction(
         log_ratio=log_ratio,
         max_log_ratio=max_log_ratio,
         confirming_log_ratio=confirmation,
-        is_confirmed=is_confirmed,
+        is_noisy=direction == 0 and (is_confirmed or log_ratio > max_log_ratio),
     )
 
 

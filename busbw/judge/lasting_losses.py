@@ -105,9 +105,7 @@ def assess_session(
     }
     latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)
     loss_states = {
-        subject: _next_loss_state(
-            history.find_series(subject) or Series(), latest_session, rule, is_noisy
-        )
+        subject: _next_loss_state(history.series[subject], latest_session, rule, is_noisy)
         for subject, latest_session in latest_sessions.items()
     }
     slower = {
@@ -142,15 +140,14 @@ def _make_latest_sessions(
     latest_sessions: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
         log_median = shared_part.log_level + shared_part.shift_log_ratio
-        is_slower = shared_part.shift_log_ratio > shared_part.limit_log_ratio
         latest_sessions[name] = LatestSession(
             launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
             residual=shared_part.shift_log_ratio,
             stddev=shared_part.stddev,
             noise=shared_part.noise,
             loss_floor=math.log1p(history.rule.min_session_loss),
-            is_slower=is_slower,
-            begins_loss=is_slower,
+            is_slower=shared_part.is_slower,
+            begins_loss=shared_part.is_slower,
             is_shared_part=True,
         )
     for case, limit in session_limits.limits.items():
@@ -327,7 +324,7 @@ def append_session(
     }
     for case, times in times_today.items():
         series, latest_session = (
-            history.case_series.setdefault(case, Series()),
+            history.series.setdefault(case, Series()),
             assessment.latest_sessions.get(case),
         )
         if latest_session is not None:
@@ -363,7 +360,7 @@ def _append_shared_part(
 
     `is_wide` says whether the session is too noisy to be used for levels.
     """
-    series = history.framework_series.setdefault(framework, Series())
+    series = history.series.setdefault(framework, Series())
     is_counted, launches = framework in history.pooled_frameworks, NO_LAUNCHES
     latest_session = assessment.latest_sessions.get(framework)
     if latest_session is not None:

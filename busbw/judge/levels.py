@@ -155,14 +155,12 @@ class StoredTimes:
         history: The recorded sessions.
         acknowledged_changes: When the acknowledged change of a case's level began, for each case
             with such a change.
-        failed_cases: The cases that failed in any session of the history.
 
     """
 
     baselines: Sequence[Baseline]
     history: Sequence[Session] = ()
     acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
-    failed_cases: frozenset[Case] = frozenset()
 
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
@@ -206,26 +204,22 @@ class StoredTimes:
 
 
 def build_levels(
-    stored_times_by_machine: Mapping[str, StoredTimes], policy: Policy
+    stored_times: Collection[StoredTimes],
+    policy: Policy,
+    failed_cases: frozenset[Case] = frozenset(),
 ) -> Levels | None:
     """Return the levels of one machine, or None if it has no baseline with a time.
 
-    `stored_times_by_machine` are the stored times of the machine by framework.
+    `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
+    cases that failed in any session of the history.
     """
     merge_within = policy.session_merge_time
     sessions = [
-        session
-        for times in stored_times_by_machine.values()
-        for session in times.select_sessions(merge_within)
+        session for times in stored_times for session in times.select_sessions(merge_within)
     ]
-    cases = frozenset(
-        baseline.case for times in stored_times_by_machine.values() for baseline in times.baselines
-    )
-    failed = frozenset(
-        case for times in stored_times_by_machine.values() for case in times.failed_cases
-    )
+    cases = frozenset(baseline.case for times in stored_times for baseline in times.baselines)
     merged = merge_sessions(sessions, merge_within)
-    return Levels(sessions=merged, cases=cases, failed_cases=failed) if cases else None
+    return Levels(sessions=merged, cases=cases, failed_cases=failed_cases) if cases else None
 
 
 def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
@@ -279,9 +273,9 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
     if is_whole or assessment.widening > 1:
         return
     for case, limits in assessment.limits.items():
-        shared, before = assessment.shared_parts[case.framework], history.case_series[case]
+        shared, before = assessment.shared_parts[case.framework], history.series[case]
         states = [assessment.loss_states[name] for name in (case, case.framework)]
-        states += [before.loss_state, history.framework_series[case.framework].loss_state]
+        states += [before.loss_state, history.series[case.framework].loss_state]
         log_ratio = limits.common_shift + limits.residual
         if (
             len(before.counted_positions) >= AUTO_MIN_SESSIONS
@@ -372,10 +366,9 @@ def repaired_losses_text(assessment: Assessment) -> str:
     }
     if not sessions:
         return ""
-    level = "their level" if len(sessions) > 1 else "its level"
     names = shorten_list(list(map(_loss_subject_text, sessions)), _MAX_NAMED_LOSSES, "case")
     count = plural(max(sessions.values()), "session")
-    return f"repaired: back at {level} after {count}: {', '.join(names)}"
+    return f"repaired: back at the level after {count}: {', '.join(names)}"
 
 
 def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]:
@@ -385,9 +378,10 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
     the accepted session was slower than all later sessions, and negative if it was faster.
     """
     deviations = {
-        name: deviation_of_accepted_session(series, value, assessment.history.rule)
-        for name, value in assessment.latest_sessions.items()
-        if (series := assessment.history.find_series(name)) is not None
+        name: deviation_of_accepted_session(
+            assessment.history.series[name], latest_session, assessment.history.rule
+        )
+        for name, latest_session in assessment.latest_sessions.items()
     }
     return {name: odd for name, odd in deviations.items() if odd}
 

@@ -51,6 +51,11 @@ class SharedPart:
     stddev: float
     noise: SessionNoise
 
+    @property
+    def is_slower(self) -> bool:
+        """Whether the cases of the framework together are slower today."""
+        return self.shift_log_ratio > self.limit_log_ratio
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionLimits:
@@ -84,7 +89,7 @@ def compute_limits(history: History, times_today: Mapping[Case, CaseTimes]) -> S
     The noise of the session is estimated from first launches alone, because confirming launches
     exist only for cases that seem slower.
     """
-    measured = {case: times for case, times in times_today.items() if case in history.case_series}
+    measured = {case: times for case, times in times_today.items() if case in history.series}
     first = _Comparison(history, {case: times.first_launches for case, times in measured.items()})
     noise_ratio, widening = first.compute_noise_and_widening()
     together = {case: times.all_launches for case, times in measured.items()}
@@ -113,6 +118,7 @@ class _Comparison:
         frameworks: The names of the frameworks that the session measured.
         expected_times: The expected time of each case.
         noises: How much the sessions of each case vary.
+        stddevs: The standard deviation of this session's log time around the level of each case.
         session_variance: The variance between sessions of a typical case.
         normal_sigmas: The limit of a residual in standard deviations, for normal residuals.
         limit_sigmas: The same limit for residuals with the tails that earlier sessions show.
@@ -129,6 +135,11 @@ class _Comparison:
         self.noises, self.session_variance = estimate_noise(
             history.case_series, self.expected_times, launches, quiet, rule
         )
+        self.stddevs = {
+            case: self.noises[case].stddev_with_sessions(self.expected_times[case])
+            * self.expected_times[case].prediction_factor(times)
+            for case, times in launches.items()
+        }
         self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
         self.limit_sigmas = self._limit_in_sigmas()
 
@@ -148,20 +159,14 @@ class _Comparison:
             return max(self.normal_sigmas, rule.heavy_tail_factor * third)
         return self.normal_sigmas
 
-    def _session_stddev(self, case: Case) -> float:
-        """Return the standard deviation of a new session's log time around the case's level."""
-        expected = self.expected_times[case]
-        stddev = self.noises[case].stddev_with_sessions(expected)
-        return stddev * expected.prediction_factor(self.launches[case])
-
     def _shared_noise(self, framework: str, case_count: int) -> tuple[SessionNoise, ExpectedTime]:
         """Return how much the shared part of a framework varies, and its level.
 
         `case_count` is the number of cases of the framework that were measured today. The level is
         0 if earlier sessions have no shared part.
         """
-        rule, series = self.rule, self.history.framework_series.get(framework)
-        expected = series.expected_time(rule) if series is not None else None
+        rule = self.rule
+        expected = self.history.series[framework].expected_time(rule)
         prior, error = rule.prior_shared_deviation**2, self.session_variance / case_count
         if framework in self.history.pooled_frameworks and expected is not None:
             squares = rule.prior_shared_degrees_of_freedom * (
@@ -235,7 +240,7 @@ class _Comparison:
         part. `widening` multiplies the standard deviation of the residual. `shared_stddev` is the
         standard deviation of the shared part, and 0 for the limit of the residual alone.
         """
-        stddev = math.hypot(widening * self._session_stddev(case), shared_stddev)
+        stddev = math.hypot(widening * self.stddevs[case], shared_stddev)
         return max(self.history.loss_floor(case), sigmas * stddev)
 
     def _common_shifts(
@@ -300,7 +305,7 @@ class _Comparison:
 
         Both are the standard deviation between the launches of a typical case; 1 means as usual.
         """
-        series = (self.history.case_series[case] for case in self.launches)
+        series = (self.history.series[case] for case in self.launches)
         before = typical_launch_variance(
             [case.sum_launch_squares(self.rule) for case in series], self.rule
         )
@@ -379,7 +384,7 @@ class _Comparison:
             ),
             slower_above_log_ratio=limit_above(common_shift),
             faster_below_log_ratio=-limit_above(-common_shift),
-            stddev=self._session_stddev(case),
+            stddev=self.stddevs[case],
             common_shift=common_shift,
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,

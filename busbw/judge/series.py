@@ -202,17 +202,15 @@ class Series:
                 or self.launches[position].log_median <= window.max_counted_log_median
             ]
 
-    def expected_time(self, rule: Rule, end_position: int | None = None) -> ExpectedTime | None:
+    def expected_time(self, rule: Rule, end_position: float = math.inf) -> ExpectedTime | None:
         """Compute the expected time from the counted sessions before `end_position`.
 
         The level is the mean of the last `rule.level_session_count` of these sessions. It is at
         most `rule.anchor_margin` above the mean of the first `rule.anchor_session_count` sessions.
-        If `end_position` is None, all counted sessions are used. Returns None without a counted
-        session.
+        Returns None without a counted session.
         """
-        last = len(self.counted_positions)
-        if end_position is not None:
-            last = bisect_left(self.counted_positions, end_position)
+        # Positions are in ascending order.
+        last = bisect_left(self.counted_positions, end_position)
         recent = self.counted_positions[max(0, last - rule.level_session_count) : last]
         if not recent:
             return None
@@ -300,8 +298,7 @@ class History:
         rule: The thresholds of the rule.
         pooled_frameworks: The frameworks with enough cases to compute their shared part.
         loss_floors: For each case, the least log ratio that the clock can show as a loss.
-        case_series: The series of each case.
-        framework_series: The series of the shared part of each framework.
+        series: The series of each case, and of the shared part of each framework by its name.
         noisy_flags: Whether each session was noisy, oldest session first.
 
     """
@@ -309,22 +306,17 @@ class History:
     rule: Rule
     pooled_frameworks: frozenset[str]
     loss_floors: Mapping[Case, float] = field(default_factory=dict)
-    case_series: dict[Case, Series] = field(default_factory=dict)
-    framework_series: dict[str, Series] = field(default_factory=dict)
+    series: dict[Case | str, Series] = field(default_factory=dict)
     noisy_flags: list[bool] = field(default_factory=list)
 
     @property
     def session_count(self) -> int:
         return len(self.noisy_flags)
 
-    def find_series(self, subject: Case | str) -> Series | None:
-        """Return the series of a case, or of the shared part of a framework, given its name.
-
-        Returns None if no session measured the case or the framework.
-        """
-        if isinstance(subject, str):
-            return self.framework_series.get(subject)
-        return self.case_series.get(subject)
+    @property
+    def case_series(self) -> dict[Case, Series]:
+        """The series of each case, without the series of shared parts."""
+        return {case: series for case, series in self.series.items() if isinstance(case, Case)}
 
     def loss_floor(self, case: Case) -> float:
         """Return the least log ratio that counts as a loss of `case`."""

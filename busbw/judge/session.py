@@ -25,12 +25,10 @@ _MAX_NAMED_CASES = 8
 
 
 def slower_framework_text(framework: str, case_count: int, shared_part: SharedPart) -> str:
-    """Say how much slower all cases of a framework are together; return "" if within the limit.
+    """Say how much slower all cases of a framework are together.
 
     `case_count` is the number of cases of the framework, and `shared_part` is its shared part.
     """
-    if shared_part.shift_log_ratio <= shared_part.limit_log_ratio:
-        return ""
     ratio, limit = math.exp(shared_part.shift_log_ratio), math.exp(shared_part.limit_log_ratio)
     return (
         f"{framework}: all {plural(case_count, 'case')} together take {ratio:.3f} x the expected "

@@ -60,14 +60,14 @@ def expand_home(text: str) -> Path:
     return Path(path)
 
 
-def cache_folder(text: str = "") -> Path | None:
-    """Return the absolute path of the cache folder `text`, None if the user wrote ``none``.
+def cache_folder(text: str = "") -> Path:
+    """Return the absolute path of the cache folder `text`.
 
     An empty text means the folder ``busbw`` in the user's cache folder. Raises ValueError if a home
     directory is needed and the user has none.
     """
     default = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
-    return None if text == "none" else expand_home(text or default).absolute()
+    return expand_home(text or default).absolute()
 
 
 def whole_number_type(minimum: int) -> Callable[[str], int]:

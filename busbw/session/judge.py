@@ -109,7 +109,6 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
             assessment.limits.get(job.case) if assessment else None,
             replace(settings, accepts_slower_times=accepts_slower),
             loss_state=assessment.loss_states.get(job.case) if assessment else None,
-            incomparable_reason=job.baseline_search.incomparable_reason,
             published_bandwidth=job.published,
         )
     return rulings
@@ -152,7 +151,7 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         **{spec: r.verdict for spec, r in rulings.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    sessions = sessions_of_today(measured_session)
+    sessions = sessions_of_today(measured_session, measured_session.measurements)
     losses = [
         loss
         for key, assessment in assessments.items()
@@ -256,10 +255,9 @@ def _slower_framework_texts(
     counts = Counter(job.case.framework for job in measured_session.jobs.values())
     doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
     for assessment in assessments.values():
-        for name, common_part in assessment.shared_parts.items():
-            text = slower_framework_text(name, counts[name], common_part)
-            if text and name not in doubted_frameworks:
-                yield text
+        for name, shared_part in assessment.shared_parts.items():
+            if shared_part.is_slower and name not in doubted_frameworks:
+                yield slower_framework_text(name, counts[name], shared_part)
     for loss in losses:
         if isinstance(loss.subject, str) and not loss.state.is_gradual:
             yield loss.text

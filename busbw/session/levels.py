@@ -20,7 +20,7 @@ from busbw.history.files import (
 )
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import Levels, StoredTimes, build_levels
-from busbw.judge.policy import POLICIES
+from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
@@ -42,20 +42,19 @@ def read_levels(
     """
     levels = {}
     for key in dict.fromkeys(keys):
-        levels_of_machine = build_levels(
-            _read_stored_times(collected_session, key), POLICIES[device]
-        )
+        levels_of_machine = _read_levels_of_machine(collected_session, key, POLICIES[device])
         if levels_of_machine is not None:
             levels[key] = levels_of_machine
     return levels
 
 
-def _read_stored_times(
-    collected_session: CollectedSession, key: EnvironmentKey
-) -> dict[str, StoredTimes]:
-    """Read the baselines and the history of the machine `key`, and return them by framework.
+def _read_levels_of_machine(
+    collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
+) -> Levels | None:
+    """Read the baselines and the history of the machine `key`, and return its Levels.
 
-    The history is read from the year of the oldest baseline on.
+    The history is read from the year of the oldest baseline on. Returns None without a baseline
+    that has a time.
     """
     options = collected_session.options
     stored = {
@@ -73,15 +72,16 @@ def _read_stored_times(
         lines = read_folder(options.history / key.folder, min(begins).year)
     _check_moments(collected_session, key, baselines, lines)
     known_changes = read_acknowledged(options.baselines)
-    return {
-        name: StoredTimes(
+    stored_times = [
+        StoredTimes(
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
             history=comparable_sessions(lines, Series(framework=name)),
             acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
-            failed_cases=frozenset(line.case for line in lines if line.failure),
         )
         for name, several in stored.items()
-    }
+    ]
+    failed_cases = frozenset(line.case for line in lines if line.failure)
+    return build_levels(stored_times, policy, failed_cases)
 
 
 # Clocks of two machines may differ, and a machine may have the wrong time zone.
@@ -212,12 +212,16 @@ def _common_values(launches: Sequence[Mapping[str, object]]) -> dict[str, object
     }
 
 
-def sessions_of_today(measured_session: MeasuredSession) -> dict[EnvironmentKey, Session]:
-    """Return a stored Session with today's records for each machine that has levels."""
+def sessions_of_today(
+    measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
+) -> dict[EnvironmentKey, Session]:
+    """Return a stored Session with today's records for each machine that was measured.
+
+    `measurements` are those of the candidate or of the reference stack.
+    """
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
-    for job, measurement in jobs_without_failures(measured_session, measured_session.measurements):
-        if job.key in measured_session.levels:
-            records.setdefault(job.key, {})[job.case] = record_of(measured_session, measurement)
+    for job, measurement in jobs_without_failures(measured_session, measurements):
+        records.setdefault(job.key, {})[job.case] = record_of(measured_session, measurement)
     return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 

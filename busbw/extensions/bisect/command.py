@@ -21,10 +21,10 @@ from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
 from busbw.extensions.bisect.progress import Progress, ProgressDocument
 from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
-from busbw.extensions.stacks.options import stack_cache_folder
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
+from busbw.session.arguments import cache_folder
 from busbw.session.option import UsageError, usage_error
 
 PASSES_ON = True
@@ -72,11 +72,6 @@ def add_to(commands: Commands) -> None:
         choices=tuple(FRAMEWORKS),
         help="Measure with this framework. Default: tensorflow for packages of TensorFlow, else "
         "jax",
-    )
-    add(
-        "--stack-cache",
-        metavar="DIR",
-        help="Keep the environments in DIR. Default: busbw in the user's cache folder",
     )
     add(
         "--state",
@@ -139,7 +134,7 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
     first, last = (bad, good) if options.fixed else (good, bad)
     releases = releases_between(package, first, last, options.python)
     with usage_error(ValueError):
-        cache = stack_cache_folder(options.stack_cache or "")
+        cache = cache_folder()
     report_progress(f"environments are kept in {cache / 'releases'}")
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
     progress = _open_progress(options.state, words, cache)

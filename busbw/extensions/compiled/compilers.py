@@ -64,8 +64,9 @@ def compile_cache_folder(options: Options) -> Path | None:
 
     Raises UsageError if --compile-cache names no folder that can be written.
     """
+    text = options.extra.get("compile_cache", "")
     with usage_error(ValueError, where="--compile-cache: "):
-        folder = cache_folder(options.extra.get("compile_cache", ""))
+        folder = None if text == "none" else cache_folder(text)
         if folder is not None:
             storage.check_writable_folder(folder)
     return folder
@@ -107,9 +108,11 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")
         folder = cache / "libtpu" / version
-        install = ("pip", "install", "--quiet", "--no-deps", "--no-build")
-        release = (f"--python={sys.executable}", f"libtpu=={version}")
-        uv.build_once(folder, lambda new: uv.run_uv(*install, *release, "--target", new))
+        install = ("pip", "install", "--quiet", "--no-deps", f"--python={sys.executable}")
+        uv.build_once(
+            folder,
+            lambda new: uv.run_uv(*install, "--no-build", f"libtpu=={version}", "--target", new),
+        )
         return folder / "libtpu" / "libtpu.so"
 
 

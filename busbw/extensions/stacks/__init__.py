@@ -11,4 +11,3 @@ HOOKS = {
     "lock_references": "session:lock_references",
     "session_findings": "session:session_finding",
 }
-OPTIONS = {"stack_cache": "options:STACK_CACHE"}

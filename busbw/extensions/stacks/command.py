@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from busbw.cli import Commands, add_command, command_error
-from busbw.extensions.stacks import reference
+from busbw.extensions.stacks.reference import read_lock
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
 from busbw.session.arguments import parse_path
@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> int:
     """Print a line for each lock beside the baselines, and return the exit code."""
     if not options.baselines.is_dir():
         raise UsageError(f"--baselines: there is no folder {options.baselines}")
-    paths = sorted(options.baselines.glob(reference.LOCK_PATTERN.format("*")))
+    paths = sorted(options.baselines.glob("*/*/pylock.*.toml"))
     if not paths:
         print("no stack is locked: busbw run --update-baselines locks what it measures")
     for path in paths:
         with command_error(StackError):
-            stack = reference.read_lock(path)
+            stack = read_lock(path)
         print(
             f"{stack.digest}  {path}: Python {stack.python}, "
             f"{plural(len(stack.records), 'package')}, locked {stack.date}"

@@ -31,7 +31,6 @@ from busbw.session.options import LockedStack
 from . import uv
 from .uv import StackError, run_command
 
-LOCK_PATTERN = "*/*/pylock.{}.toml"
 _DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
 _REMEDY = "--update-baselines locks the stack that it accepts"
 
@@ -141,10 +140,9 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
     if path.exists() and not replaces_lock:
         return ""
     try:
-        before = storage.read(path).decode(errors="replace") if path.exists() else ""
+        with storage.reraise_as(StackError, storage.InputError, where=f"{path} "):
+            before = storage.read(path).decode(errors="replace") if path.exists() else ""
         text = _lock_text(framework, python, date)
-    except storage.InputError as error:
-        return f"{framework}: its stack is not locked as a reference: {path} {error}"
     except ValueError as error:
         return f"{framework}: its stack is not locked as a reference: {error}"
     if not text or _DATE_LINE.sub("", before) == _DATE_LINE.sub("", text):

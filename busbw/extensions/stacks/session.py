@@ -12,19 +12,18 @@ from busbw.grid import Target
 from busbw.history.files import HistoryError, Series, comparable_sessions, read_folder
 from busbw.judge.levels import Levels, find_losses, losses_text
 from busbw.judge.policy import Policy
-from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Record, Session, merge_sessions, setup_changes
+from busbw.model.stored import Session, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
-from busbw.session.levels import jobs_without_failures, record_of
+from busbw.session.arguments import cache_folder
+from busbw.session.levels import sessions_of_today
 from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.option import usage_error
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .options import stack_cache_folder
 from .reference import build_stack, lock_stack
 from .uv import StackError
 
@@ -47,7 +46,7 @@ def build_references(
         StackError: A stack has no lock or cannot be built.
 
     """
-    cache, stacks = stack_cache_folder(options.extra.get("stack_cache", "")), {}
+    cache, stacks = cache_folder(), {}
     for framework in frameworks:
         folder = options.baselines / key_of_all_devices(target, framework).folder
         with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
@@ -101,35 +100,27 @@ def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJu
 
     Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
     """
-    records: dict[tuple[EnvironmentKey, str], dict[Case, Record]] = {}
-    for job, measurement in jobs_without_failures(measured_session, measured_session.references):
-        by_case = records.setdefault((job.key, job.case.framework), {})
-        by_case[job.case] = record_of(measured_session, measurement)
-    if not records:
-        return None
+    sessions = sessions_of_today(measured_session, measured_session.references)
     with usage_error(HistoryError):
         references = [
-            (
-                framework,
-                _earlier_sessions(measured_session, key, framework),
-                Session.from_records(by_case),
-            )
-            for (key, framework), by_case in records.items()
+            (framework, _earlier_sessions(measured_session, key, framework), session)
+            for key, session in sessions.items()
+            for framework in dict.fromkeys(case.framework for case in session.records)
         ]
-    return judge_machine(references, measured_session.policy)
+    return judge_machine(references, measured_session.policy) if references else None
 
 
 def _earlier_sessions(
     measured_session: MeasuredSession, key: EnvironmentKey, framework: str
-) -> Sequence[Session] | None:
-    """Return the earlier sessions of a framework's locked stack, from the history.
+) -> Sequence[Session]:
+    """Return the earlier sessions of a framework's locked stack, from the history if there is one.
 
     Sessions that were measured by other code of workers are left out. `key` identifies the machine
-    and the devices. Returns None without a history.
+    and the devices.
     """
     root = measured_session.options.history
     if root is None:
-        return None
+        return ()
     lines = [line for line in read_folder(root / key.folder) if line.worker == worker_hash()]
     digest = measured_session.options.stacks[framework].digest
     return comparable_sessions(lines, Series(framework=framework, stack=digest, is_reference=True))
@@ -137,14 +128,12 @@ def _earlier_sessions(
 
 def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
     """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
-    texts: dict[str, None] = {}
-    for spec, reference in measured_session.references.items():
-        ours, theirs = measured_session.measurements[spec].runs, reference.runs
-        if ours and theirs:
-            texts |= dict.fromkeys(setup_changes(theirs[0].versions, ours[0].versions))
-    flags = stack_flags_or_none(measured_session.environment.flags)
+    environment, texts = measured_session.environment, dict[str, None]()
+    flags = stack_flags_or_none(environment.flags)
     for probe in measured_session.machine.references:
-        texts |= dict.fromkeys(setup_changes(stack_flags_or_none(probe.flags), flags))
+        setup = {**environment.versions.get(probe.framework, probe.versions), **flags}
+        reference_setup = {**probe.versions, **stack_flags_or_none(probe.flags)}
+        texts |= dict.fromkeys(setup_changes(reference_setup, setup))
     return tuple(texts)
 
 
@@ -197,12 +186,12 @@ def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[
 
 
 def judge_machine(
-    references: Sequence[tuple[str, Sequence[Session] | None, Session]], policy: Policy
+    references: Sequence[tuple[str, Sequence[Session], Session]], policy: Policy
 ) -> MachineJudgement:
     """Judge by all `references` whether a machine is slower than in earlier sessions.
 
-    A reference is a locked stack that was measured: its framework, its earlier sessions (None
-    without a history), and its measurements in the present session.
+    A reference is a locked stack that was measured: its framework, its earlier sessions, and the
+    measurements in the present session.
 
     The machine is slower if at least one reference is slower. It is not slower if each reference is
     known not to be slower. Otherwise the answer is unknown.
@@ -216,17 +205,14 @@ def judge_machine(
 
 
 def _judge_reference(
-    framework: str,
-    earlier_sessions: Sequence[Session] | None,
-    present_session: Session,
-    policy: Policy,
+    framework: str, earlier_sessions: Sequence[Session], present_session: Session, policy: Policy
 ) -> MachineJudgement:
     """Judge by a single reference whether a machine is slower than in earlier sessions.
 
     Args:
         framework: The framework of the reference.
-        earlier_sessions: The earlier sessions of the reference; None without a history.
-        present_session: The measurements of the reference in the present session.
+        earlier_sessions: The earlier sessions of the reference.
+        present_session: The measurements of all references in the present session.
         policy: The thresholds of the judge.
 
     Returns:
@@ -235,11 +221,10 @@ def _judge_reference(
         with too few cases to compare them together.
 
     """
-    earlier = merge_sessions(earlier_sessions or (), policy.session_merge_time)
+    earlier = merge_sessions(earlier_sessions, policy.session_merge_time)
     if not earlier:
-        no_session = ", this reference has no earlier session here"
-        reason = " without --history" if earlier_sessions is None else no_session
-        return MachineJudgement(text=f"unknown{reason} ({framework})", is_slower=None)
+        text = f"unknown, this reference has no earlier session in --history ({framework})"
+        return MachineJudgement(text=text, is_slower=None)
     cases = frozenset(case for session in earlier for case in session.records)
     assessment = Levels(sessions=earlier, cases=cases).assess_session(
         present_session.times_s, policy

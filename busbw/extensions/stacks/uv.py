@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -93,16 +94,15 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     interrupted build leaves no folder. Raises StackError if the folder cannot be written, or if the
     other process builds for more than an hour.
     """
-    new = folder.with_name(f"{folder.name}.new")
-    try:
-        with storage.lock_folder(folder.parent, _WAIT_S):
-            try:
-                # A process that was killed may have left this folder.
-                shutil.rmtree(new, ignore_errors=True)
-                if not folder.exists():
-                    build(new)
-                    new.rename(folder)
-            finally:
-                shutil.rmtree(new, ignore_errors=True)
-    except (OSError, storage.LockedError) as error:
-        raise StackError(f"{folder} cannot be built: {error}") from error
+    new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
+    with (
+        storage.reraise_as(StackError, OSError, storage.LockedError, where=where),
+        storage.lock_folder(folder.parent, _WAIT_S),
+        contextlib.ExitStack() as undo,
+    ):
+        undo.callback(shutil.rmtree, new, ignore_errors=True)
+        # A process that was killed may have left this folder.
+        shutil.rmtree(new, ignore_errors=True)
+        if not folder.exists():
+            build(new)
+            new.rename(folder)

@@ -41,6 +41,7 @@ class Bisected:
             wheel(folder / "index", PACKAGE, version)
         use_index(environment, folder / "index")
         environment.setenv("UV_CACHE_DIR", str(folder / "uv"))
+        environment.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         self.state = folder / "state.json"
 
     def script(self, first: str, worse: dict[str, Any], **others: Any) -> None:
@@ -54,7 +55,7 @@ class Bisected:
     def words(self, *options: str, good: str = "1.0", bad: str = "1.8") -> list[str]:
         return [
             *("bisect", PACKAGE, f"--good={good}", f"--bad={bad}", "--framework=fake"),
-            *(f"--stack-cache={self.folder}/cache", f"--state={self.state}", *options),
+            *(f"--state={self.state}", *options),
             *("--", "--payloads=64K", "--launches=2"),
         ]
 
@@ -83,7 +84,7 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     options = "--frameworks=fake --payloads=64K --launches=2"
     assert again.startswith(f"again: busbw run {options} --python=fake=")
     # Each environment takes up to a gigabyte: those of the releases in the answer are left.
-    releases = bisected.folder / "cache" / "releases"
+    releases = bisected.folder / "cache" / "busbw" / "releases"
     assert {path.name.split("-")[3] for path in releases.iterdir()} == {"1.4", "1.5"}
     assert f"busbw: environments are kept in {releases}" in answer.err
     progress = json.loads(bisected.state.read_text())

@@ -59,8 +59,8 @@ def test_a_missing_folder_of_baselines_is_a_usage_error_if_an_option_names_the_f
 
 
 WRONG = {
-    "file": "expected a folder, got something else",
-    "fifo": "expected a folder, got something else",
+    "file": "Not a directory",
+    "fifo": "Not a directory",
     "loop": "Too many levels of symbolic links",
     "file/below": "Not a directory",
     "": "expected a value, got an empty text",

@@ -130,7 +130,7 @@ def _load(extension: str, name: str) -> Any:
             *("history", "memory-limit", "inject"),
             *(_load("cluster", name) for name in ("hosts", "cluster", "host-env", "host-python")),
             *(_load("compiled", name) for name in ("topology", "libtpu")),
-            *(_load("page", "page"), _load("stacks", "stack-cache")),
+            _load("page", "page"),
         ],
         in_gate=3,
     ),

@@ -27,9 +27,7 @@ class StackFolder:
 
     def run(self, *options: str, exit_code: int) -> Ran:
         """Run a session under the interpreter."""
-        return self.folder.run(
-            f"--python=fake={self.python}", "--stack-cache=stacks", *options, exit_code=exit_code
-        )
+        return self.folder.run(f"--python=fake={self.python}", *options, exit_code=exit_code)
 
     def install(self, *arguments: str) -> None:
         """Install another framework."""
@@ -53,6 +51,7 @@ def stack_folder(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Return a folder without an accepted session."""
     index = tmp_path / "index"
     use_index(monkeypatch, index)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder.script(**SLOW)
     python = venv(tmp_path / "venv", wheel(index, "busbw-fake", "1.0"))
     return StackFolder(folder=folder, python=python, index=index)
@@ -82,7 +81,7 @@ def test_the_option_against_baseline_builds_the_locked_stack_and_measures_both_s
     assert ran.outcomes == {"1K": "PASS", "1M": "PASS"}
     date = tomllib.loads(stack_folder.lock.read_text())["tool"]["busbw"]["date"]
     assert f"busbw reference: fake of {date}, stack " in ran.text
-    (built,) = (stack_folder.folder.path / "stacks" / "stacks").iterdir()
+    (built,) = (stack_folder.index.parent / "cache" / "busbw" / "stacks").iterdir()
     assert built.name in ran.text
     assert (built / "bin" / "python").exists()
 
@@ -169,14 +168,6 @@ def test_the_option_against_baseline_names_flags_that_differ_from_the_flags_in_t
     assert f"the stack ({changed}): nothing slower" in ran.text
 
 
-@pytest.mark.exhaustive
-def test_a_value_of_the_option_stack_cache_that_is_no_folder_is_a_usage_error(
-    stack_folder: StackFolder,
-) -> None:
-    ran = stack_folder.folder.run("--against=baseline", "--stack-cache=none", exit_code=4)
-    assert "--stack-cache: expected a folder, got 'none'" in ran.sentence
-
-
 SIX = ("--payloads=1K:32K", "--launches=2", "--history=history")
 
 
@@ -219,5 +210,5 @@ def test_the_option_against_baseline_without_a_history_does_not_judge_the_machin
 ) -> None:
     stack_folder.run("--update-baselines", *SIX, exit_code=0)
     ran = stack_folder.run("--against=baseline", *SIX[:2], exit_code=0)
-    assert "; the machine: unknown without --history (fake)" in ran.text
+    assert "; the machine: unknown, this reference has no earlier session in --history" in ran.text
     assert "MACHINE_SHIFT" not in ran.document["session"]["outcomes"]

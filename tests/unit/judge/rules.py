@@ -61,7 +61,7 @@ def limit_of(
     """Return the limit if there is no other baseline and no other measurement today."""
     if baseline is None or baseline.is_out_of_memory or not measurement.runs:
         return None
-    levels = build_levels({baseline.case.framework: StoredTimes(baselines=[baseline])}, policy)
+    levels = build_levels([StoredTimes(baselines=[baseline])], policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
     return levels.assess_session(times_s, policy).limits.get(baseline.case) if levels else None
 

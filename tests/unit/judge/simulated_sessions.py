@@ -108,7 +108,7 @@ def _fields(case: Case) -> dict[str, Any]:
 def levels(sessions: Sequence[Session], policy: Policy, **fields: Any) -> Levels:
     """Return the levels if the first session was accepted and the others are in the history."""
     times = StoredTimes(baselines=accepted(sessions[0]), history=sessions[1:], **fields)
-    levels = build_levels({"jax": times}, policy)
+    levels = build_levels([times], policy)
     assert levels is not None
     return levels
 

@@ -44,9 +44,8 @@ def _earlier(day: float, *times_s: float, **changes: Any) -> Session:
 
 
 def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Levels:
-    earlier = build_levels(
-        {"jax": StoredTimes(baselines=baselines, history=history, **fields)}, POLICY
-    )
+    stored = StoredTimes(baselines=baselines, history=history, **fields)
+    earlier = build_levels([stored], POLICY)
     assert earlier is not None
     return earlier
 
@@ -210,12 +209,12 @@ def test_a_case_without_a_baseline_has_no_level_even_if_it_has_a_history() -> No
 
 def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framework() -> None:
     ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
-    stored = {
-        "jax": StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
-        "tensorflow": StoredTimes(
+    stored = [
+        StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
+        StoredTimes(
             baselines=accepted(theirs.session(0)), history=theirs.sessions(5, first=1, slower=1.1)
         ),
-    }
+    ]
     earlier = build_levels(stored, POLICY)
     assert earlier is not None and len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
@@ -286,7 +285,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
         judged.loss_states[slow].ended_loss_session_count == 6 and not judged.loss_states[slow].loss
     )
     name = slow.name
-    assert repaired_losses_text(judged) == f"repaired: back at its level after 6 sessions: {name}"
+    assert repaired_losses_text(judged) == f"repaired: back at the level after 6 sessions: {name}"
     assert repaired_losses_text(_judged(lost)[2]) == ""
 
 

@@ -167,7 +167,7 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
     assert not append_to_history(_judged(measured)).errors
     lines = read_folder(tmp_path / "history" / KEY.folder)
     (later,) = comparable_sessions(lines, Series(framework="jax"))
-    ((key, session),) = sessions_of_today(measured).items()
+    ((key, session),) = sessions_of_today(measured, measured.measurements).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s

@@ -70,7 +70,7 @@ def _text(history: Path, stack: LockedStack) -> str:
 TPU = POLICIES[DeviceKind.TPU]
 
 
-def _answer(sessions: list[Session] | None, today: Session) -> MachineJudgement:
+def _answer(sessions: list[Session], today: Session) -> MachineJudgement:
     return judge_machine([("jax", sessions, today)], TPU)
 
 
