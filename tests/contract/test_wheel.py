@@ -127,7 +127,7 @@ def test_busbw_run_of_the_installed_wheel_measures_in_a_fresh_environment(
         )
         assert done.returncode == 0, done.stdout + done.stderr
     assert "NOTHING_COMPARED: 1 case measured in 1 launch" in done.stdout
-    assert "\nbusbw/perf/test_collectives.py n." in done.stdout
+    assert "\nbusbw/perf/test_collectives.py s." in done.stdout
 
 
 def test_no_file_of_the_package_contains_a_path_below_root_or_home() -> None:
