@@ -20,8 +20,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
-from busbw.session.arguments import parse_path, parse_text
-from busbw.session.option import UsageError, usage_error
+from busbw.session.option import UsageError, parse_path, parse_text, usage_error
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

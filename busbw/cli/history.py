@@ -13,7 +13,7 @@ from busbw.history.files import wrong_values_text
 from busbw.history.levels import CaseHistory, MachineHistory
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.table import Column, Row, Table, TextLine, render
-from busbw.session.arguments import parse_path
+from busbw.session.option import parse_path
 
 from . import Commands, add_baselines_option, add_command, add_machine_option
 from .sessions import select_machine_histories

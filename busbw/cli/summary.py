@@ -13,7 +13,7 @@ import sys
 
 from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.report.summary import annotation_commands, markdown_summary
-from busbw.session.arguments import parse_path
+from busbw.session.option import parse_path
 
 from . import Commands, add_baselines_option, add_command, write_workflow_commands
 from .sessions import read_session, select_machine_histories

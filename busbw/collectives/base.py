@@ -188,7 +188,8 @@ def identifying_values(source: int, target: int, number: int) -> tuple[float, ..
 
 # XLA writes the groups of ranks of a collective after the instruction in one of three forms:
 # {{0,2},{1,3}} lists the groups; [2,4]<=[4,2]T(1,0) describes an array of all ranks that is
-# transposed and cut into groups; mesh['x'=2,'y'=4] {'x'} names the axes along which groups run.
+# transposed and cut into groups; mesh['x'=2,'y'=4] {'x'} names the axes along which groups run, and
+# mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'x'} also the ranks of the mesh, as such an array.
 # Numbers have at most nine digits, and meshes at most 64 axes, so that no text takes long to read.
 _LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _NUMBERS = r"\d{1,9}(?:,\d{1,9})*"
@@ -199,6 +200,8 @@ _IOTA = re.compile(
 _ONE_EXTENT = r"'\w+'=\d{1,9}"
 _MESH = re.compile(
     rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
+    rf"(?:, device_ids=\((?P<listed>{_NUMBERS})?(?:\[\d{{1,9}}\]<=)?"
+    rf"(?:\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?)?\))?"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
 # Empty outer braces are left out, because they mean a group of all ranks.
@@ -244,8 +247,8 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     """Return the ranks of each group in a collective's HLO line.
 
     The line must come from a compiler, because its groups are expanded. Empty groups mean a single
-    group of all `ranks` ranks. Returns None if the line has no groups, a mesh whose devices are not
-    numbered in order, or a part of an axis.
+    group of all `ranks` ranks. Returns None if the line has no groups, a mesh that does not have
+    each rank once, or a part of an axis.
     """
     listed = _LISTED.search(line)
     if listed is not None:
@@ -254,15 +257,50 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     layout = _group_layout_of(line)
     if layout is None:
         return None
-    dims, axis_order, (_, size) = layout
-    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
-    ranks_in_order = [
-        sum(place * strides[axis] for place, axis in zip(index, axis_order))
-        for index in itertools.product(*(range(dims[axis]) for axis in axis_order))
-    ]
+    dims, axis_order, group_size = layout
+    if math.prod(dims) != group_size.ranks:
+        return None
+    places = _numbers_of_transposed_array(dims, axis_order)
+    ranks_of_mesh, size = _ranks_of_mesh(line, group_size.ranks), group_size.size
+    if not sorted(places) == sorted(ranks_of_mesh) == list(range(group_size.ranks)):
+        return None
+    ranks_in_order = [ranks_of_mesh[place] for place in places]
     return tuple(
         tuple(ranks_in_order[begin : begin + size]) for begin in range(0, len(ranks_in_order), size)
     )
+
+
+def _numbers_of_transposed_array(dims: Sequence[int], axis_order: Sequence[int]) -> list[int]:
+    """Return the numbers of an array of the shape `dims`, in the order of the transposed array.
+
+    The elements are numbered with the last axis of `dims` running fastest.
+    """
+    strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
+    return [
+        sum(place * strides[axis] for place, axis in zip(index, axis_order))
+        for index in itertools.product(*(range(dims[axis]) for axis in axis_order))
+    ]
+
+
+def _ranks_of_mesh(line: str, ranks: int) -> Sequence[int]:
+    """Return the ranks of a mesh in an HLO line, with the last axis of the mesh running fastest.
+
+    They are in order if the line does not name them. The result is empty if the line names another
+    number of ranks than `ranks`.
+    """
+    mesh = _MESH.search(line)
+    if mesh is None or not (mesh["listed"] or mesh["dims"]):
+        return range(ranks)
+    dims = _whole_numbers(mesh["dims"] or "")
+    if mesh["listed"] or math.prod(dims) != ranks:
+        return _whole_numbers(mesh["listed"] or "")
+    return _numbers_of_transposed_array(dims, _axis_order(mesh["axis_order"], dims))
+
+
+def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the order of the axes of `dims`; empty if `text` does not name each axis once."""
+    order = tuple(range(len(dims))) if text is None else _whole_numbers(text)
+    return order if sorted(order) == list(range(len(dims))) else ()
 
 
 def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], GroupSize] | None:
@@ -276,9 +314,7 @@ def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], Group
     iota, mesh = _IOTA.search(line), _MESH.search(line)
     if iota is not None:
         dims = _whole_numbers(iota["dims"])
-        axis_order = (
-            _whole_numbers(iota["axis_order"]) if iota["axis_order"] else tuple(range(len(dims)))
-        )
+        axis_order = _axis_order(iota["axis_order"], dims)
         return dims, axis_order, GroupSize(int(iota["groups"]), int(iota["size"]))
     extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
     along = _AXIS.findall(mesh["axes"]) if mesh else []

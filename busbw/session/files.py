@@ -15,8 +15,7 @@ from busbw.baselines.store import check_folder
 from busbw.report.figures import is_results_csv
 from busbw.report.results import is_results_json
 
-from .arguments import expand_home
-from .option import usage_error
+from .option import expand_home, usage_error
 
 # The environment variable that names the folder of the history if --history does not.
 HISTORY_VARIABLE = "BUSBW_HISTORY"

@@ -16,7 +16,7 @@ from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, Device, Placement
 
-from . import arguments
+from . import option
 from .option import COMPARE, HOSTS, MEASURE, Option
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _declare_option(
 
 def _declare_list(help: str, choices: Sequence[str], default: str) -> Any:
     """Return a dataclass field that declares an option with a comma list of `choices`."""
-    text, list_type = f"{help} (default: {default})", arguments.word_list_type(choices)
+    text, list_type = f"{help} (default: {default})", option.word_list_type(choices)
     return _declare_option(text, (default,), metavar="LIST", type=list_type)
 
 
@@ -109,33 +109,33 @@ class Options(GridOptions):
         "Measure on this kind of device. auto takes a TPU if there is one, else a GPU, else the "
         "CPU. A device that you name and that is missing is an error (default: auto)",
         metavar="{auto,cpu,gpu,tpu}",
-        type=arguments.parse_device,
+        type=option.parse_device,
     )
     ranks: int | None = _declare_option(
         "Use N ranks (one rank is one device). Default: 4 virtual devices on a CPU, else all "
         "attached devices",
         metavar="N",
-        type=arguments.whole_number_type(2),
+        type=option.whole_number_type(2),
     )
     processes: int = _declare_option(
         "Measure in P processes that run one program together, for example one on each host. "
         "Default: 1, or one on each host",
         group=HOSTS,
         metavar="P",
-        type=arguments.whole_number_type(1),
+        type=option.whole_number_type(1),
         default=1,
     )
     ranks_per_process: int | None = _declare_option(
         "Give each process of --processes R ranks. Default: 1",
         group=HOSTS,
         metavar="R",
-        type=arguments.whole_number_type(1),
+        type=option.whole_number_type(1),
     )
     frameworks: tuple[str, ...] = _declare_option(
         f"Measure these frameworks, as a comma list of {', '.join(FRAMEWORKS)}. auto takes those "
         "that are installed; fake simulates a framework, and needs nothing (default: auto)",
         metavar="LIST",
-        type=arguments.parse_frameworks,
+        type=option.parse_frameworks,
         has_setting=True,
         default=(),
     )
@@ -168,14 +168,14 @@ class Options(GridOptions):
         "Arrange the ranks in a mesh. Example: --mesh=2x4 has the axes x (2) and y (4); name them "
         "yourself with --mesh=hosts:2,devices:4",
         metavar="SHAPE",
-        type=arguments.parse_mesh,
+        type=option.parse_mesh,
         default="",
     )
     axes: str = _declare_option(
         "Run the collective along these axes of --mesh only, for example --axes=y. Default: all "
         "axes",
         metavar="LIST",
-        type=arguments.parse_text,
+        type=option.parse_text,
         needs="mesh",
         default="",
     )
@@ -190,7 +190,7 @@ class Options(GridOptions):
         f"Measure these payloads (bytes of one rank's buffer): {PAYLOAD_GRAMMAR} (default: "
         f"{PAYLOADS})",
         metavar="SIZES",
-        type=arguments.parse_payloads,
+        type=option.parse_payloads,
         has_setting=True,
         default=parse_payloads(PAYLOADS),
     )
@@ -204,7 +204,7 @@ class Options(GridOptions):
         "--time-budget. auto: one launch of each case that the launch and the history decide, and "
         "three of the others. Default: 3; with --against 6 of each side",
         metavar="N",
-        type=arguments.parse_launches,
+        type=option.parse_launches,
         has_setting=True,
     )
     time_budget: float = _declare_option(
@@ -213,7 +213,7 @@ class Options(GridOptions):
         "(default: 300)",
         group=COMPARE,
         metavar="SECONDS",
-        type=arguments.parse_seconds,
+        type=option.parse_seconds,
         default=300.0,
     )
     fail_above: float | None = _declare_option(
@@ -222,7 +222,7 @@ class Options(GridOptions):
         "--fail-above=25%% (1.25x means the same)",
         group=COMPARE,
         metavar="LIMIT",
-        type=arguments.parse_ratio,
+        type=option.parse_ratio,
         has_setting=True,
     )
     inject: Injection | None = _declare_option(
@@ -232,21 +232,21 @@ class Options(GridOptions):
         "applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
         group=COMPARE,
         metavar="WHAT",
-        type=arguments.parse_injection,
+        type=option.parse_injection,
         excludes=_ACCEPTING,
         because="whose times are no baselines",
     )
     case_timeout: float = _declare_option(
         "Stop a launch, and fail the case, if one case takes longer than this (default: 120)",
         metavar="SECONDS",
-        type=arguments.parse_seconds,
+        type=option.parse_seconds,
         default=120.0,
     )
     device_wait: float = _declare_option(
         "Wait at most this long for another busbw session on the same machine to end, and for the "
         "workers of --cluster (default: 1800)",
         metavar="SECONDS",
-        type=arguments.parse_seconds,
+        type=option.parse_seconds,
         has_setting=True,
         default=1800.0,
     )
@@ -255,34 +255,34 @@ class Options(GridOptions):
         "DIR must exist if you name it, unless this session writes it (default: baselines)",
         group=COMPARE,
         metavar="DIR",
-        type=arguments.parse_text,
+        type=option.parse_text,
         has_setting=True,
         default=Path("baselines"),
     )
     memory_limit: int | None = _declare_option(
         "Measure as if the machine had only this much memory, for example 1G",
         metavar="SIZE",
-        type=arguments.parse_payload,
+        type=option.parse_payload,
     )
     results: str | None = _declare_option(
         "Write all results to FILE, as JSON (docs/results.schema.json) or, if the name ends in "
         ".csv, with one row per case",
         metavar="FILE",
-        type=arguments.parse_text,
+        type=option.parse_text,
     )
     history: Path | None = _declare_option(
         "Append the results to the history in DIR, and judge this session by the usual times of "
         "earlier sessions. DIR is created if it is missing. Default: the environment variable "
         "BUSBW_HISTORY, else no history",
         metavar="DIR",
-        type=arguments.parse_text,
+        type=option.parse_text,
         has_setting=True,
     )
     python: Mapping[str, str] = _declare_option(
         "Measure FRAMEWORK with another Python interpreter, which needs only the framework and "
         "numpy. Example: --python=tensorflow=~/tf/bin/python. May be repeated",
         metavar="FRAMEWORK=INTERPRETER",
-        type=arguments.parse_python,
+        type=option.parse_python,
         action="append",
         has_setting=True,
         default={},
@@ -293,7 +293,7 @@ class Options(GridOptions):
         "--against=~/last-week/bin/python. baseline means the environment that was locked with the "
         "baselines; it is built if it is missing. May be repeated, once per framework",
         metavar="[FRAMEWORK=]INTERPRETER",
-        type=arguments.parse_reference,
+        type=option.parse_reference,
         **_INTERLEAVING,
         default={},
     )
@@ -301,7 +301,7 @@ class Options(GridOptions):
         "Set an environment variable for the reference only. Without --against the reference is "
         "the same Python. Example: --against-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=arguments.parse_variable,
+        type=option.parse_variable,
         **_INTERLEAVING,
         default={},
     )
@@ -309,7 +309,7 @@ class Options(GridOptions):
         "Try an environment variable: measure alternately with it and without it (or with the "
         "reference of --against). Example: --try-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=arguments.parse_variable,
+        type=option.parse_variable,
         **_INTERLEAVING,
         default={},
     )
@@ -329,7 +329,7 @@ class Options(GridOptions):
         'reason is stored in the file. Example: --accept-regression="the new switch is slower"',
         group=COMPARE,
         metavar="WHY",
-        type=arguments.parse_text,
+        type=option.parse_text,
         needs="update_baselines",
         default="",
     )

@@ -24,8 +24,7 @@ from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
-from busbw.session.arguments import cache_folder
-from busbw.session.option import UsageError, usage_error
+from busbw.session.option import UsageError, cache_folder, usage_error
 
 PASSES_ON = True
 _DESCRIPTION = """

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from busbw.session.arguments import argument_type, expand_home, parse_text
 from busbw.session.option import HOSTS as GROUP
-from busbw.session.option import Option
+from busbw.session.option import Option, argument_type, expand_home, parse_text
 
 # The value of --host-env with which no variables are copied.
 _NO_VARIABLES = "none"

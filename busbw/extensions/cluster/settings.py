@@ -22,7 +22,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.hardware.ceiling import has_tpu_chips
 from busbw.model import variables
 from busbw.model.words import Device
-from busbw.session.arguments import expand_home
+from busbw.session.option import expand_home
 from busbw.session.options import Options
 from busbw.storage import reraise_as
 

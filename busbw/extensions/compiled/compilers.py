@@ -23,9 +23,8 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import EnvironmentKey
-from busbw.session.arguments import cache_folder
 from busbw.session.machine import python_of
-from busbw.session.option import usage_error
+from busbw.session.option import cache_folder, usage_error
 from busbw.session.options import Options
 from busbw.session.state import ObservedSession
 

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from busbw import extensions
-from busbw.session.arguments import argument_type, parse_text
-from busbw.session.option import Option
+from busbw.session.option import Option, argument_type, parse_text
 
 if TYPE_CHECKING:
     from .worker import Topology

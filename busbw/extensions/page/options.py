@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.session.arguments import parse_text
-from busbw.session.option import Option
+from busbw.session.option import Option, parse_text
 
 PAGE = Option(
     name="page",

@@ -19,8 +19,7 @@ from busbw.cli import (
 from busbw.cli.sessions import read_session, select_machine_histories
 from busbw.extensions.page.drawing import DrawingError
 from busbw.extensions.page.page import is_page, make_page, render_html
-from busbw.session.arguments import parse_path
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, parse_path
 
 
 def add_to(commands: Commands) -> None:

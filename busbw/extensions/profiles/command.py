@@ -26,7 +26,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.table import Column, Table, TextLine, make_rows, render
-from busbw.session.arguments import argument_type, parse_path, parse_payload, word_list_type
+from busbw.session.option import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
 from .recordings import UNKNOWN_KIND, XPLANE, RecordedCollective, find_collectives, read_events

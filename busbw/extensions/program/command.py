@@ -11,9 +11,8 @@ from pathlib import Path
 
 from busbw.cli import Commands, add_command
 from busbw.report.table import render
-from busbw.session.arguments import parse_device, whole_number_type
 from busbw.session.command_line import read_options
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, parse_device, whole_number_type
 
 from .mode import collectives_of_program
 from .options import is_hlo_file, parse_program_option

@@ -7,8 +7,7 @@ import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from busbw.session.arguments import argument_type
-from busbw.session.option import Option, UsageError
+from busbw.session.option import Option, UsageError, argument_type
 
 if TYPE_CHECKING:
     from busbw.session.options import Options

@@ -178,6 +178,7 @@ def _algorithm_text(uses: Sequence[CollectiveUse]) -> str:
 _DESCRIPTIONS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
     _times_text,
     lambda uses: uses[0].data_text,
+    lambda uses: "; ".join(sorted({use.group_sizes_text for use in uses})),
     _asynchrony_text,
     _algorithm_text,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from busbw.model.field_types import MOST_BYTES, Count, Natural
-from busbw.model.words import payload_text
+from busbw.model.words import payload_text, plural
 
 # The layouts of groups that no mesh axes make up: 0 1, 2 3 is consecutive, and 0 2, 1 3 is strided.
 CONSECUTIVE, STRIDED = "consecutive", "strided"
@@ -67,6 +67,11 @@ class CollectiveUse:
         if self.axes in (CONSECUTIVE, STRIDED):
             return f"in {self.axes} groups of {self.ranks}"
         return f"along {self.axes}" if self.axes else f"in groups of {self.ranks}"
+
+    @property
+    def group_sizes_text(self) -> str:
+        """The number and the size of the groups, such as ``2 groups of 4``."""
+        return f"{plural(self.groups, 'group')} of {self.ranks}"
 
     @property
     def kind_text(self) -> str:

@@ -24,10 +24,9 @@ from busbw.model.field_types import moment_text
 from busbw.model.words import Device, Outcome, plural, seconds_text
 from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
-from busbw.session.arguments import parse_path, parse_text
 from busbw.session.command_line import read_options
 from busbw.session.measure import Display
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
 from busbw.session.run import run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession

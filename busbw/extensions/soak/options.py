@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.session.arguments import argument_type, parse_seconds
-from busbw.session.option import COMPARE, Option
+from busbw.session.option import COMPARE, Option, argument_type, parse_seconds
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

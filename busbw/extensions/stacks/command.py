@@ -9,8 +9,7 @@ from busbw.cli import Commands, add_command, command_error
 from busbw.extensions.stacks.reference import read_lock
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import plural
-from busbw.session.arguments import parse_path
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, parse_path
 
 
 def add_to(commands: Commands) -> None:

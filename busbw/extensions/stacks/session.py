@@ -17,10 +17,9 @@ from busbw.model.stored import Session, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
-from busbw.session.arguments import cache_folder
 from busbw.session.levels import sessions_of_today
 from busbw.session.machine import key_of_all_devices, python_of
-from busbw.session.option import usage_error
+from busbw.session.option import cache_folder, usage_error
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
 

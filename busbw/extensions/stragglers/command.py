@@ -39,9 +39,8 @@ from busbw.model.launch import Plan
 from busbw.model.machine import ALONE, Cluster
 from busbw.model.words import Device, FailureKind, plural
 from busbw.report.table import render
-from busbw.session.arguments import parse_payloads, parse_ratio, parse_seconds
 from busbw.session.command_line import hosts_of
-from busbw.session.option import UsageError, usage_error
+from busbw.session.option import UsageError, parse_payloads, parse_ratio, parse_seconds, usage_error
 from busbw.session.options import OPTIONS, Options
 
 _DESCRIPTION = f"""

@@ -50,6 +50,11 @@ def _mesh(axes: int) -> str:
         ("mesh['x'=2,'y'=2] {'x','y'}", ((0, 1, 2, 3),)),
         ("mesh['x'=2,'y'=2] {'y','x'}", ((0, 2, 1, 3),)),
         ("mesh['x'=2,'y'=2,'z'=2] {'x','z'}", ((0, 1, 4, 5), (2, 3, 6, 7))),
+        # jaxlib 0.7.2 writes the groups of the same programs as [2,2]<=[4] and [2,2]<=[2,2]T(1,0).
+        ("mesh['x'=1,'y'=2,'z'=2], device_ids=([2,2]T(1,0)) {'y'}", ((0, 1), (2, 3))),
+        ("mesh['x'=1,'y'=2,'z'=2], device_ids=([2,2]T(1,0)) {'z'}", ((0, 2), (1, 3))),
+        ("mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'x'}", ((0, 1), (2, 3))),
+        ("mesh['x'=4], device_ids=(3,2,1,0) {'x'}", ((3, 2, 1, 0),)),
     ],
 )
 def test_groups_in_hlo_are_read_from_a_list_or_from_the_iota_form_or_from_a_mesh(
@@ -63,11 +68,15 @@ def test_groups_in_hlo_are_read_from_a_list_or_from_the_iota_form_or_from_a_mesh
     [
         "mesh['x'=2,'y'=4] {'z'}",
         "mesh['x'=2,'y'=4] {'y':(1)2}",
-        "mesh['x'=2,'y'=2], device_ids=([4]<=[2,2]T(1,0)) {'x'}",
-        "mesh['x'=2,'y'=2,device_ids=(3,2,1,0)] {'x'}",
+        "mesh['x'=2,'y'=2], device_ids=(3,2,1,1) {'x'}",
+        "mesh['x'=2,'y'=2], device_ids=(3,2,1) {'x'}",
+        "mesh['x'=2,'y'=2], device_ids=([2,2]T(1,1)) {'x'}",
+        "mesh['x'=2,'y'=2], device_ids=([999999999]) {'x'}",
+        "[2,2]<=[2,2]T(5,0)",
+        "[2,2]<=[999999999]",
     ],
 )
-def test_groups_in_hlo_along_an_axis_that_the_mesh_lacks_are_unknown(groups: str) -> None:
+def test_groups_in_hlo_that_contradict_their_mesh_or_array_are_unknown(groups: str) -> None:
     assert replica_groups_of(_line(groups), 8) is None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session import arguments
+from busbw.session import option
 
 
 def test_the_cache_folder_comes_from_the_option_or_else_from_environment_variables(
@@ -15,11 +15,11 @@ def test_the_cache_folder_comes_from_the_option_or_else_from_environment_variabl
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
-    assert arguments.cache_folder("/a") == Path("/a")
-    assert arguments.cache_folder("") == Path("/cache/busbw")
+    assert option.cache_folder("/a") == Path("/a")
+    assert option.cache_folder("") == Path("/cache/busbw")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert arguments.cache_folder("") == Path("/home/me/.cache/busbw")
+    assert option.cache_folder("") == Path("/home/me/.cache/busbw")
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(ValueError, match="this user has no home directory; expected HOME"):
-        arguments.cache_folder("")
+        option.cache_folder("")

@@ -41,6 +41,7 @@ def _texts(before: tuple[CollectiveUse, ...], after: tuple[CollectiveUse, ...]) 
         ({"at_most": True}, "12 per step -> at most 12 per step (train.py:88)"),
         ({"per_iteration": True}, "12 per step -> 12 per iteration (train.py:88)"),
         ({"algorithm": {"emitter": "Tree"}}, "Ring -> Tree (train.py:88)"),
+        ({"ranks": 2, "groups": 4}, "1 group of 4 -> 4 groups of 2 (train.py:88)"),
     ],
 )
 def test_a_changed_collective_is_named_with_the_change_and_its_line(
