@@ -232,7 +232,13 @@ def _run_step(
 ) -> tuple[str, Mapping[str, str]]:
     """Run a step as the runner does; return its output and the files that it wrote."""
     path, step, program, report = workflow
-    (folder / report).mkdir()
+    # The folder of the report must exist even if the installation fails.
+    install = "python() { false; }\n" + script_of(path, "Install")
+    subprocess.run(
+        ["bash", "-e", "-c", install],
+        env={"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder)},
+        check=False,
+    )
     (folder / report / "results.json").write_text("{}")
     if fail != "no busbw":
         (folder / "venv" / "bin").mkdir(parents=True)

@@ -124,7 +124,6 @@ def test_busbw_run_uses_the_root_directory_and_the_settings_of_the_current_folde
     answer = run()
     assert answer.code == 0, answer.text
     assert f"rootdir: {empty_folder.path}\nconfigfile: pytest.ini\n" in answer.text
-    assert "1 payload (2K)" in answer.text
     assert f"busbw baselines: {empty_folder.path / 'levels'}" in answer.text
     assert "= 1 without baseline in " in answer.text
     named = "../busbw/perf/test_collectives.py::test_collective[fake-default-float32-2K]"

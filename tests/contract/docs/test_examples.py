@@ -11,7 +11,12 @@ from tests.helpers.command_line import asked_here
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"), [("slurm.sh", "#!/bin/bash"), ("kubernetes.yaml", "scheduler=tcp:")]
+    ("name", "begin"),
+    [
+        ("slurm.sh", "#!/bin/bash"),
+        ("slurm-nightly.sh", "#!/usr/bin/env bash"),
+        ("kubernetes.yaml", "scheduler=tcp:"),
+    ],
 )
 def test_the_documentation_of_hosts_shows_the_same_commands_as_the_files_in_examples(
     name: str, begin: str
