@@ -16,6 +16,7 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -55,13 +56,27 @@ class _CarriedCollectives(NamedTuple):
 _NOTHING = _CarriedCollectives(())
 
 
-def is_started_elsewhere(instruction: Instruction, computation: Sequence[Instruction]) -> bool:
+def started_chains(module: Module) -> Mapping[str, AbstractSet[str]]:
+    """Return the chain ids of the asynchronous collectives that each computation starts."""
+    texts = {
+        name: "".join(instruction.text for instruction in computation)
+        for name, computation in module.computations.items()
+    }
+    return {name: {*_CHAIN.findall(text)} for name, text in texts.items() if _STARTS in text}
+
+
+def is_started_elsewhere(
+    instruction: Instruction, computation: str, chains: Mapping[str, AbstractSet[str]]
+) -> bool:
     """Return whether `instruction` continues a collective that starts in another computation.
 
-    `computation` is the list of instructions to which `instruction` belongs.
+    `computation` is the name of the computation of `instruction`, and `chains` has the chain ids
+    that each computation starts. A user can also give a collective an attribute `chain_id`, and
+    then no computation starts the chain.
     """
-    is_start = any(_STARTS in other.text for other in computation)
-    return _CHAIN.search(instruction.text) is not None and not is_start
+    chain = _CHAIN.search(instruction.text)
+    is_started = chain is not None and any(chain[1] in started for started in chains.values())
+    return is_started and computation not in chains
 
 
 def count_hiding_operations(module: Module, computation: str) -> Mapping[str, int]:

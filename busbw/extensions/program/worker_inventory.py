@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES
@@ -25,14 +26,14 @@ from busbw.worker.backends.hlo.module import (
     remove_quoted_parts,
 )
 
-from .worker_axes import MOST_RANKS, MeshAxes
+from .worker_axes import MOST_RANKS, MeshAxes, UserSources
 from .worker_flow import (
     LoopCounter,
     count_hiding_operations,
     is_started_elsewhere,
     loop_computations,
+    started_chains,
 )
-from .worker_sources import UserSources
 from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
 _KINDS = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
@@ -92,7 +93,9 @@ def collectives_in_hlo(
             )
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
         sources = UserSources(head, source_folder)
-        uses = _Inventory(module, axes, sources, LoopCounter(module)).uses_in(module.entry)
+        uses = _Inventory(
+            module, axes, sources, LoopCounter(module), started_chains(module)
+        ).uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
@@ -163,6 +166,7 @@ class _Inventory:
     axes: MeshAxes
     sources: UserSources
     loop_counter: LoopCounter
+    chains: Mapping[str, AbstractSet[str]]
     _uses: dict[str, CollectiveUses] = field(default_factory=dict)
 
     def uses_in(self, computation: str) -> CollectiveUses:
@@ -199,9 +203,7 @@ class _Inventory:
                 (use for branch in branches for use in self.uses_in(branch)), max
             )
             return [replace(use, at_most=True) for use in most]
-        if instruction.collective and is_started_elsewhere(
-            instruction, self.module.computations[computation]
-        ):
+        if instruction.collective and is_started_elsewhere(instruction, computation, self.chains):
             return ()
         if instruction.collective:
             return (self._describe_collective(instruction, hiding_counts.get(instruction.name, 0)),)

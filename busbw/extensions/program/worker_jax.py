@@ -20,8 +20,8 @@ from busbw.worker.backends.base import MeasuringError, first_line
 from busbw.worker.backends.jax.backend import JaxBackend
 
 from .worker import compile_error
+from .worker_axes import is_in_library
 from .worker_inventory import mesh_in_stablehlo
-from .worker_sources import is_in_library
 
 
 def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_sources import UserSources
+from busbw.extensions.program.worker_axes import UserSources
 
 # As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
 TABLES = """\
