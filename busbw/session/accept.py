@@ -27,7 +27,7 @@ from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
@@ -117,11 +117,11 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             only_new_cases=options.update_baselines == "new",
             reason=reason,
         )
-        pruned: Sequence[BaselineChange] = ()
-        if options.prune_baselines:
-            pruned = prune(
-                draft, _cases_to_keep(measured_session), session=session, reason="pruned"
-            )
+        pruned: Sequence[BaselineChange] = (
+            prune(draft, _cases_to_keep(measured_session), session=session, reason="pruned")
+            if options.prune_baselines
+            else ()
+        )
     ids = {job.case: spec.id for spec, job in measured_session.jobs.items()}
     for refusal in refusals:
         remedy = (
@@ -131,7 +131,15 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         )
         notes.append(f"{refusal.refusal_text}; {remedy}")
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
-    judged_session = replace(judged_session.with_notes(*notes), baseline_tables=tables)
+    verdict, losses = judged_session.session_verdict, sum(row.is_over_budget for row in saved)
+    text = (
+        f"{verdict.text}; accepted a loss of {plural(losses, 'case')}" if losses else verdict.text
+    )
+    judged_session = replace(
+        judged_session.with_notes(*notes),
+        baseline_tables=tables,
+        session_verdict=replace(verdict, text=text),
+    )
     if refusals and not reason:
         return judged_session.with_error(
             "not all times were accepted: a loss beyond the budget needs --accept-regression"
@@ -143,7 +151,7 @@ def _change_row(change: BaselineChange) -> ChangeRow:
     before, after = (
         baseline_text(change.case, side) for side in (change.baseline_before, change.baseline_after)
     )
-    cause = f"{change.cause}, accepted again" if change.is_over_budget else change.cause
+    cause = f"{change.cause}, loss accepted" if change.is_over_budget else change.cause
     return change.path, change.case, before, after, cause
 
 

@@ -28,11 +28,11 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, WorkerStarter
-from busbw.extensions.stragglers.chips import find_slow_chips
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
 from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResult
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
+from busbw.extensions.stragglers.statistics import find_slow_chips
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Plan

@@ -134,7 +134,7 @@ def test_a_changed_baseline_has_the_reason_of_the_change(
     now = replace(now, replaced_cases=frozenset({build.case()} if moved else ()))
     written = write(now)
     ((row,),) = (table.rows for table in written.baseline_tables)
-    assert row.values["reason"] == (f"{cause}, accepted again" if lost else cause)
+    assert row.values["reason"] == (f"{cause}, loss accepted" if lost else cause)
     stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
 

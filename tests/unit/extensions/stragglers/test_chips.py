@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from busbw.extensions.stragglers.chips import find_slow_chips
-from busbw.extensions.stragglers.statistics import SlowComponent
+from busbw.extensions.stragglers.statistics import SlowComponent, find_slow_chips
 from busbw.extensions.stragglers.worker import ChipTimes
 
 ROUNDS = 50
