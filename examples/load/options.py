@@ -1,4 +1,8 @@
-"""The option, in a file of its own: it is imported before the steps of a session are."""
+"""The option, in a file of its own: it is imported before the steps of a session are.
+
+An option with a value has a `type` in place of the `action`, such as `parse_text` of
+`busbw.session.option`. The session reads an option of an extension as `options.extra[NAME]`.
+"""
 
 from busbw.session.option import Option
 

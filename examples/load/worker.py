@@ -5,13 +5,18 @@ framework and numpy.
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 
-def open_session(options):
+def open_session(options: object) -> None:
     """Return what the operations of this worker share, here nothing; `options` has its device."""
-    return None
 
 
-def read_load(session, request):
-    """Return the load of the last minute; `request` has the values of the Request, here none."""
+def read_load(session: None, request: Mapping[str, Any]) -> float:
+    """Return the load of the last minute.
+
+    `request` has the values of the Request, here none. Read a value with `request_value` of
+    `busbw.worker.serve`.
+    """
     return os.getloadavg()[0]
