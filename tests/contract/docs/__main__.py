@@ -47,6 +47,7 @@ _UNRUN = {
     r"-m bench (error_rates|faults)|--soak=": "takes long",
     r"-m tox\b|busbw bisect|-m venv|-m pytest -n": "takes long, or needs another",
     r"--shapes=": "needs a model's shapes",
+    r"^busbw summary results.json --history=history$": "needs the session of a job",
 }
 # What pages take for granted: (file or folder, the words of pytest that write it).
 _WRITTEN = (
