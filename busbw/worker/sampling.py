@@ -5,10 +5,9 @@ sample is a slope: the time of a long chain minus the time of a short chain, div
 of additional iterations. The cost of a call cancels out. With the clock `dispatch` a sample is the
 time of a call of a single iteration.
 
-Every result is compared with the exact result after the clock has stopped. The exceptions
-are first calls that extensions make with inputs of their own, to read a value from the result. No
-sample is dropped because of its time. Only if the chains turn out to be too short for the clock,
-sampling begins again with longer chains.
+Every result is compared with the exact result after the clock has stopped, except for first calls
+of extensions with inputs of their own. No sample is dropped because of its time. Sampling begins
+again with longer chains only if the chains turn out to be too short for the clock.
 """
 
 from __future__ import annotations
@@ -245,8 +244,7 @@ class Sampler:
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
         if self.program.shortest_chain == self.program.iterations_per_turn:
-            # TensorFlow's shortest chain is no empty call, and the warm-up ran a chain of its
-            # length, which is faster if the machine stalled in all short chains.
+            # TensorFlow's shortest chain is as long as the warm-up's chain, which did not stall.
             short_s = min(short_s, self._warm_chain_s)
         return short_s, tuple(
             self.slope_s(long_s, min(own_short_s, short_s), self.iterations)
