@@ -144,6 +144,9 @@ def _run_member(member: GroupMember, path: Path) -> None:
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
     os.environ.update(member.environment)
+    # TensorFlow removes its temporary files at the normal end of a process, which this process
+    # does not have.
+    tempfile.tempdir = str(path.parent)
     result = member.function(*member.arguments)
     path.write_text(json.dumps(result))
     # TensorFlow's servers cannot be shut down, and a normal exit waits for their threads.

@@ -353,7 +353,7 @@ class LocalTransport(Transport):
             return LocalWorker(starter, self._bundle, launch, member)
         except OSError as error:
             limit = logs.least_pids_limit()
-            most = "" if limit is None else f"; logs.max is {limit}"
+            most = "" if limit is None else f"; pids.max is {limit}"
             raise HostError(
                 f"a worker cannot be started on this host ({error.strerror}){most}"
             ) from error

@@ -289,12 +289,15 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
         raise ProgramError("it has several programs; expected a file for each")
     uses = collectives_in_hlo(text, ranks=ranks)
     check_complete(text)
-    compiled_for = ranks_in_head(head) or max((use.ranks * use.groups for use in uses), default=0)
+    grouped = max((use.ranks * use.groups for use in uses), default=0)
+    stated = ranks_in_head(head)
+    expected = ranks or stated
     # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
     # counted. But the highest rank that they name exists.
     named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
     highest = max(named, default=-1) + 1
-    if ranks and (compiled_for not in (0, ranks) or highest > ranks):
-        most = max(compiled_for, highest)
-        raise ProgramError(f"it is compiled for {most} ranks, expected {ranks} (--ranks)")
+    most = max(stated or grouped, grouped, highest)
+    if expected and ((stated or grouped) not in (0, expected) or most > expected):
+        place = "--ranks" if ranks else "the first line"
+        raise ProgramError(f"it is compiled for {most} ranks, expected {expected} as in {place}")
     return uses

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from busbw import storage
 from busbw.session.option import Option, UsageError, argument_type
 
 if TYPE_CHECKING:
@@ -29,9 +30,22 @@ def parse_program_option(text: str) -> str:
             f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
             f"or a file of optimized HLO; got {text[:60]!r}"
         )
-    if is_file and not os.path.isfile(place):
-        raise ValueError(f"{place}: there is no such file")
+    if is_file:
+        _check_contains(place, function)
     return text
+
+
+def _check_contains(path: str, function: str) -> None:
+    """Raise ValueError if a file of Python is missing, or does not contain the name of a function.
+
+    A worker would notice it, too, but only after it has started its framework.
+    """
+    if not os.path.isfile(path):
+        raise ValueError(f"{path}: there is no such file")
+    with storage.reraise_as(ValueError, storage.InputError, where=f"{path}: "):
+        code = storage.read(Path(path)).decode(errors="replace")
+    if not re.search(rf"\b{function}\b|import \*", code):
+        raise ValueError(f"{path}: there is no function {function!r}")
 
 
 PROGRAM = Option(

@@ -114,8 +114,13 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
 
 
 def ranks_in_head(head: str) -> int | None:
-    """Return replicas x partitions; None if the head of the HLO contains neither number."""
-    counts = [min(int(count), MOST_RANKS) for count in _COUNTS.findall(remove_quoted_parts(head))]
+    """Return replicas x partitions; None if the head of the HLO contains neither number.
+
+    Raises ProgramError if the product is larger than MOST_RANKS.
+    """
+    counts = [int(count) for count in _COUNTS.findall(remove_quoted_parts(head))]
+    if math.prod(counts) > MOST_RANKS:
+        raise ProgramError(f"it is for {math.prod(counts)} ranks, expected at most {MOST_RANKS}")
     return math.prod(counts) if counts else None
 
 
@@ -125,14 +130,20 @@ def is_scheduled(head: str) -> bool:
 
 
 def check_complete(text: str) -> None:
-    """Raise ProgramError if a computation or an instruction is missing or occurs twice."""
+    """Raise ProgramError if a computation or an instruction is missing or occurs twice.
+
+    The result of a computation, its only ROOT instruction, must not be missing either.
+    """
     called = (
         name
         for part in set(_CALLED.findall(remove_quoted_parts(text)))
         for name in _NAME.findall(part)
     )
     _check_each_once(_COMPUTATION.findall(text), called)
-    for instructions in read_module(text).computations.values():
+    for computation, instructions in read_module(text).computations.items():
+        roots = sum(instruction.text.startswith("ROOT ") for instruction in instructions)
+        if roots != 1:
+            raise ProgramError(f"{computation!r} has {roots} ROOT instructions, expected 1")
         required_names = (
             name
             for instruction in instructions

@@ -124,6 +124,7 @@ def test_a_user_program_fails_if_the_compiler_returns_a_text_that_is_no_hlo(fold
     ("options", "sentence"),
     sweep(
         [
+            (["--program=train.py:stpe"], "--program: train.py: there is no function 'stpe'"),
             (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
             (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
             (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
@@ -229,7 +230,7 @@ def test_a_collective_of_a_user_program_that_cannot_be_measured_separately_is_na
 
 
 # Of a program that was compiled for one device, or whose compiler does not name how many.
-ADD = "%add (a: f32[]) -> f32[] {\n}\n\n"
+ADD = "%add (a: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  ROOT %s = f32[] add(%a, %a)\n}\n\n"
 OF_ONE_HEAD = (
     f"HloModule m, is_scheduled=true\n\n{ADD}ENTRY %m (p: c64[512]) -> c64[512] {{\n"
     "  %p = c64[512]{0} parameter(0)\n"
@@ -248,10 +249,10 @@ def test_the_option_program_measures_the_collectives_in_an_hlo_file(folder: Fold
     ("text", "sentence"),
     sweep(
         [
-            (OF_ONE_HEAD, "it has no collective"),
+            (OF_ONE_HEAD + "  ROOT %n = c64[512]{0} copy(%p)", "it has no collective"),
             (
                 OF_ONE_HEAD
-                + "  %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%add",
+                + "  ROOT %r = f32[8]{0} all-reduce(%p), replica_groups={{0},{1}}, to_apply=%add",
                 "all-reduce of float32 32 in groups of 1, 1 per step: a group of one rank moves "
                 "nothing",
             ),
@@ -269,7 +270,7 @@ def test_an_hlo_file_without_a_collective_that_can_be_measured_is_a_usage_error(
 
 MOVED = (
     "  %a = c64[512]{0} all-to-all(%p), replica_groups={}, dimensions={0}\n"
-    "  %b = c64[512]{0} all-reduce(%a), replica_groups={}, to_apply=%add"
+    "  ROOT %b = c64[512]{0} all-reduce(%a), replica_groups={}, to_apply=%add"
 )
 
 

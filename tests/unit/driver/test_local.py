@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from busbw import storage
+from busbw.driver import logs
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import (
     LocalTransport,
@@ -124,11 +125,13 @@ def test_the_request_after_a_worker_was_killed_is_answered_with_its_exit_code(
 
 
 def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_readable_message(
-    bundle: Bundle,
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel takes no variable of more than 128 KiB.
     begin = replace(starter(), environment={"LARGE": "x" * 2**18})
-    with pytest.raises(HostError, match=r"^a worker cannot be started on this host \(Argument "):
+    monkeypatch.setattr(logs, "least_pids_limit", lambda: 30)
+    cause = r"^a worker cannot be started on this host \(Argument .*; pids.max is 30$"
+    with pytest.raises(HostError, match=cause):
         LocalTransport(bundle).start(begin, LaunchId.parse("1.fake"), None)
 
 

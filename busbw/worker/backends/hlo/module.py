@@ -144,9 +144,10 @@ class Instruction:
     def called_computations(self) -> tuple[str, ...]:
         """The names of the computations that this instruction calls in every run.
 
-        Empty for conditionals and loops, which may call no computation.
+        Empty for conditionals and loops, which may call no computation, and for the instructions
+        that continue a call which another instruction starts.
         """
-        if self.op in ("conditional", "while"):
+        if self.op in ("conditional", "while") or self.op.endswith(("-update", "-done")):
             return ()
         called = _CALLED.findall(self.unquoted_text)
         return tuple(name for text in called for name in _NAME.findall(text))

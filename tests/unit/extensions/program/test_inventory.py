@@ -316,16 +316,20 @@ def test_equal_collectives_are_listed_with_the_smallest_number_of_overlapping_op
     assert (use.times, use.hidden_by) == (2, 1)
 
 
-def test_a_collective_that_a_generic_asynchronous_call_runs_is_listed() -> None:
+@pytest.mark.parametrize("repeated_call", ["", ", calls=%wrapped"])
+def test_a_collective_that_a_generic_asynchronous_call_runs_is_listed_once(
+    repeated_call: str,
+) -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
     wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (use,) = _read(
         "%s = ((f32[1024]{0}), f32[512]{0}) async-start(%p), calls=%wrapped",
         "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
-        "%d = f32[512]{0} async-done(%s)",
+        f"%d = f32[512]{{0}} async-done(%s){repeated_call}",
         before=wrapped,
     )
-    assert (use.kind, use.is_asynchronous, use.payload_bytes) == ("reduce_scatter", True, 4096)
+    assert (use.kind, use.times, use.payload_bytes) == ("reduce_scatter", 1, 4096)
+    assert use.is_asynchronous
 
 
 def test_a_listed_collective_without_metadata_has_the_source_line_of_its_operand() -> None:

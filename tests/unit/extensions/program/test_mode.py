@@ -56,8 +56,16 @@ def test_the_number_of_ranks_of_a_dump_comes_from_the_file_or_else_from_the_sess
     ("head", "groups", "named_ranks", "sentence"),
     [
         ("", "{}", None, r"over all ranks, .* name the number with --ranks=N"),
-        (", num_partitions=4", "{}", 8, r"it is compiled for 4 ranks, expected 8 \(--ranks\)"),
-        ("", "{{0,1},{2,3}}", 2, r"it is compiled for 4 ranks, expected 2 \(--ranks\)"),
+        (", num_partitions=4", "{}", 8, "it is compiled for 4 ranks, expected 8 as in --ranks"),
+        ("", "{{0,1},{2,3}}", 2, "it is compiled for 4 ranks, expected 2 as in --ranks"),
+        (
+            ", num_partitions=2",
+            "{{0,1},{2,3}}",
+            None,
+            "for 4 ranks, expected 2 as in the first",
+        ),
+        (", num_partitions=2", "[2,4]<=[8]", None, "for 8 ranks, expected 2 as in the first"),
+        (", num_partitions=99999999", "{}", None, "for 99999999 ranks, expected at most 65536"),
     ],
 )
 def test_a_dump_whose_ranks_are_unknown_or_differ_from_the_session_is_refused(
@@ -88,6 +96,7 @@ def test_a_dump_is_read_with_any_line_ends_or_a_byte_order_mark_or_gzip_compress
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
+        ("\n  ROOT ", "\n  ", "'add' has 0 ROOT instructions, expected 1"),
         ("to_apply=%add", "to_apply=%add.1", "it runs 'add.1', which is missing"),
         ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "it has 'add' twice"),
         ("\n  %b = f32[] parameter(1)", "", "it runs 'b', which is missing"),
@@ -130,7 +139,7 @@ def test_a_dump_with_a_rank_beyond_the_ranks_of_the_session_is_refused(
     path = _dump(tmp_path)
     all_reduce = "all-reduce(%p), replica_groups={}, to_apply=%add"
     path.write_text(path.read_text().replace(all_reduce, attributes))
-    refused = pytest.raises(ProgramError, match=rf"expected {named_ranks} \(--ranks\)")
+    refused = pytest.raises(ProgramError, match=f"expected {named_ranks} as in --ranks")
     with contextlib.nullcontext() if is_right else refused:
         assert mode.read_hlo_file(path, named_ranks)
 
