@@ -48,12 +48,10 @@ def interruptible() -> None:
     It has what it starts in the background ignore keys that end a program, and `nohup` the end of a
     terminal, and so would all that is started here.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
-        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_key = number == signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_key else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 
 import pytest
 
-from tests.structure import language, limits, sizes, sources
+from tests.structure import limits, sources
 
 # A statement packed into an expression saves nothing.
 _NODES_PER_STATEMENT = 13.2
@@ -59,29 +58,3 @@ def test_a_new_extension_needs_no_size_limits_and_is_not_in_the_sums_of_packages
     assert limits.exceeded(measured, {"busbw": {}}) == []
     measured["extensions/load"]["statements"] += 1
     assert len(limits.exceeded(measured, {"busbw": {}})) == 1
-
-
-def test_docstrings_in_python_source_are_not_counted_as_statements() -> None:
-    tree = ast.parse('"""A module."""\n\ndef run():\n    """Run."""\n    return 1\n')
-    assert sizes.size(list(ast.walk(tree)))["statements"] == 2
-
-
-def test_a_docstring_that_begins_with_a_verb_or_describes_a_property_is_no_fragment() -> None:
-    text = 'def run():\n    """Run."""\n\n@property\ndef size(self):\n    """The size."""\n'
-    nodes = list(ast.walk(ast.parse(text)))
-    assert language.counts(nodes, text)["fragments"] == 0
-
-
-@pytest.mark.parametrize(
-    ("path", "package"),
-    [
-        ("busbw/judge/rule.py", ["busbw", "core", "busbw/judge"]),
-        ("busbw/wire.py", ["busbw", "core", "busbw/*.py"]),
-        ("busbw/extensions/page/page.py", ["busbw", "extensions", "extensions/page"]),
-        ("tests/unit/judge/test_rule.py", ["tests"]),
-    ],
-)
-def test_the_statements_of_a_file_are_counted_for_its_package_and_for_the_sums_of_packages(
-    path: str, package: list[str]
-) -> None:
-    assert sources.packages(path) == package

@@ -128,57 +128,6 @@ def test_the_script_ci_run_stops_at_the_first_error() -> None:
     assert "set -euo pipefail" in lines
 
 
-PYTHONS = ("python3", "python3.13", "python3.12", "python3.11", "python")
-
-
-def _run_ci_script(folder: Path, *running: str) -> subprocess.CompletedProcess[str]:
-    """Run the gate where only the Pythons named `running` run, as with a version manager.
-
-    What runs makes an environment whose `python` prints what it is asked.
-    """
-    bin_folder = folder / "bin"
-    bin_folder.mkdir()
-    for name in PYTHONS:
-        lines = [
-            'if [ "$1" = -c ]; then exit 0; fi',
-            f'echo "$1 $2 with {name}"',
-            'mkdir -p "$3/bin"',
-            'ln -s /bin/echo "$3/bin/python"',
-        ]
-        body = lines if name in running else [f'echo "{name}: command not found" >&2', "exit 127"]
-        (bin_folder / name).write_text("\n".join(["#!/bin/sh", *body, ""]), encoding="utf-8")
-        (bin_folder / name).chmod(0o755)
-    environ = {"PATH": f"{bin_folder}:/usr/bin:/bin", "TMPDIR": str(folder)}
-    run = [str(ROOT / ".ci" / "run")]
-    return subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(
-    ("running", "taken"),
-    [
-        (PYTHONS, "python3"),
-        (("python3.11", "python3.13"), "python3.13"),
-        (("python3.11", "python"), "python3.11"),
-        (("python",), "python"),
-    ],
-)
-def test_the_script_ci_run_uses_the_first_python_that_can_run_and_leaves_no_file(
-    tmp_path: Path, running: tuple[str, ...], taken: str
-) -> None:
-    done = _run_ci_script(tmp_path, *running)
-    lines = [f"-m venv with {taken}", "-m pip install tox tox-uv", "-m tox -p -o"]
-    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, lines, "")
-    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
-
-
-def test_the_script_ci_run_says_that_no_python_is_new_enough(tmp_path: Path) -> None:
-    done = _run_ci_script(tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        ".ci/run: none of python3, python3.13, python3.12, python3.11 and python is 3.11 or newer\n"
-    )
-
-
 def test_the_push_workflow_tests_each_python_from_the_oldest_supported_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from busbw import storage
-
-ROOT = Path(__file__).parents[2]
-
-# Hold the machine's lock, with a fork and a program that live longer.
-HOLDER = """
-import os, subprocess, sys, time
-from busbw import storage
-with storage.lock_machine(0):
-    fork = os.fork() or time.sleep(600)
-    started = subprocess.Popen(["sleep", "600"], close_fds=False)
-    print(fork, started.pid, flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -31,30 +15,6 @@ def lock_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Return the path of the lock file of a machine that no other test uses."""
     monkeypatch.setenv(storage.MACHINE_VARIABLE, str(tmp_path / "machine"))
     return tmp_path / "machine.lock"
-
-
-def test_the_lock_of_a_machine_names_its_process_and_ends_when_the_process_is_killed(
-    lock_file: Path,
-) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-    )
-    assert holder.stdout is not None
-    children = [int(word) for word in holder.stdout.readline().split()]
-    waiting: list[str] = []
-    try:
-        with pytest.raises(storage.LockedError, match=rf"^pid {holder.pid}, started \d+-.*:\d\d$"):
-            storage.lock_machine(0, waiting.append)
-        assert waiting[0].startswith(f"pid {holder.pid}, started ")
-        assert lock_file.stat().st_mode & 0o777 == 0o666
-        holder.kill()
-        holder.wait()
-        # The forked child closes the lock as soon as it runs.
-        storage.lock_machine(10).close()
-    finally:
-        for child in children:
-            os.kill(child, signal.SIGKILL)
-        holder.communicate()
 
 
 def test_a_link_in_the_place_of_a_lock_file_is_refused_and_its_target_is_not_changed(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -98,33 +95,3 @@ def test_each_page_check_reports_a_page_that_has_a_fault_for_this_check(
         assert before in PASS
         with look(_write_page(tmp_path, PASS.replace(before, after, 1))) as view:
             assert message in "\n".join(checks.problems(view, [name])), (name, after)
-
-
-class _StyleSheet(http.server.BaseHTTPRequestHandler):
-    """Serves a style sheet that hides a page."""
-
-    def do_GET(self) -> None:
-        self.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/css\r\n\r\n")
-        self.wfile.write(b"main { visibility: hidden }")
-
-
-@pytest.fixture
-def colours() -> Iterator[str]:
-    """Serve a style sheet over the network; yield its address."""
-    with http.server.HTTPServer(("127.0.0.1", 0), _StyleSheet) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/a.css"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("how", [{"scripts": False}, {"offline": True}], ids=str)
-def test_a_page_that_needs_scripts_or_the_network_looks_different_without_them(
-    tmp_path: Path, look: Open, how: dict[str, bool], colours: str
-) -> None:
-    needs = "<noscript>needs scripts</noscript>"
-    needs = f'<link rel="stylesheet" href="{colours}">' if "offline" in how else needs
-    path = _write_page(tmp_path, PASS.replace("</main>", f"{needs}</main>"))
-    with look(path) as usual, look(path, **how) as other:
-        assert other.screenshot() != usual.screenshot()

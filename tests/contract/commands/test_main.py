@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,7 +52,6 @@ def test_the_help_of_busbw_calls_the_program_busbw() -> None:
     assert asked_here("history", "--help").out.startswith("usage: busbw history ")
 
 
-ROOT = Path(__file__).parents[3]
 # The commands in the order of the help, and the extensions that have them.
 OF_EXTENSIONS = {
     "bisect": "bisect",

@@ -71,15 +71,6 @@ def test_a_framework_that_is_missing_on_one_host_is_a_usage_error_that_names_the
     assert two.runs_only("sshd")
 
 
-def test_an_invalid_option_of_a_session_on_two_hosts_is_a_usage_error_and_starts_no_process(
-    two: Network, place: Place
-) -> None:
-    ran = place.ran(place.begin(BOTH, PYTHON, "--payloads=1Q"))
-    assert ran.exit_code == 4
-    assert "--payloads: '1Q' is not a size" in ran.text
-    assert two.runs_only("sshd")
-
-
 def test_a_client_key_that_the_ssh_server_does_not_accept_is_a_usage_error(
     two: Network, place: Place, reached: Ssh
 ) -> None:

@@ -7,8 +7,6 @@ import pytest
 from tests.helpers.session_folder import SLOW, Folder
 from tests.helpers.sweep import sweep
 
-PASSES = [1, 2, 3]
-
 
 def test_a_case_that_takes_as_long_as_its_baseline_passes(folder: Folder) -> None:
     folder.with_baselines()
@@ -136,7 +134,8 @@ def test_a_case_with_a_baseline_whose_dtype_is_compiled_as_another_dtype_fails(
 def test_a_case_whose_worker_dies_or_hangs_fails_with_the_end_of_the_worker_log(
     folder: Folder,
 ) -> None:
-    endings = ((2**10, "kill"), (2**11, "segfault"), (2**12, "exit"), (2**13, "hang"))
+    events = ("kill", "segfault", "exit", "hang_with_lock")
+    endings = list(zip((2**10, 2**11, 2**12, 2**13), events))
     folder.script(cases=[{"payload_bytes": size, "then": then} for size, then in endings])
     ran = folder.run("--payloads=1K:16K", "--case-timeout=1", exit_code=1)
     kinds = {
@@ -146,7 +145,7 @@ def test_a_case_whose_worker_dies_or_hangs_fails_with_the_end_of_the_worker_log(
     }
     assert kinds == {"1K": "KILLED", "2K": "CRASHED", "4K": "CRASHED", "8K": "TIMEOUT"}
     assert ran.outcomes["16K"] == "NO_BASELINE"
-    for event in ("kill", "segfault", "exit", "hang"):
+    for event in events:
         assert f"the script says {event}\n" in ran.text
     assert 'fake/backend.py", line' in ran.case("8K")["failure"]["log"]
     assert "SIGSEGV" in ran.text

@@ -88,9 +88,6 @@ def test_the_log_of_a_worker_is_escaped_and_its_secrets_are_masked_in_every_outp
         assert f"*** {SHORT} https://***@host/x ~/a ~/b" in places[name], name
 
 
-THREE = ("--payloads=64K,128K,256K", "--launches=3")
-
-
 def _summary(folder: Folder, *options: str) -> list[str]:
     command = [sys.executable, "-m", "busbw", "summary", "results.json", *options]
     return subprocess.run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -186,6 +187,11 @@ def test_a_session_compares_the_reference_times_with_the_reference_times_of_earl
     assert [line.get("is_reference") for line in lines].count(True) == 2 * 6
     stack = {line["stack"] for line in lines if line["is_reference"]}
     assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
+    # Sessions of another version of busbw say nothing about the machine.
+    path = stack_folder.folder.history_file
+    path.write_text(re.sub(r'"worker": "\w+"', f'"worker": "{16 * "0"}"', path.read_text()))
+    third = stack_folder.run("--against=baseline", *SIX, exit_code=0)
+    assert "; the machine: unknown, this reference has no earlier session " in third.text
 
 
 @pytest.mark.exhaustive

@@ -30,15 +30,3 @@ def test_the_sweep_benchmark_measures_a_session_whose_phases_sum_to_the_wall_tim
     lines = list(sweep.phase_table(words, results))
     assert lines[1] == f"### `pytest perf/ {' '.join(words)}`"
     assert lines[3] == "2 cases, 1 launches: measured in "
-
-
-def test_the_phases_in_the_table_of_the_sweep_benchmark_sum_to_the_wall_time() -> None:
-    launch = {"phases_s": {"sampling": 20.0, "waiting": 30.0, "of_another_name": 10.0}}
-    results = {
-        "cases": [{"launches": [launch]}],
-        "plan": {"launches": 1},
-        "spent_s": {"starting": 5.0, "measuring": 61.0, "ending": 1.0},
-        "measuring_s": 68.0,
-        "wall_s": 70.0,
-    }
-    assert _rows_s(results) == pytest.approx(70.0, abs=_ROUNDED_S)

@@ -162,16 +162,6 @@ def orphan(bundle: Bundle) -> Path:
     return folder
 
 
-def test_an_orphaned_code_bundle_is_removed_only_after_its_lock_is_released(
-    orphan: Path,
-) -> None:
-    with storage.lock_folder(orphan, 0):
-        Bundle().remove()
-        assert (orphan / "busbw" / "wire.py").exists()
-    Bundle().remove()
-    assert not orphan.exists()
-
-
 def test_a_link_with_the_name_of_an_orphaned_code_bundle_is_not_followed(
     orphan: Path, tmp_path: Path
 ) -> None:

@@ -141,20 +141,6 @@ PAIR = Cluster(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
 
 
-def test_a_wrong_result_of_a_single_worker_ends_all_workers_of_its_group(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("busbw.driver.group.REFUSAL_GRACE_S", 0.5)
-    script = starter(processes={"1": {"cases": [{"then": "wrong_result"}]}})
-    group = Group(LocalTransport(bundle), replace(script, cluster=PAIR), LAUNCH)
-    assert group.wait_until_ready(LONG_S) is None
-    refusal = failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
-    assert group.has_ended
-    assert refusal.kind is FailureKind.WRONG_RESULT
-    assert refusal.message.startswith("worker 1: ")
-    assert not processes(bundle.path)
-
-
 JAX_LAUNCH = LaunchId.parse("1.jax")
 
 

@@ -35,7 +35,6 @@ from tests.helpers.workers import (
     kill,
     processes,
     starter,
-    wait_until,
 )
 from tests.helpers.workers import measure as request
 
@@ -68,24 +67,6 @@ def ready(bundle: Bundle, begin: WorkerStarter) -> Iterator[LocalWorker]:
 
 def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | Exit:
     return answer_of(worker, request(), timeout_s)
-
-
-def exit_of_worker(bundle: Bundle, event: str, timeout_s: float = LONG_S) -> Exit:
-    """Return the exit of a worker to which `event` happens in the middle of a case."""
-    with ready(bundle, starter(cases=[{"then": event}])) as worker:
-        answer = measure(worker, timeout_s)
-        assert isinstance(answer, Exit)
-        assert f"the script says {event}" in answer.log
-        assert wait_until(lambda: not processes(bundle.path), 5)
-        return answer
-
-
-def test_the_log_of_a_worker_that_hangs_and_holds_the_interpreter_lock_has_a_stack_trace(
-    bundle: Bundle,
-) -> None:
-    hung = exit_of_worker(bundle, "hang_with_lock", SHORT_S)
-    assert hung.exit_code is None
-    assert 'fake/backend.py", line' in hung.log
 
 
 @pytest.mark.parametrize(

@@ -81,23 +81,23 @@ def test_the_reason_why_a_worker_ended_is_the_first_fatal_line_of_its_log(line: 
     assert reason_in_log(log) == line
 
 
-def test_the_reason_from_a_log_of_tensorflow_has_no_time_of_day() -> None:
-    text = "2026-11-28 00:21:15.676642: F tensorflow/core/framework/tensor.cc:844] it is not so"
-    assert (
-        reason_in_log(f"{text}\nAborted") == "tensorflow/core/framework/tensor.cc:844] it is not so"
-    )
+TENSORFLOW = "tensorflow/core/framework/tensor.cc:844] it is not so"
+TOO_OLD = "Python 3.9.1 is too old: expected 3.11 or newer"
 
 
-def test_the_reason_why_a_worker_ended_is_the_last_chained_exception_in_its_log() -> None:
-    assert reason_in_log(CHAINED) == "ValueError: second"
-
-
-def test_the_reason_why_a_worker_hung_is_the_function_that_its_current_thread_runs() -> None:
-    assert reason_in_log(f"compiling\n{STACK}") == "in initialize (distributed.py, line 173)"
-
-
-def test_the_reason_why_a_worker_ended_is_the_last_line_of_a_log_without_a_fatal_line() -> None:
-    assert reason_in_log("one\nPython 3.9.1 is too old: expected 3.11 or newer\n") == (
-        "Python 3.9.1 is too old: expected 3.11 or newer"
-    )
-    assert reason_in_log("") == ""
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (f"2026-11-28 00:21:15.676642: F {TENSORFLOW}\nAborted", TENSORFLOW),
+        # The last of chained exceptions.
+        (CHAINED, "ValueError: second"),
+        # The function that the current thread runs.
+        (f"compiling\n{STACK}", "in initialize (distributed.py, line 173)"),
+        # The last line where no line is fatal.
+        (f"one\n{TOO_OLD}\n", TOO_OLD),
+        ("", ""),
+    ],
+    ids=["no time of day", "chained exceptions", "a stack", "no fatal line", "empty"],
+)
+def test_each_form_of_a_log_gives_the_reason_why_its_worker_ended(log: str, reason: str) -> None:
+    assert reason_in_log(log) == reason

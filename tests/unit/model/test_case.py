@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,11 +31,6 @@ def test_the_id_of_a_case_leaves_out_options_that_have_their_default_values(
     changes: dict[str, object], name: str
 ) -> None:
     assert build.spec(**changes).id == name
-
-
-def test_two_cases_are_equal_only_if_their_protocols_are_equal() -> None:
-    assert build.case() == build.case()
-    assert build.case() != build.case(protocol="host/chain1")
 
 
 @pytest.mark.parametrize(
@@ -91,17 +85,6 @@ def test_an_injected_delay_is_a_fixed_time_plus_a_percentage_of_the_measured_tim
     assert injection.delay_s(2.0) == delay_s
 
 
-def test_an_injection_that_names_no_payloads_applies_to_every_case() -> None:
-    everywhere = Injection(extra=InjectionKind.DELAY, share=0.1)
-    somewhere = Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, MIB))
-    sizes = (1024, 4096, MIB)
-    names = [
-        [injection.applies_to(build.case(payload_bytes=size)) for size in sizes]
-        for injection in (everywhere, somewhere)
-    ]
-    assert names == [[True, True, True], [False, True, True]]
-
-
 PROTOCOLS = {
     "host/chain2-two-buffers/hugepages": Protocol(
         clock=Clock.HOST, program="chain2-two-buffers", allocator="hugepages"
@@ -149,13 +132,6 @@ def test_the_text_of_a_launch_id_is_unchanged_after_it_is_parsed_and_written(tex
     assert LAUNCHES[text].text == str(LAUNCHES[text]) == text
 
 
-def test_the_ids_of_a_repeated_launch_and_of_its_workers_begin_with_the_id_of_the_launch() -> None:
-    launch = LaunchId(round_number=1, framework="jax")
-    assert replace(launch, is_replacement=True).text == "1.jax.again"
-    assert replace(launch, member="ps0").text == "1.jax.ps0"
-    assert LaunchId(name="probe", is_replacement=True).text == "probe.again"
-
-
 def test_launch_ids_and_protocols_are_texts_in_json() -> None:
     run = build.run(launch="2.jax.reference")
     document = wire.to_json(run)
@@ -167,15 +143,3 @@ def test_launch_ids_and_protocols_are_texts_in_json() -> None:
         wire.from_json(type(build.case()), {**case, "protocol": "junk"})
     with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a string, got 3"):
         wire.from_json(type(build.case()), {**case, "protocol": 3})
-
-
-def test_the_names_and_keys_of_a_case_are_derived_from_its_fields() -> None:
-    case = build.case(axes="x", reduce_op="max", dtype="float16")
-    assert case.name == "jax.all_reduce.psum.float16.4K"
-    assert case.file_name == "jax.all_reduce.psum.json"
-    program = build.case(collective="all", program="train.py:step", strategy="train-step")
-    assert program.file_name == "jax.program.all.train-step.json"
-    assert case.line_key == ("float16", "max", "in_place", "x", 4096)
-    assert case.family_name == "jax all_reduce (psum), max, float16, along x"
-    assert case.family_key == replace(case, payload_bytes=8).family_key
-    assert case.family_key != replace(case, dtype="int8").family_key

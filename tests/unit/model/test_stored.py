@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from busbw.model.stored import Session, merge_sessions
 from busbw.model.words import KIB
 from tests.helpers import build
 from tests.unit.judge import simulated_sessions
-
-
-def test_the_time_at_which_a_stored_session_began_is_read_from_its_text() -> None:
-    moment = build.session(1e-3, moment="2026-01-30T23:59:58Z")
-    assert moment.began == datetime(2026, 1, 30, 23, 59, 58, tzinfo=UTC)
-
 
 BEGAN = simulated_sessions.FIRST
 ONE, OTHER = build.case(), build.case(payload_bytes=8 * KIB)

@@ -35,7 +35,6 @@ FIGURES = (
 )
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _NOT_EMPTY = {"minItems": 1}
-_ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
 _FRACTION = {"minimum": 0, "maximum": 1}
 
 # What the type of a field does not say, by its name or with that of its class.

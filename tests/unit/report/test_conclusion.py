@@ -32,44 +32,59 @@ def _lines(*verdicts: Verdict) -> list[str]:
     return lines
 
 
-def test_the_last_lines_of_a_session_list_regressions_in_the_order_of_severity() -> None:
-    verdicts = [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)]
-    assert _lines(*verdicts) == [
-        "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x (limit 2.00 x), "
-        "4K 1.040 x (limit 1.020 x)"
-    ]
+BROKEN = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
+LOST = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
+OTHER = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
+SIX = "4K 5.00 x (limit 2.00 x), and 2 cases more"
 
 
-def test_the_last_lines_of_a_session_name_its_worst_regressions_and_count_the_others() -> None:
-    (line,) = _lines(*(_slow(number * KIB, 9.0 - number) for number in range(1, 7)))
-    assert line.endswith("4K 5.00 x (limit 2.00 x), and 2 cases more")
+@pytest.mark.parametrize(
+    ("verdicts", "lines"),
+    [
+        # The largest loss, in limits, first.
+        (
+            [_slow(KIB, 2.1), _slow(2 * KIB, 3.5), _slow(4 * KIB, 1.04, limit=1.02)],
+            [
+                "3 REGRESSED: jax 2K 3.50 x (limit 2.00 x), 1K 2.10 x (limit 2.00 x), "
+                "4K 1.040 x (limit 1.020 x)"
+            ],
+        ),
+        # What cases of several frameworks have in common is not left out.
+        ([OTHER, _slow(KIB, 3.0)], ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]),
+        # The worst outcome first, and each reason once.
+        (
+            [_slow(4 * KIB, 3.0), *BROKEN],
+            [
+                "2 FAILED: jax 1K, 2K: killed by SIGKILL",
+                "1 REGRESSED: jax 4K 3.00 x (limit 2.00 x)",
+            ],
+        ),
+        (LOST, ["6 NO_BASELINE: jax 1K to 32K: none"]),
+        ([build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)], []),
+    ],
+    ids=["severity", "frameworks", "outcomes", "payloads", "no failure"],
+)
+def test_the_last_lines_of_a_session_list_failed_cases_in_the_order_of_severity(
+    verdicts: list[Verdict], lines: list[str]
+) -> None:
+    assert _lines(*verdicts) == lines
 
 
-def test_the_last_lines_of_a_session_name_the_framework_only_if_there_are_several() -> None:
-    other = build.verdict(spec=build.spec(framework="tensorflow", dtype="int32"))
-    assert _lines(other, _slow(KIB, 3.0)) == ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]
-
-
-def test_the_last_lines_of_a_session_list_the_worst_outcome_first_and_each_reason_once() -> None:
-    broken = [_failed(size * KIB, Outcome.FAILED, text="killed by SIGKILL") for size in (1, 2)]
-    assert _lines(_slow(4 * KIB, 3.0), *broken) == [
-        "2 FAILED: jax 1K, 2K: killed by SIGKILL",
-        "1 REGRESSED: jax 4K 3.00 x (limit 2.00 x)",
-    ]
-
-
-def test_the_last_lines_of_a_session_name_the_first_and_the_last_payload_with_a_reason() -> None:
-    verdicts = [_failed(2**size * KIB, Outcome.NO_BASELINE, text="none") for size in range(6)]
-    assert _lines(*verdicts) == ["6 NO_BASELINE: jax 1K to 32K: none"]
-
-
-def test_the_last_lines_of_a_session_do_not_name_noisy_or_improved_cases() -> None:
-    assert _lines(build.verdict(Outcome.NOISY), build.verdict(Outcome.IMPROVED)) == []
-
-
-def test_the_last_lines_of_a_session_count_the_cases_that_do_not_fit_into_eight_lines() -> None:
-    verdicts = [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)]
-    assert _lines(*verdicts)[-1] == "and 4 cases more: see the tables"
+@pytest.mark.parametrize(
+    ("verdicts", "end"),
+    [
+        ([_slow(number * KIB, 9.0 - number) for number in range(1, 7)], SIX),
+        (
+            [_slow(KIB, 3.0, dtype=f"d{number}") for number in range(12)],
+            "and 4 cases more: see the tables",
+        ),
+    ],
+    ids=["of one line", "of eight lines"],
+)
+def test_the_last_lines_of_a_session_count_the_cases_that_they_do_not_name(
+    verdicts: list[Verdict], end: str
+) -> None:
+    assert _lines(*verdicts)[-1].endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +117,3 @@ def test_no_shown_line_of_a_worker_log_is_a_workflow_command_of_github() -> None
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
     (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
     assert not any(line.lstrip().startswith("::") or "##[" in line for line in log.lines)
-
-
-def test_cases_without_a_failure_of_a_worker_have_no_log() -> None:
-    assert failure_logs([build.verdict(), _slow(KIB, 3.0)]) == []

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from busbw import extensions
-from busbw.model.words import Outcome
 from busbw.report.figures import TIMED_FIGURES
-from tests.helpers import build
 
 
 def test_every_metric_of_a_case_has_a_unique_name() -> None:
     tables = (TIMED_FIGURES, *extensions.load_table("FIGURES").values())
     names = [figure.id for table in tables for figure in table]
     assert len(set(names)) == len(names)
-
-
-def test_a_case_without_times_has_no_metrics() -> None:
-    verdict = build.verdict(Outcome.FAILED, now=None)
-    assert {figure.compute(verdict) for figure in TIMED_FIGURES} == {None}

@@ -3,39 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from busbw.model.words import Outcome
 from busbw.report.reading import DocumentError, read_results
-from tests.helpers import build
-from tests.helpers.results_files import document, session, verdict
-
-
-def test_the_results_of_a_session_are_unchanged_after_they_are_written_and_read_back() -> None:
-    written = verdict(4096, 6.0)
-    loaded = session(written, host="vm", commit="abc")
-    assert (loaded.began, loaded.environment.host, loaded.version("jax")) == (
-        build.BEGAN,
-        "vm",
-        "jax 0.10.0",
-    )
-    assert loaded.environment == build.environment(host="vm", commit="abc")
-    (read,) = loaded.verdicts
-    assert read == replace(written, spec=read.spec)
-    assert (read.spec.framework, read.spec.payload_bytes) == ("jax", 4096)
-
-
-def test_a_case_that_was_out_of_memory_or_skipped_is_read_back_without_a_time() -> None:
-    unresolved = build.verdict(Outcome.SKIPPED, case=None, now=None)
-    loaded, skipped = session(verdict(4096, None), unresolved).verdicts
-    assert (loaded.outcome, loaded.now, loaded.baseline) == (Outcome.OUT_OF_MEMORY, None, None)
-    assert (skipped.outcome, skipped.case, skipped.spec) == (
-        *(Outcome.SKIPPED, None),
-        replace(unresolved.spec, ranks=None),
-    )
+from tests.helpers.results_files import document, verdict
 
 
 def _changed(path: tuple[str | int, ...], value: Any) -> str:

@@ -102,18 +102,6 @@ def test_a_document_of_results_conforms_to_its_schema_and_can_be_read_back() -> 
     assert wire.to_json(wire.from_json(Results, plain)) == document
 
 
-def test_the_head_of_results_has_the_environment_and_the_plan_and_the_session_outcomes() -> None:
-    document = _document()
-    assert (document["document"], document["version"]) == ("busbw results", 1)
-    assert document["began"] == "2026-01-02T03:04:05Z"
-    assert document["environment"] | {"device": "cpu", "load": 0.5} == document["environment"]
-    assert document["environment"]["key"]["ranks"] == 4
-    assert document["plan"]["samples"] == build.plan().samples
-    outcomes = ["MACHINE_SHIFT", "DRIFT"]
-    assert document["session"] == {"outcomes": outcomes, "text": "measured"}
-    assert (document["measuring_s"], document["process_hosts"]) == (12.5, ["a", "b"])
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [

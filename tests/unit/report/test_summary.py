@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
 from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.summary import annotation_commands, markdown_summary
-from busbw.report.table import render
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
@@ -26,25 +23,8 @@ HOSTILE = (
 
 
 def test_the_summary_ends_with_the_command_of_the_session_on_a_single_line() -> None:
-    command = "busbw run --against=/opt/python --payloads=4K"
-    text = markdown_summary(replace(session(), command=command))
-    assert text.endswith(f"\n\nThe command of the session:\n\n    {command}\n")
-    assert "The command of" not in markdown_summary(session())
     text = markdown_summary(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
     assert text.endswith("    busbw run '$(id) \\x1b[1m'\n")
-
-
-def test_the_summary_counts_improved_cases() -> None:
-    improved = [verdict(size, 6.0, outcome=Outcome.IMPROVED) for size in (4096, 8192)]
-    text = markdown_summary(made.answered(verdict(1024, 6.0), *improved))
-    assert "\n\n### What changed\n\n2 IMPROVED: see the tables.\n" in text
-
-
-def test_the_summary_has_the_tables_of_the_terminal_between_fences() -> None:
-    session = made.answered(verdict(4096, 6.0), verdict(8192, 7.0))
-    (table,) = session.describe().tables
-    fenced = "\n".join(render("text", replace(table, title=None)))
-    assert f"</summary>\n\n```\n{fenced}\n```\n\n</details>\n" in markdown_summary(session)
 
 
 # What is markup unless a backslash stands before it.
@@ -109,8 +89,3 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
     assert "%0A::error::m %250A%0A::set-output" in first
     fine = made.answered(verdict(4096, 6.0))
     assert annotation_commands(fine.verdicts, fine.session_verdict) == []
-
-
-@pytest.mark.parametrize("text", ["none", "::error::x", "a\nb"])
-def test_the_summary_of_a_session_without_cases_has_at_least_a_heading(text: str) -> None:
-    assert markdown_summary(made.answered(text=text)).startswith("## Collectives on ")

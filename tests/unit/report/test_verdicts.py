@@ -2,80 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from busbw.model.verdict import Ceiling, Verdict
 from busbw.model.words import Outcome
-from busbw.report.conclusion import legend_lines
-from busbw.report.table import TextLine
+from busbw.report.conclusion import legend_lines, verdict_tables
+from busbw.report.table import TextLine, render_text
 from tests.helpers import build
-from tests.helpers.report_text import verdict_lines
 
-RED = {"red": True, "bold": True}
+
+def _lines(*verdicts: Verdict, verbose: bool = False) -> list[TextLine]:
+    """Return the lines of all tables."""
+    tables = verdict_tables(verdicts, verbose=verbose)
+    return [line for table in tables for line in render_text(table)]
 
 
 def _rows(*verdicts: Verdict) -> list[TextLine]:
     """Return the lines below the head of the only group."""
-    return verdict_lines(verdicts)[4:]
-
-
-def test_the_table_of_verdicts_has_one_heading_for_each_group_of_cases() -> None:
-    small, large = build.verdict(), build.verdict(spec=build.spec(payload_bytes=2**20))
-    other = build.verdict(case=build.case(framework="tensorflow", strategy="ring"))
-    headings = [
-        line.text for line in verdict_lines([small, large, other]) if line.markup == {"bold": True}
-    ]
-    assert headings == [
-        "jax all_reduce (psum), 4 ranks",
-        "tensorflow all_reduce (ring), 4 ranks",
-    ]
+    return _lines(*verdicts)[4:]
 
 
 def test_a_skipped_case_is_in_the_table_of_verdicts_below_the_name_of_its_framework() -> None:
-    lines = verdict_lines([build.verdict(Outcome.SKIPPED, case=None, now=None)])
+    lines = _lines(build.verdict(Outcome.SKIPPED, case=None, now=None))
     assert lines[1].text == "jax"
-
-
-def test_a_line_of_the_table_of_verdicts_has_a_cell_for_each_column() -> None:
-    (row,) = _rows(build.verdict())
-    assert row.text.split() == ["4K", "1000.0", "4.000", "6.000", "-10+10", "PASS"]
-
-
-def test_the_verbose_table_of_verdicts_has_the_best_launch_and_the_overhead_of_a_call() -> None:
-    verdict = build.verdict(now=build.summary(best_s=0.9e-3, dispatch_s=5e-5))
-    head, _, row = (line.text for line in verdict_lines([verdict], verbose=True)[2:])
-    assert head.split() == [
-        *("size", "time", "best", "algbw", "busbw", "range"),
-        *("per", "call", "outcome"),
-    ]
-    assert row.split()[1:3] == ["1000.0", "900.0"]
-    assert row.split()[-2:] == ["50.0", "PASS"]
-
-
-@pytest.mark.parametrize(
-    ("limit", "text"), [(1.0312, "1.031"), (1.0049, "1.005"), (1.156, "1.16"), (2.5, "2.50")]
-)
-def test_the_table_of_verdicts_has_the_limit_to_the_right_of_the_ratio(
-    limit: float, text: str
-) -> None:
-    head, _, row = (
-        line.text for line in verdict_lines([build.verdict(ratio=1.0, limit=limit)])[2:]
-    )
-    assert head.split()[-3:] == ["ratio", "limit", "outcome"]
-    assert row.split()[-3:] == ["1.00", text, "PASS"]
-    assert head.index("limit") + len("limit") == row.index(text) + len(text)
-
-
-def test_a_table_of_verdicts_without_limits_has_no_column_of_limits() -> None:
-    without, with_one = build.verdict(), build.verdict(limit=1.03)
-    assert "limit" not in verdict_lines([without])[2].text
-    lines = verdict_lines([with_one, without])
-    assert "limit" in lines[2].text
-    assert lines[4].text.split()[-2:] == ["1.030", "PASS"]
-    assert lines[5].text.split()[-2:] == ["-10+10", "PASS"]
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -90,28 +41,7 @@ def test_the_table_of_verdicts_gives_the_reason_of_each_outcome_except_pass_and_
 def test_only_the_verbose_table_of_verdicts_gives_the_reason_of_a_failed_case() -> None:
     verdict = build.verdict(Outcome.REGRESSED, failed=True, text="because")
     assert len(_rows(verdict)) == 1
-    assert verdict_lines([verdict], verbose=True)[-1].text.strip() == "because"
-
-
-@pytest.mark.parametrize("outcome", Outcome)
-def test_a_failed_case_with_any_outcome_is_red_in_the_table_of_verdicts(
-    outcome: Outcome,
-) -> None:
-    assert _rows(build.verdict(outcome, failed=True))[0].markup == RED
-
-
-@pytest.mark.parametrize(
-    ("outcome", "markup"),
-    [
-        (Outcome.PASS, {"green": True}),
-        (Outcome.NOISY, {"yellow": True}),
-        (Outcome.NO_BASELINE, {}),
-    ],
-)
-def test_a_case_has_the_colour_of_its_outcome_in_the_table_of_verdicts(
-    outcome: Outcome, markup: dict[str, bool]
-) -> None:
-    assert _rows(build.verdict(outcome))[0].markup == markup
+    assert _lines(verdict, verbose=True)[-1].text.strip() == "because"
 
 
 @pytest.mark.parametrize(
@@ -165,10 +95,3 @@ def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ce
         "ceiling 8.00 GB/s for 4K, 1M: links: 2 of 4 in use",
         "ceiling 7.00 GB/s for 256M: memory of 9.00 GB/s",
     ]
-
-
-def test_the_table_of_verdicts_says_that_the_link_rates_of_a_chip_are_uncertain() -> None:
-    unsure = replace(LINKS, sure=False)
-    assert _rows(_verdict_with_ceiling(4096, unsure))[-1].text.endswith(
-        "in use; the chip's figures are not sure"
-    )

@@ -6,7 +6,6 @@ import math
 import random
 
 import pytest
-from hypothesis import strategies as st
 
 from busbw.stats.launches import (
     MeanEstimate,
@@ -20,8 +19,6 @@ from busbw.stats.launches import (
     t_quantile,
 )
 from tests.helpers import build
-
-TIMES = st.lists(st.floats(min_value=1e-7, max_value=1e3), min_size=1, max_size=40)
 
 
 @pytest.mark.parametrize(

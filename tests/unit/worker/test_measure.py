@@ -19,7 +19,6 @@ from busbw.worker.host import HostMemory
 from busbw.worker.measure import CaseMeasurer, CaseRequest
 from tests.helpers import build
 from tests.unit.worker.scripted import (
-    QUARTER,
     SURE,
     WORLD,
     DelayedProgram,
@@ -285,14 +284,6 @@ def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
     assert not backend.released
     session.release_memory()
     assert backend.released
-
-
-def test_a_run_with_an_injection_names_the_injection_that_the_back_end_received() -> None:
-    session, backend = _session(DelayedProgram(lambda _: 1.25))
-    run, plain = _interleaved(session, QUARTER), _interleaved(session)
-    assert (run.injected, plain.injected) == ("delay:25%", "")
-    assert (run.injected_ratio, plain.injected_ratio) == (1.25, None)
-    assert backend.injections == [QUARTER, None]
 
 
 ON_DEVICE = build.case(protocol="device/chain2")

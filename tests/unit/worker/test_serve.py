@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.model.launch import LaunchId, Run
-from busbw.model.machine import Probe
+from busbw.model.launch import LaunchId
 from busbw.worker.host import HostMemory
 from busbw.worker.measure import CaseMeasurer
 from busbw.worker.serve import serve
@@ -19,7 +18,7 @@ from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
 
 Reply = tuple[str, Any]
 
-TURN, CLOSE, RELEASE = ({"request": name} for name in ("sample", "close", "release"))
+TURN, CLOSE = ({"request": name} for name in ("sample", "close"))
 
 
 def _request(name: str, **changes: Any) -> dict[str, Any]:
@@ -41,18 +40,6 @@ def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) 
     return [(reply["reply"], reply["value"]) for reply in replies]
 
 
-def test_a_probe_has_the_devices_of_the_framework() -> None:
-    _, (_, value) = _replies({"request": "probe"})
-    assert wire.from_json(Probe, value) == build.probe(build.device_set())
-
-
-def test_the_request_measure_is_answered_with_a_run() -> None:
-    _, (name, value) = _replies(_request("measure"))
-    assert name == "Run"
-    run = wire.from_json(Run, value)
-    assert (run.launch.text, run.samples_s) == ("2.1", (1.0, 1.0))
-
-
 @pytest.mark.parametrize(
     ("wrong_at", "names"),
     [(0, ["NoneType", "Failure"]), (4, ["NoneType", "bool", "bool", "Failure"])],
@@ -69,10 +56,6 @@ def test_a_worker_can_open_the_next_case_after_a_failed_case(
         program=ScriptedProgram(lambda _: 1.0, wrong_at=wrong_at),
     )
     assert [name for name, _ in replies] == [*names, "bool", "bool", "Run"]
-
-
-def test_the_request_release_is_answered_even_if_no_memory_is_held() -> None:
-    assert _replies(RELEASE, _request("measure"), RELEASE)[1::2] == [("NoneType", None)] * 2
 
 
 def test_an_invalid_request_raises_an_error_that_names_the_invalid_key() -> None:

@@ -14,7 +14,6 @@ from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
 from busbw.extensions.compiled.compilers import Job, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
-from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
 from busbw.session.option import UsageError
@@ -56,21 +55,6 @@ def jobs(count: int) -> list[Job]:
 
 def _case(payload_bytes: int) -> Case:
     return replace(case(payload_bytes), ranks=8, protocol=Protocol.parse("device/fake"))
-
-
-@pytest.mark.workers
-@pytest.mark.parametrize("workers", sweep([2, 1, 9]))
-def test_every_program_gets_a_result_with_any_number_of_workers_that_compile(
-    bundle: Bundle, workers: int
-) -> None:
-    lines: list[str] = []
-    running = compiling(bundle, workers)
-    running.report_progress = lines.append
-    results = running.compile_jobs(jobs(5))
-    assert len(results) == 5
-    assert all(isinstance(result, CompiledProgram) for result in results)
-    counts = [line.split()[2] for line in lines]
-    assert counts == [f"{number}/5:" for number in range(1, 6)]
 
 
 def interrupted(bundle: Bundle, event: str) -> ParallelCompiler:

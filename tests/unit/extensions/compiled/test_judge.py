@@ -10,19 +10,12 @@ from busbw.extensions.compiled.judge import (
 )
 from busbw.extensions.compiled.worker import CompiledBaseline, CompiledProgram, CompiledVerdict
 from busbw.model.launch import Failure
-from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
+from busbw.model.words import MIB, Outcome
 from tests.helpers import build
 from tests.helpers import compiled as made
 
 SPEC = made.spec()
 BEFORE = made.baseline(made.compiled())
-OOM = Failure(
-    kind=FailureKind.OUT_OF_MEMORY,
-    message="Ran out of memory on HBM",
-    detected=OutOfMemoryDetection.RAISED,
-    needed_bytes=16 * 2**30,
-    available_bytes=15 * 2**30,
-)
 
 
 def judged(
@@ -45,14 +38,6 @@ def test_a_compiled_program_passes_if_neither_baseline_nor_program_has_an_algori
     result = judged(made.compiled(algorithm={}), before)
     assert result.outcome is Outcome.PASS
     assert result.text.endswith("not published")
-
-
-def test_a_compiled_program_without_a_baseline_fails_only_if_baselines_are_required() -> None:
-    assert judged(made.compiled(), None).outcome is Outcome.NO_BASELINE
-    assert not judged(made.compiled(), None).failed
-    for compiled in (made.compiled(), OOM):
-        assert judged(compiled, None, requires_baselines=True).failed
-        assert not judged(compiled, None, requires_baselines=True, is_stored=True).failed
 
 
 def test_a_compiled_program_of_another_protocol_than_its_baseline_is_incomparable() -> None:

@@ -120,20 +120,6 @@ def test_a_program_whose_file_in_the_cache_is_damaged_is_compiled_again(
     assert compiler.compiled == 2
 
 
-def test_an_out_of_memory_failure_of_a_compiler_has_the_bytes_in_the_message() -> None:
-    words = (
-        "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO "
-        "temporaries (16.00G) exceeds available HBM (15.75G)"
-    )
-    result = compiled(Counting(words))
-    assert isinstance(result, Failure)
-    assert (result.kind, result.detected) == (
-        FailureKind.OUT_OF_MEMORY,
-        OutOfMemoryDetection.RAISED,
-    )
-    assert (result.needed_bytes, result.available_bytes) == (16 * 2**30, int(15.75 * 2**30))
-
-
 def test_a_program_that_needs_more_memory_than_the_chip_has_is_out_of_memory() -> None:
     payload = CASE.payload_bytes
     result = compiled(Counting(), to=replace(H100, memory_bytes=payload - 1))

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page import curves, drawing
-from busbw.extensions.page.charts import DARK_OF_LIGHT, CurveChart
+from busbw.extensions.page.charts import CurveChart
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.history import case_history_chart, heat_map
 from tests.helpers.results_files import session, verdict
@@ -103,16 +103,6 @@ def test_charts_of_a_history_show_levels_and_changes_and_gaps() -> None:
     assert before["x"].startswith("2026-01-01") and before["x2"] == lost["x"]
     assert same["bin"] == "below 0.80" and slower["bin"] == "0.97 to 1.03"
     assert slower["x2"].startswith("2026-01-17")
-
-
-def test_every_color_of_a_chart_has_a_color_in_the_dark_theme() -> None:
-    picture = drawing.draw_svg(_bandwidth(verdict(4096, 6.0), verdict(8192, None)))
-    elements = list(Tree.fromstring(picture).iter())
-    colors = {element.get(kind, "none") for element in elements for kind in ("fill", "stroke")}
-    assert colors - {"none", "transparent"} <= set(DARK_OF_LIGHT)
-    assert all(
-        f'[fill="{light}"]{{fill:{dark}}}' in picture for light, dark in DARK_OF_LIGHT.items()
-    )
 
 
 def test_a_chart_that_cannot_be_drawn_is_an_error_that_gives_the_reason(

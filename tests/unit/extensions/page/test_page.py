@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from html.parser import HTMLParser
-from itertools import pairwise
 from xml.etree import ElementTree as Tree
 
 import pytest
 
 from busbw.extensions.page import drawing
 from busbw.extensions.page.charts import Chart
-from busbw.extensions.page.page import Page, make_page, render_html
-from tests.helpers.results_files import session, verdict
+from busbw.extensions.page.page import Page, render_html
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
 
@@ -63,38 +61,6 @@ def text() -> str:
     return render_html(made.whole_page())
 
 
-def test_a_page_has_the_outcome_of_the_session_and_of_each_case(text: str) -> None:
-    assert "<strong>FAILED</strong> because" in text
-    for verdict_ in made.regression().verdicts:
-        assert verdict_.outcome.value in text
-    for words in (
-        "2 of 7 cases failed:",
-        "1 REGRESSED: jax psum float32 4K 1.50 x (limit 1.20 x)",
-        "1 IMPROVED: see the tables.",
-        "delay:50%; the times are not real.",
-        "REGRESSED since 2026-01-09 (8 sessions); changed there: jax 0.10.0 -&gt; 0.10.1",
-        "jax.all_reduce.psum.float32.4K: +50 % since 2026-01-09 (8 sessions); changed there: jax",
-        "tpu/4r: 16 sessions from 2026-01-01 to 2026-01-16",
-    ):
-        assert words in text
-    assert "night" not in text.replace("night.json", "")
-
-
-def test_a_page_has_a_label_and_a_table_for_every_chart(text: str) -> None:
-    titles = [chart.title for chart in charts_of(made.whole_page())]
-    assert titles == [
-        *("All-reduce: bus bandwidth", "Time over that of the reference", "Launches"),
-        "tpu/4r: time over that of the first 20 sessions",
-        "jax all_reduce (psum), 4K: time by session",
-    ]
-    read = Read(text)
-    labels = [attrs["aria-label"] for tag, attrs in read.elements if tag == "svg"]
-    assert len(labels) == len(titles)
-    assert all(label.startswith(f"{title}. ") for label, title in zip(labels, titles))
-    assert read.counts()["details"] == len(titles) + 1
-    assert "OUT_OF_MEMORY" in labels[0] and "6 to 7" in labels[0]
-
-
 def test_a_page_loads_no_resource_and_runs_no_script(text: str) -> None:
     read = Read(text)
     assert set(read.values("href", "src", "xlink:href", "srcset", "data")) == {"data:,"}
@@ -118,14 +84,3 @@ def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -
     for picture in re.findall("<svg.*?</svg>", written, re.DOTALL):
         Tree.fromstring(picture)
     assert all(drawing.draw_png(chart).startswith(b"\x89PNG") for chart in charts_of(spoiled)[:2])
-
-
-def test_a_page_of_several_sessions_has_shared_charts_and_a_chapter_for_each_session() -> None:
-    sessions = [session(verdict(4096, 6.0), name=f"{name}.json", host=name) for name in "ab"]
-    text = render_html(make_page([*sessions, made.compiled()], [made.changed()]))
-    levels = [int(tag[1]) for tag, _ in Read(text).elements if re.fullmatch("h[1-6]", tag)]
-    assert levels.count(1) == 1 and levels[0] == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-    for words in ("3 sessions", "Bandwidth of all sessions"):
-        assert words in text
-    assert ">jax psum, on a<" in text and "ring -&gt; tree" in text

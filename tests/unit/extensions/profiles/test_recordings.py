@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -221,26 +220,3 @@ def test_the_nodes_of_a_recorded_collective_of_tensorflow_are_devices_in_numeric
         "h/2": 1.0,
     }
     assert {collective.call for collective in result.values()} == {"7"}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "Expecting value"),
-        (b"no JSON", "Expecting value"),
-        (gzip.compress(b"[]" * 9, mtime=0)[:-9], "damaged file of gzip: Compressed file ended"),
-        (b"\x1f\x8b\x08 no gzip", "a damaged file of gzip"),
-        (b"{}", "damaged one: 'traceEvents'"),
-        (b'{"traceEvents": [[]]}', "a damaged one"),
-        (b'[{"ph": "X", "ts": "x"}]', "could not convert string to float"),
-        (b'[{"ph": "X"}]', "a damaged one"),
-        (b"[" * 200_000, "damaged one: maximum recursion depth"),
-    ],
-)
-def test_a_damaged_recording_in_json_is_an_error_with_the_reason(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
-    path = tmp_path / "a.trace.json.gz"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        read_events(path, MOST_BYTES)

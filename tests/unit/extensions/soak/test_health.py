@@ -40,14 +40,6 @@ def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not
     assert _texts(_after(heat=0.05)) == ()
 
 
-def test_an_error_counter_is_reported_with_the_counts_before_and_after() -> None:
-    errors = {"gpu 0 PCIe replays": 3.0, "gpu 0 link 3 NVLink replays": 7.0}
-    assert _texts(_after(errors), "b, ") == (
-        "b, gpu 0 PCIe replays 1 -> 3",
-        "b, gpu 0 link 3 NVLink replays 0 -> 7",
-    )
-
-
 def test_the_duration_of_throttling_is_reported_unless_the_counter_of_a_device_is_new() -> None:
     # A quota that was changed has a new name.
     after = _after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})
@@ -64,7 +56,6 @@ def test_errors_are_counted_from_the_first_launch_and_throttling_adds_up_over_la
 
 
 HOT = HealthChanges(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 12.3})
-TEXTS = ("gpu 0 PCIe replays 1 -> 3", "gpu 1 heat: throttled for 12.3 s")
 
 
 def _find(
@@ -81,10 +72,6 @@ def _find(
         spec=SPEC, outcome=Outcome.REGRESSED, failed=True, text="so", ratio=ratio or None
     )
     return finding_at(measured, SPEC, verdict)
-
-
-def test_throttling_during_a_case_gives_the_verdict_notes_and_a_doubt() -> None:
-    assert _find(HOT) == Finding(notes=TEXTS, doubt=TEXTS[1])
 
 
 def test_error_counters_or_throttling_of_interleaved_stacks_give_notes_and_no_doubt() -> None:

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.judge import compared_text, judge_soaked_case
+from busbw.extensions.soak.judge import compared_text
 from busbw.extensions.soak.worker import Tally
-from busbw.model.launch import Failure, LaunchId
-from busbw.model.words import FailureKind
-from tests.helpers import build
-
-CASE, SPEC = build.case(), build.spec()
-MUCH = Tally(iterations=1_130_000, compared_bytes=2_600_000_000_000, soaked_s=600.0)
-
-
-def test_the_verdict_of_a_soak_has_the_wrong_element_and_the_amount_before_it() -> None:
-    launch = LaunchId(round_number=3, framework="jax")
-    failure = Failure(kind=FailureKind.WRONG_RESULT, message="iteration 41: rank 2", launch=launch)
-    verdict = judge_soaked_case(SPEC, CASE, MUCH, failure)
-    assert (verdict.failed, verdict.failure) == (True, failure)
-    assert verdict.text == "wrong result: iteration 41: rank 2"
-    assert verdict.extra == {"soak": MUCH}
 
 
 def test_the_tallies_of_turns_add_up() -> None:

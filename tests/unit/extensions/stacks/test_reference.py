@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,38 +13,11 @@ from tests.helpers.wheels import Machine, venv, wheel
 
 pytestmark = pytest.mark.slow
 
-_VERSIONS = "import busbw_fake, core; print(busbw_fake.VERSION, core.VERSION)"
-
-
-def _versions(python: str) -> str:
-    done = subprocess.run(
-        [python, "-I", "-c", _VERSIONS], check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
-
 
 def _core(stack: str) -> Path:
     """Return the module `core` of the environment of an interpreter."""
     (path,) = Path(stack).parents[1].glob("lib/*/site-packages/core.py")
     return path
-
-
-def test_a_stack_is_locked_and_built_again_offline_from_the_cache_of_uv(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flag = '--a="b\\" \N{SNOWMAN}'
-    monkeypatch.setenv("XLA_FLAGS", flag)
-    note = machine.lock()
-    assert note == f"fake: its stack is the reference now, 2 packages in {machine.path}"
-    first = machine.build()
-    assert first.flags == {"XLA_FLAGS": flag}
-    assert _versions(first.python) == "1.0 2.1"
-    shutil.rmtree(machine.cache)
-    for path in machine.index.iterdir():
-        path.unlink()
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    assert machine.build() == first
-    assert _versions(first.python) == "1.0 2.1"
 
 
 def test_a_lock_is_replaced_only_if_its_stack_changed_and_a_replacement_is_allowed(
@@ -94,14 +65,6 @@ def test_a_built_stack_with_an_added_package_is_refused(machine: Machine) -> Non
     wheel(machine.index, "added", "1.0")
     uv.run_uv("pip", "install", f"--python={python}", "added")
     with pytest.raises(StackError, match=r"^added has other files than those that were measured; "):
-        machine.build()
-
-
-def test_a_lock_with_a_python_that_is_not_installed_is_an_error(machine: Machine) -> None:
-    machine.lock()
-    version = f'python = "{sys.version_info[0]}.'
-    machine.path.write_text(machine.path.read_text().replace(version, 'python = "3.99.', 1))
-    with pytest.raises(StackError, match=r"uv: error: No interpreter found for Python 3\.99"):
         machine.build()
 
 

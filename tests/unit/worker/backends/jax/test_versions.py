@@ -17,8 +17,6 @@ from busbw.model.words import Device
 from busbw.worker.backends.base import MeasuringError
 
 NAME = "busbw.worker.backends.jax.versions"
-AXES = ("x", "y")
-SPECS = {"mesh": "mesh", "in_specs": "in", "out_specs": "out"}
 
 Load = Callable[..., Any]
 
@@ -43,59 +41,6 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Load:
         return made
 
     return loaded
-
-
-def older(monkeypatch: pytest.MonkeyPatch, name: str, **fields: Any) -> ModuleType:
-    """Add a module of an older JAX to an empty package."""
-    folder = name.rpartition(".")[0]
-    monkeypatch.setitem(sys.modules, folder, module(folder))
-    made = module(name, **fields)
-    monkeypatch.setitem(sys.modules, name, made)
-    return made
-
-
-def called(*arguments: Any, **options: Any) -> tuple[Any, ...]:
-    """Return the arguments of a call."""
-    return (*arguments, options)
-
-
-def test_the_shard_map_of_an_older_jax_is_called_without_a_check_of_replication(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert load(shard_map=called).shard_map(abs, **SPECS) == (abs, SPECS)
-    older(monkeypatch, "jax.experimental.shard_map", shard_map=called)
-    assert load().shard_map(abs, **SPECS) == (abs, {**SPECS, "check_rep": False})
-
-
-def test_values_get_the_type_varying_only_if_the_jax_version_has_this_type(load: Load) -> None:
-    current = load(lax=SimpleNamespace(pcast=called, pvary=None), shard_map=called)
-    assert current.type_as_varying(1, AXES) == (1, AXES, {"to": "varying"})
-    between = load(lax=SimpleNamespace(pvary=called), shard_map=called)
-    assert between.type_as_varying(1, AXES) == (1, AXES, {})
-    # One that has the function, but whose shard_map does not know the type.
-    assert load(lax=SimpleNamespace(pvary=called)).type_as_varying(1, AXES) == 1
-    assert load(lax=SimpleNamespace()).type_as_varying(1, AXES) == 1
-
-
-@pytest.mark.parametrize(
-    ("version", "kept"), [("0.5.0", False), ("0.6.0", False), ("0.6.1", True), ("0.12", True)]
-)
-def test_compiled_programs_are_kept_in_a_cache_from_jax_0_6_1_on(
-    load: Load, version: str, kept: bool
-) -> None:
-    options: dict[str, Any] = {}
-    config = SimpleNamespace(update=options.__setitem__)
-    load(__version__=version, config=config).use_compilation_cache("/folder")
-    assert (options.get("jax_compilation_cache_dir") == "/folder") is kept
-    # However quickly they are compiled, and however small they are.
-    least = {name: options[name] for name in options if "_min_" in name}
-    assert sorted(least.values()) == ([-1, 0.0] if kept else [])
-
-
-def test_the_profiler_of_jax_is_offered_only_if_its_recordings_can_be_read(load: Load) -> None:
-    assert not load(profiler=SimpleNamespace(ProfileOptions=called)).has_readable_profiler()
-    profiler = SimpleNamespace(ProfileOptions=called, ProfileData=called)
-    assert load(profiler=profiler).has_readable_profiler()
 
 
 class _Profiler:
@@ -208,17 +153,6 @@ def test_a_jax_process_joins_its_group_without_cluster_detection(
     # It sees only the one that it shares.
     joining.join_group(replace(_member(3), shared_devices=1), 1)
     assert options["local_device_ids"] == [0]
-
-
-def test_gloo_listens_on_the_address_of_its_jax_process(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = module("jaxlib._jax", make_gloo_tcp_collectives=called)
-    monkeypatch.setitem(sys.modules, "jaxlib._jax", made)
-    _joining(load, lambda **options: None).join_group(_member(3), 4)
-    assert made.make_gloo_tcp_collectives(distributed_client="client") == (
-        {"distributed_client": "client", "hostname": "10.0.0.3"},
-    )
 
 
 def test_a_jax_process_that_does_not_reach_its_group_is_an_error_with_the_reason(
