@@ -212,15 +212,3 @@ def _most_bytes() -> int:
         if match is not None:
             return 1024 * int(match[1])
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-@contextlib.contextmanager
-def unchanged(folder: Path) -> Iterator[None]:
-    """Nothing below `folder` is written, made or removed."""
-    before = _contents(folder)
-    yield
-    assert before == _contents(folder)
-
-
-def _contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -41,9 +41,7 @@ _PURE: Mapping[str, set[str]] = {
     "driver": {"model", "wire", "storage", "extensions"},
 }
 _OURS = set(_PURE) - {"worker", "extensions/worker"}
-# Those of the core's packages that the command line and the sessions still import.
-_OPTIONAL: set[str] = set()
-_INTERFACES = {name: _OURS | _OPTIONAL | {"session"} for name in ("plugin", "cli")}
+_INTERFACES = {name: _OURS | {"session"} for name in ("plugin", "cli")}
 _MAIN = {"__main__": {"cli"}}
 # An extension imports anything in the core but the plugin, and what other extensions send to
 # workers. These import other extensions, too.
@@ -58,7 +56,7 @@ _EXTENSIONS: Mapping[str, set[str]] = {
 _CLUSTER_OPTIONS = ("options", "settings")
 ALLOWED = {
     **_PURE,
-    "session": _OURS | _OPTIONAL,
+    "session": _OURS,
     **_INTERFACES,
     **_MAIN,
     **{name: _OF_EXTENSIONS | others for name, others in _EXTENSIONS.items()},
@@ -109,7 +107,6 @@ SENT = {
     "extensions/cluster",
     "extensions/worker",
 }
-OLDEST = (3, 11)
 SINCE_OLDEST = {"annotationlib", "compression"}
 STANDARD = set(sys.stdlib_module_names) - SINCE_OLDEST
 
@@ -122,12 +119,7 @@ def violations(sources: Mapping[str, str]) -> list[str]:
         if _allowed(package) is None:
             descriptions.append(f"{path}: the package {package!r} is not in the map")
             continue
-        try:
-            tree = ast.parse(source, path, feature_version=OLDEST if package in SENT else None)
-        except SyntaxError as error:
-            descriptions.append(f"{path}:{error.lineno}: {error.msg}")
-            continue
-        for line, name in _imports(tree, path):
+        for line, name in _imports(ast.parse(source, path), path):
             reason = _objection(_module(path), package, name)
             if reason:
                 descriptions.append(f"{path}:{line}: {name}: {reason}")

@@ -66,13 +66,6 @@ def test_the_lint_environment_checks_every_workflow_against_the_schema(path: Pat
     assert f".github/workflows/{path.name}" in tox
 
 
-def test_pre_commit_installs_the_same_versions_of_tools_as_the_lint_environment() -> None:
-    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
-    lint = (ROOT / "tox.ini").read_text(encoding="utf-8").partition("[testenv:types]")[0]
-    installed = set(re.findall(r'additional_dependencies: \["(.*)"\]', hooks))
-    assert installed == set(re.findall(r"^    (\S+>=\S+,<\S+)$", lint, re.MULTILINE))
-
-
 @each_workflow
 def test_no_self_hosted_runner_runs_the_code_of_a_pull_request(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -108,19 +101,6 @@ def test_the_push_workflow_runs_the_exhaustive_tests() -> None:
     assert f"-m {left_out[0]} " in ini["testenv:exhaustive"]["commands"]
     push = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
     assert "python -m tox -e exhaustive" in push
-
-
-def test_the_quick_commands_of_the_contributing_page_equal_the_environment_quick_of_tox() -> None:
-    ini = configparser.ConfigParser(interpolation=None)
-    ini.read(ROOT / "tox.ini", encoding="utf-8")
-    quick = ini["testenv:quick"]
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (extras, others) = re.findall(r'pip install -e "\.\[([\w,]+)\]"(.*)', text)[0]
-    assert extras.split(",") == quick["extras"].split(", ")
-    assert re.findall(r'"(.+?)"', others) == quick["deps"].split()
-    (chosen,) = re.findall(r'-m ("not .+")', quick["commands"])
-    assert f"{quick['set_env'].replace(' ', '')} python -m pytest -n 3 " in text
-    assert f"-m {chosen}\n" in text
 
 
 def test_the_script_ci_run_stops_at_the_first_error() -> None:

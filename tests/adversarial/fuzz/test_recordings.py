@@ -14,7 +14,7 @@ from hypothesis import given
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.profiles.command import bandwidth_cells, bandwidth_tables
 from busbw.model.words import MIB
-from tests.helpers.damage import bounded, contents, damaged, documents, fuzzed, unchanged
+from tests.helpers.damage import bounded, contents, damaged, documents, fuzzed
 from tests.helpers.recordings import complete, process
 
 TEXT = "%all-reduce.3 = f32[4,1024]{1,0:T(8,128)} all-reduce(f32[4,1024]{1,0} %x), to_apply=%add"
@@ -65,7 +65,7 @@ def _show(folder: Path, content: bytes) -> None:
         slice_from=None,
     )
     problems: list[str] = []
-    with unchanged(path.parent), bounded():
+    with bounded():
         figures = bandwidth_cells({path.parent: {"a": path}}, options, problems)
         assert figures or problems
         assert bool(figures) is bool([*bandwidth_tables(figures)])

@@ -3,7 +3,7 @@
 They run as they are written, in the order of their page, with bash, in a copy of the checkout for
 each page, which is removed afterwards. `_Ground` makes what pages take for granted: files of
 earlier sessions, recordings, and environments in the user's home. `_UNRUN` says which commands are
-not run, and why: those are only parsed, as the tests do. Where a page shows the output of a
+not run, and why: the tests parse those. Where a page shows the output of a
 command, the same words must be printed. PYTEST_ADDOPTS applies to commands that measure, except for
 options that they name themselves; `--short` sets it to small payloads. Exit code 1: a command
 failed.
@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.contract.docs import programs
-from tests.contract.docs.collecting import INTERPRETERS, objections
+from tests.contract.docs.collecting import INTERPRETERS
 from tests.contract.docs.pages import PAGES, ROOT, Command, commands, name_of
 from tests.contract.docs.shown import read_outputs, unprinted
 
@@ -202,28 +202,8 @@ def _run(command: Command, ground: _Ground, checkout: Path, limit_s: float) -> R
     measures = any(programs.session(words) for words in command.calls)
     failed = code not in (_VERDICT if measures or "busbw program" in command.text else (0,))
     result = "timeout" if code is None else f"exit code {code}"
-    took = f"{result}, {time.monotonic() - began:.0f} s{_counted(text) if measures else ''}"
+    took = f"{result}, {time.monotonic() - began:.0f} s"
     return Ran(command=command, result=took, failed=failed, text=text)
-
-
-def _counted(text: str) -> str:
-    """Return what pytest counts in the last line of a session."""
-    last = text.rstrip().rpartition("\n")[2].strip("= ")
-    return f" ({last.rpartition(' in ')[0]})" if " in " in last else ""
-
-
-def _parsed(command: Command, reason: str, folder: Path) -> Ran:
-    """Return what its programs object to in a command that is not run."""
-    home = Path(tempfile.mkdtemp(dir=folder))
-
-    def of_pytest(words: object) -> str:
-        assert isinstance(words, list)
-        session = programs.session(words)
-        return objections([session], home)[0] if session else ""
-
-    problems = [programs.problem(words, of_pytest) for words in command.calls]
-    problem = "; ".join(text for text in problems if text)
-    return Ran(command=command, result=f"parsed: {reason}", failed=bool(problem), text=problem)
 
 
 def _all(options: argparse.Namespace) -> Iterator[Ran]:
@@ -244,11 +224,11 @@ def _all(options: argparse.Namespace) -> Iterator[Ran]:
 def _of_page(
     page: Path, new: Sequence[Command], ground: _Ground, options: argparse.Namespace
 ) -> Iterator[Ran]:
-    reasons = [("--parse" if options.parse else _unrun(command), command) for command in new]
+    reasons = [(_unrun(command), command) for command in new]
     checkout = ROOT if all(reason for reason, _ in reasons) else ground.checkout(page)
     for reason, command in reasons:
         if reason:
-            yield _parsed(command, reason, ground.folder)
+            yield Ran(command=command, result=f"not run: {reason}")
         else:
             yield _compared(_run(command, ground, checkout, options.limit_s), page)
 
@@ -266,7 +246,6 @@ def _compared(ran: Ran, page: Path) -> Ran:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.contract.docs", description=__doc__)
     parser.add_argument("--pages", default="", metavar="REGEX", help="of these pages alone")
-    parser.add_argument("--parse", action="store_true", help="run none")
     parser.add_argument("--short", action="store_true", help=f"PYTEST_ADDOPTS={_SHORT_MEASURED!r}")
     parser.add_argument("--limit-s", type=float, default=1800, help="of a command (default: 1800)")
     return parser

@@ -1,7 +1,4 @@
-"""Hosts are made only where they are asked for: `tox -e hosts`. Else these tests skip, with why.
-
-What decides without a host, such as the relay's switch and the formula of a link, is always tested.
-"""
+"""Hosts are made only where they are asked for: `tox -e hosts`. Else these tests skip, with why."""
 
 from __future__ import annotations
 

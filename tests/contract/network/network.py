@@ -42,10 +42,10 @@ class Network:
 
     def cut(self, *hosts: Host) -> None:
         """Drop all that one host sends and gets, or all between two."""
-        self._order({"do": "cut", "hosts": [host.name for host in hosts]})
+        _ask(self.relay, {"do": "cut", "hosts": [host.name for host in hosts]})
 
     def heal(self) -> None:
-        self._order({"do": "heal"})
+        _ask(self.relay, {"do": "heal"})
 
     def slow(self, host: Host, factor: float = 10.0) -> None:
         """Have what this host sends take `factor` times as long; 1 is its own rate again."""
@@ -54,7 +54,7 @@ class Network:
     def narrow(self, sources: Sequence[Host], targets: Sequence[Host], bits_per_s: float) -> None:
         """Have all that goes from these hosts to those share one line of that rate."""
         names = {"from": [host.name for host in sources], "to": [host.name for host in targets]}
-        self._order({"do": "narrow", **names, "bits_per_s": bits_per_s})
+        _ask(self.relay, {"do": "narrow", **names, "bits_per_s": bits_per_s})
 
     def runs_only(self, *programs: str) -> bool:
         return self.programs() <= {*programs}
@@ -67,9 +67,6 @@ class Network:
             with contextlib.suppress(OSError):
                 names.add(Path(path).read_text().strip())
         return names
-
-    def _order(self, order: dict[str, Any]) -> None:
-        _ask(self.relay, order)
 
 
 @contextlib.contextmanager
@@ -110,14 +107,10 @@ def _relay() -> Iterator[subprocess.Popen[str]]:
 
 def _ask(relay: subprocess.Popen[str], order: dict[str, Any]) -> None:
     assert relay.stdin and relay.stdout
-    try:
-        relay.stdin.write(json.dumps(order) + "\n")
-        relay.stdin.flush()
-        answer = json.loads(relay.stdout.readline())
-    except (OSError, ValueError) as error:
-        raise HostError(f"the relay does not answer to {order}") from error
-    if "error" in answer:
-        raise HostError(answer["error"])
+    relay.stdin.write(json.dumps(order) + "\n")
+    relay.stdin.flush()
+    if not relay.stdout.readline():
+        raise HostError(f"the relay does not answer to {order}")
 
 
 def _as_asked(host: Host) -> dict[str, str]:

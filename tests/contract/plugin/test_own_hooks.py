@@ -22,16 +22,6 @@ def _conftest(folder: Folder, text: str) -> None:
     (folder.path / "perf" / "conftest.py").write_text(text)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", sweep(["verdict", "compiled"]))
-def test_user_fixtures_with_the_names_verdict_and_compiled_change_no_verdict(
-    folder: Folder, name: str
-) -> None:
-    folder.slower(5)
-    _conftest(folder, SHADOW.format(name=name))
-    assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
-
-
 def test_a_session_in_which_a_user_fixture_replaces_busbw_verdict_fails(folder: Folder) -> None:
     folder.updated()
     _conftest(folder, SHADOW.format(name="busbw_verdict"))

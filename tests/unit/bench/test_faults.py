@@ -5,19 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from typing import Any
 
 import pytest
 
-from bench.faults import PAYLOADS, Hit, draw_hits, find_damage, find_surprises
-from busbw.history.files import append_lines
-from tests.helpers import history_lines as lines
+from bench.faults import Hit, draw_hits, find_surprises
 
 ROOT = Path(__file__).parents[3]
-WHOLE = len(PAYLOADS)
 
 
 def case(launches: int = 2, message: str = "") -> dict[str, Any]:
@@ -74,48 +70,6 @@ def test_the_faults_benchmark_sends_every_signal_to_every_target_equally_often()
     hits = list(draw_hits(48, 1, 9.0))
     assert set(Counter((hit.target, hit.signal, hit.launch) for hit in hits).values()) == {2}
     assert hits == list(draw_hits(48, 1, 9.0)) != list(draw_hits(48, 2, 9.0))
-
-
-def _appended(folder: Path, cases: int) -> Path:
-    return append_lines(folder / "history", lines.KEY, lines.session("a" * 16, cases))
-
-
-def _tear(folder: Path) -> None:
-    path = _appended(folder, WHOLE)
-    path.write_bytes(path.read_bytes() + b'{"torn')
-
-
-def _lose_a_line(folder: Path) -> None:
-    path = _appended(folder, WHOLE + 1)
-    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
-
-
-def _leave_a_temporary_file(folder: Path) -> None:
-    _appended(folder, WHOLE)
-    (folder / "baselines").mkdir()
-    (folder / "baselines" / "x.json.part").write_text("{}")
-
-
-@pytest.mark.parametrize(
-    ("change", "ended", "message"),
-    [
-        (lambda folder: None, True, ""),
-        (lambda folder: _appended(folder, WHOLE), False, ""),
-        (lambda folder: None, False, "history: 0 new entries, expected 7"),
-        (lambda folder: _appended(folder, 3), True, "history: 3 new entries, expected 7"),
-        (_tear, True, "2026.jsonl"),
-        (_lose_a_line, False, "history: entries are lost"),
-        (_leave_a_temporary_file, False, "x.json.part"),
-    ],
-)
-def test_the_faults_benchmark_counts_lost_or_incomplete_histories_or_baselines_as_damage(
-    change: Callable[[Path], object], ended: bool, message: str, tmp_path: Path
-) -> None:
-    for name in ("before", "after"):
-        append_lines(tmp_path / name / "history", lines.KEY, lines.session(lines.SESSION))
-    change(tmp_path / "after")
-    problems = list(find_damage(tmp_path / "before", tmp_path / "after", 0, ended))
-    assert len(problems) == bool(message) and message in "".join(problems)
 
 
 @pytest.mark.exhaustive

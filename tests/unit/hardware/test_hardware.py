@@ -27,17 +27,6 @@ from tests.helpers import build
 PAGE = Path(__file__).parents[3] / "docs" / "measuring.md"
 
 
-def _chip(device_kind: str) -> Chip:
-    chip = chip_of(device_kind)
-    assert chip is not None
-    return chip
-
-
-def test_the_link_and_memory_rates_of_an_h100_are_for_one_direction_in_bytes_per_second() -> None:
-    h100 = _chip("NVIDIA H100 80GB HBM3")
-    assert (h100.link_bytes_per_s, h100.memory_bytes_per_s) == (450e9, 3350e9)
-
-
 @pytest.mark.parametrize(
     ("device_kind", "known_as"),
     [

@@ -140,14 +140,6 @@ def test_the_list_of_collectives_names_a_source_line_of_the_step_for_every_colle
     assert sources == {"steps.py"}
 
 
-def test_the_payload_of_a_combined_collective_is_the_sum_of_its_arrays() -> None:
-    (use,) = recorded("data_parallel.v5e_2x4")
-    assert use.payload_bytes == 8 * MIB + 4
-    assert (use.ranks, use.groups) == (8, 1)
-    gathered, *_ = recorded("fsdp.h100")
-    assert gathered.payload_bytes == 4 * MIB
-
-
 def test_the_list_of_collectives_has_the_algorithm_that_the_compiler_published() -> None:
     scattered, *_ = recorded("fsdp.v5e_2x4")
     assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"

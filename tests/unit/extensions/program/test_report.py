@@ -51,33 +51,68 @@ def test_a_changed_collective_is_named_with_the_change_and_its_line(
     assert texts == [f"all-gather of float32 4M along model: {text}"]
 
 
-def test_added_and_removed_collectives_of_a_program_are_named_with_their_lines() -> None:
-    assert _texts((GATHER, SUM), (replace(SUM, source="train.py:90"),)) == [
-        "all-gather of float32 4M along model: 12 per step -> none (train.py:88)"
-    ]
-    assert _texts((), (GATHER,)) == [
-        "all-gather of float32 4M along model: none -> 12 per step (train.py:88)"
-    ]
+WIDE = replace(SUM, dtype="float32", payload_bytes=24 << 20)
+LARGE, SMALL = replace(SUM, dtype="float32"), replace(SUM, dtype="float32", payload_bytes=8)
+APART = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
+MIXED = (replace(GATHER, times=4), replace(GATHER, times=8, hidden_by=0))
+MANY = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
+G, S = "all-gather of float32 4M along model: ", "all-reduce of bfloat16 12M along data: "
+WIDENED = S + "bfloat16 12M -> float32 24M (train.py:88)"
 
 
-def test_a_collective_with_another_dtype_and_payload_is_named_once_with_both_changes() -> None:
-    wide = replace(SUM, dtype="float32", payload_bytes=24 << 20)
-    assert _texts((SUM, GATHER), (wide, GATHER)) == [
-        "all-reduce of bfloat16 12M along data: bfloat16 12M -> float32 24M (train.py:88)"
-    ]
-    synchronous = replace(wide, hidden_by=0)
-    assert _texts((SUM,), (synchronous,))[1:] == [
-        "all-reduce of bfloat16 12M along data: asynchronous -> synchronous (train.py:88)"
-    ]
-
-
-def test_collectives_whose_payloads_changed_are_matched_in_the_order_of_their_payloads() -> None:
-    large, small = replace(SUM, dtype="float32"), replace(SUM, dtype="float32", payload_bytes=8)
-    halves = tuple(replace(use, payload_bytes=use.payload_bytes // 2) for use in (large, small))
-    assert _texts((large, small), halves) == [
-        "all-reduce of float32 12M along data: float32 12M -> float32 6M (train.py:88)",
-        "all-reduce of float32 8 along data: float32 8 -> float32 4 (train.py:88)",
-    ]
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        (
+            (GATHER, SUM),
+            (replace(SUM, source="train.py:90"),),
+            [G + "12 per step -> none (train.py:88)"],
+        ),
+        ((), (GATHER,), [G + "none -> 12 per step (train.py:88)"]),
+        # Another dtype and payload: both in one line.
+        ((SUM, GATHER), (WIDE, GATHER), [WIDENED]),
+        (
+            (SUM,),
+            (replace(WIDE, hidden_by=0),),
+            [WIDENED, S + "asynchronous -> synchronous (train.py:88)"],
+        ),
+        # In the order of their payloads.
+        (
+            (LARGE, SMALL),
+            (replace(LARGE, payload_bytes=6 << 20), replace(SMALL, payload_bytes=4)),
+            [
+                "all-reduce of float32 12M along data: float32 12M -> float32 6M (train.py:88)",
+                "all-reduce of float32 8 along data: float32 8 -> float32 4 (train.py:88)",
+            ],
+        ),
+        # Only the source line or the overlap differs.
+        *(
+            ((GATHER, SUM), (SUM, other), [])
+            for other in (
+                replace(GATHER, source="train.py:123"),
+                replace(GATHER, source="other.py:1"),
+                replace(GATHER, hidden_by=10),
+            )
+        ),
+        # At several lines.
+        ((GATHER,), APART, []),
+        (
+            APART,
+            (*APART, replace(GATHER, times=2, source="train.py:91")),
+            [G + "12 -> 14 per step (train.py:91)"],
+        ),
+        (
+            (GATHER,),
+            MIXED,
+            [G + "asynchronous -> 4 asynchronous, 8 synchronous (train.py:88)"],
+        ),
+        ((), MANY, [G + "none -> 60 per step (train.py:0, train.py:1 and 3 more)"]),
+    ],
+)
+def test_each_change_of_the_collectives_of_a_program_is_named_once_with_its_source_lines(
+    before: tuple[CollectiveUse, ...], after: tuple[CollectiveUse, ...], texts: list[str]
+) -> None:
+    assert _texts(before, after) == texts
 
 
 @pytest.mark.parametrize("changes", [{"times": 24}, {"ranks": 8, "axes": ""}, {"reduce_op": "max"}])
@@ -88,44 +123,6 @@ def test_collectives_are_not_matched_if_both_payload_and_kind_or_number_of_runs_
     removed, added = _texts((SUM,), (other,))
     assert removed == "all-reduce of bfloat16 12M along data: 12 per step -> none (train.py:88)"
     assert ": none -> " in added
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"source": "train.py:123"},
-        {"source": "other.py:1"},
-        {"hidden_by": 10},
-    ],
-    ids=lambda changes: next(iter(changes)),
-)
-def test_a_collective_is_unchanged_if_only_its_source_line_or_its_overlap_differs(
-    changes: dict[str, Any],
-) -> None:
-    assert _texts((GATHER, SUM), (SUM, replace(GATHER, **changes))) == []
-
-
-def test_equal_collectives_at_several_source_lines_are_counted_together() -> None:
-    apart = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
-    assert _texts((GATHER,), apart) == []
-    more = (*apart, replace(GATHER, times=2, source="train.py:91"))
-    assert _texts(apart, more) == [
-        "all-gather of float32 4M along model: 12 -> 14 per step (train.py:91)"
-    ]
-
-
-def test_synchronous_and_asynchronous_collectives_are_counted_separately() -> None:
-    mixed = (replace(GATHER, times=4), replace(GATHER, times=8, hidden_by=0))
-    assert _texts((GATHER,), mixed) == [
-        "all-gather of float32 4M along model: asynchronous -> 4 asynchronous, 8 synchronous "
-        "(train.py:88)"
-    ]
-
-
-def test_a_change_of_a_collective_names_two_source_lines_and_counts_the_other_lines() -> None:
-    many = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
-    (text,) = _texts((), many)
-    assert text.endswith("none -> 60 per step (train.py:0, train.py:1 and 3 more)")
 
 
 GRADIENTS = CollectiveUse(

@@ -35,57 +35,39 @@ def _noted(frame: int) -> str:
     return f'%x = f32[] add(), metadata={{op_name="jit(step)/add" stack_frame_id={frame}}}'
 
 
-def test_the_source_line_of_an_instruction_is_the_line_of_its_stack_frame() -> None:
-    sources = UserSources(TABLES, source_folder="/home/ann")
-    assert sources.user_line_of(_noted(1)) == "run.py:12"
-    assert sources.user_line_of(_noted(2)) == "models/train.py:88"
-
-
-def test_the_source_line_of_an_instruction_in_a_library_is_the_line_of_the_user_code() -> None:
-    assert (
-        UserSources(TABLES, source_folder="/home/ann").user_line_of(_noted(3))
-        == "models/train.py:88"
+FROM_0 = TABLES
+for _number in (1, 2, 3):
+    FROM_0 = FROM_0.replace(
+        f"{{file_location_id={_number} parent_frame_id={_number}}}",
+        f"{{file_location_id={_number} parent_frame_id={_number - 1}}}",
     )
-
-
-def test_stack_frames_whose_parents_are_counted_from_0_are_read() -> None:
-    tables = TABLES
-    for number in (1, 2, 3):
-        tables = tables.replace(
-            f"{{file_location_id={number} parent_frame_id={number}}}",
-            f"{{file_location_id={number} parent_frame_id={number - 1}}}",
-        )
-    assert (
-        UserSources(tables, source_folder="/home/ann").user_line_of(_noted(3))
-        == "models/train.py:88"
-    )
-
-
-def test_a_source_file_outside_of_the_root_is_named_with_its_folder_only() -> None:
-    assert UserSources(TABLES, source_folder="/srv").user_line_of(_noted(2)) == "models/train.py:88"
-    assert UserSources(TABLES).user_line_of(_noted(1)) == "ann/run.py:12"
-
-
-def test_the_source_line_of_an_instruction_without_stack_frames_is_read_from_its_metadata() -> None:
-    line = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
-    assert UserSources("", source_folder="/w").user_line_of(line) == "t.py:31"
+CIRCLE = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + (
+    "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
+)
+OWN = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_line=31}'
+LIBRARY = '%x = f32[] add(), metadata={source_file="/v/site-packages/tf/ops.py" source_line=1221}'
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("tables", "folder", "line", "source"),
     [
-        "%x = f32[] add()",
-        _noted(99),
-        _noted(10**30),
-        '%x = f32[] add(), metadata={source_file="/v/site-packages/tf/ops.py" source_line=1221}',
+        (TABLES, "/home/ann", _noted(1), "run.py:12"),
+        (TABLES, "/home/ann", _noted(2), "models/train.py:88"),
+        # Of a library: the user's line that called it.
+        (TABLES, "/home/ann", _noted(3), "models/train.py:88"),
+        (FROM_0, "/home/ann", _noted(3), "models/train.py:88"),
+        # Outside of the root.
+        (TABLES, "/srv", _noted(2), "models/train.py:88"),
+        (TABLES, "", _noted(1), "ann/run.py:12"),
+        ("", "/w", OWN, "t.py:31"),
+        (TABLES, "", "%x = f32[] add()", ""),
+        (TABLES, "", _noted(99), ""),
+        (TABLES, "", _noted(10**30), ""),
+        (TABLES, "", LIBRARY, ""),
+        (CIRCLE, "", _noted(3), ""),
     ],
-    ids=["without metadata", "another frame", "a huge number", "a library's"],
 )
-def test_an_instruction_has_no_source_line_if_no_line_of_user_code_is_found(line: str) -> None:
-    assert UserSources(TABLES).user_line_of(line) == ""
-
-
-def test_stack_frames_in_a_circle_give_no_source_line() -> None:
-    circle = "2 {file_location_id=3 parent_frame_id=4}\n3 {file_location_id=3 parent_frame_id=3}\n"
-    tables = TABLES[: TABLES.index("2 {file_location_id=2 parent")] + circle
-    assert UserSources(tables).user_line_of(_noted(3)) == ""
+def test_the_source_line_of_an_instruction_is_the_line_of_the_user_code_if_there_is_one(
+    tables: str, folder: str, line: str, source: str
+) -> None:
+    assert UserSources(tables, source_folder=folder).user_line_of(line) == source

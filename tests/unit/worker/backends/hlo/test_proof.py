@@ -28,6 +28,7 @@ from tests.unit.worker.backends.hlo.programs import (
 OUT_OF_PLACE: dict[str, Any] = {"placement": "out_of_place"}
 APART: dict[str, Any] = {"reduce_op": "none", **OUT_OF_PLACE}
 PERMUTE: dict[str, Any] = {"collective": "permute", "reduce_op": "none"}
+ALL_TO_ALL: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
 GATHER: dict[str, Any] = {"collective": "all_gather", **APART}
 BFLOAT16: dict[str, Any] = {"dtype": "bfloat16", "payload_bytes": 2048}
 
@@ -77,15 +78,6 @@ def test_the_proof_accepts_a_chain_of_two_all_reduces_at_any_position_in_the_loo
     )
 
 
-def test_the_proof_accepts_a_chain_of_a_tpu_whose_shapes_have_layouts() -> None:
-    assert _proof(programs.TPU_ALL_REDUCE, 1).collectives == {"all-reduce": 1}
-
-
-def test_the_proof_accepts_an_asynchronous_all_reduce_of_a_gpu_that_lists_its_operands() -> None:
-    proved = _proof(programs.GPU_WITH_OPERANDS, 1)
-    assert (proved.collectives, proved.array_bytes) == ({"all-reduce": 1}, 4096)
-
-
 def test_the_proof_accepts_the_start_of_a_permute_of_a_tpu_and_counts_a_payload_copy() -> None:
     proof = _proof(programs.TPU_PERMUTE, 1, forbids_copies=False, **PERMUTE)
     assert (proof.collectives, proof.payload_copies) == ({"collective-permute": 1}, 1)
@@ -93,47 +85,55 @@ def test_the_proof_accepts_the_start_of_a_permute_of_a_tpu_and_counts_a_payload_
     assert "the payload is copied between collectives: %copy.9" in message
 
 
-def test_the_proof_accepts_an_all_gather_of_a_tpu_and_counts_the_copies_of_each_call() -> None:
-    proof = _proof(programs.TPU_ALL_GATHER, 1, **GATHER)
-    assert (proof.collectives, proof.array_bytes) == ({"all-gather": 1}, 4096)
-    assert (proof.payload_copies, proof.copies_per_call) == (0, 3)
+@pytest.mark.parametrize(
+    ("text", "changes", "kind", "array_bytes", "copies"),
+    [
+        # Shapes with layouts.
+        (programs.TPU_ALL_REDUCE, {}, "all-reduce", 4096, (0, 0)),
+        (programs.GPU_WITH_OPERANDS, {}, "all-reduce", 4096, (0, 0)),
+        (programs.TPU_ALL_GATHER, GATHER, "all-gather", 4096, (0, 3)),
+        # One of the slices that the payload is cut into, and the concatenation.
+        (programs.CPU_ALL_TO_ALL, ALL_TO_ALL, "all-to-all", 4096, (2, 0)),
+        (programs.SINGLE, {"protocol": "dispatch/chain2"}, "all-reduce", 4096, (0, 0)),
+    ],
+    ids=["layouts", "operands", "copies of a call", "blocks", "single call"],
+)
+def test_the_proof_accepts_each_form_of_a_collective_and_counts_its_copies(
+    text: str, changes: dict[str, Any], kind: str, array_bytes: int, copies: tuple[int, int]
+) -> None:
+    proved = _proof(text, 1, forbids_copies=kind != "all-to-all", **changes)
+    assert (proved.collectives, proved.array_bytes) == ({kind: 1}, array_bytes)
+    assert (proved.payload_copies, proved.copies_per_call) == copies
 
 
-def test_the_proof_accepts_an_all_to_all_of_several_blocks_and_counts_its_copies() -> None:
-    changes: dict[str, Any] = {"collective": "all_to_all", "reduce_op": "none"}
-    proof = _proof(programs.CPU_ALL_TO_ALL, 1, forbids_copies=False, **changes)
-    assert (proof.collectives, proof.array_bytes) == ({"all-to-all": 1}, 4096)
-    # One of the slices that it is cut into, and the concatenation.
-    assert proof.payload_copies == 2
-
-
-def test_the_proof_refuses_a_reduce_scatter_that_xla_compiled_as_an_all_reduce() -> None:
-    message = _refused(
-        programs.TPU_REDUCE_SCATTER, 1, collective="reduce_scatter", placement="out_of_place"
-    )
-    assert message.startswith(
-        "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each turn of the loop, "
-        "XLA compiled {'all-reduce': 1}, 0 of them there, such as %all-reduce.2 = f32[1024]"
-    )
-
-
-def test_the_proof_accepts_a_program_of_a_single_call_with_the_collective_in_its_entry() -> None:
-    proof = _proof(programs.SINGLE, 1, protocol="dispatch/chain2")
-    assert (proof.collectives, proof.copies_per_call) == ({"all-reduce": 1}, 0)
-
-
-def test_the_proof_refuses_a_loop_in_place_of_a_single_call_and_the_opposite() -> None:
-    message = _refused(programs.CPU_CHAIN, 1, protocol="dispatch/chain2")
-    assert "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there" in message
-    assert "0 of them there" in _refused(programs.SINGLE, 1)
-
-
-def test_the_proof_refuses_a_program_without_the_collective_of_its_case() -> None:
-    message = _refused(programs.cpu("%add.9 = s32[] add(%a, %b)"))
-    assert message == (
-        "expected 2 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
-        "XLA compiled none, 0 of them there"
-    )
+@pytest.mark.parametrize(
+    ("text", "changes", "phrase"),
+    [
+        (
+            programs.TPU_REDUCE_SCATTER,
+            {"collective": "reduce_scatter", **OUT_OF_PLACE},
+            "expected 1 reduce-scatter of 1024 bytes (float32) over 4 ranks in each turn of the "
+            "loop, XLA compiled {'all-reduce': 1}, 0 of them there, such as %all-reduce.2 = f32[1",
+        ),
+        (
+            programs.CPU_CHAIN,
+            {"protocol": "dispatch/chain2"},
+            "over 4 ranks, XLA compiled {'all-reduce': 2}, 0 of them there",
+        ),
+        (programs.SINGLE, {}, "0 of them there"),
+        (
+            programs.cpu("%add.9 = s32[] add(%a, %b)"),
+            {},
+            "expected 1 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop, "
+            "XLA compiled none, 0 of them there",
+        ),
+    ],
+    ids=["another kind", "a loop", "no loop", "none"],
+)
+def test_the_proof_refuses_a_program_without_the_collective_of_its_case(
+    text: str, changes: dict[str, Any], phrase: str
+) -> None:
+    assert phrase in _refused(text, 1, **changes)
 
 
 BRANCH = "%c.1 = f32[1024]{0} conditional(%i, %p, %p), branch_computations={%called, %other}"
@@ -194,40 +194,35 @@ def test_the_proof_refuses_a_collective_of_another_size_than_the_payload(shape: 
     assert "f32[1024]{0} all-reduce(" in message
 
 
-def _on_a_cpu(text: str, **changes: Any) -> MeasuringError:
-    """Return the error that a CPU's program of two all-reduces raises."""
-    case = build.case(**changes)
-    with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, proof.ExpectedLoop(case, 2, device=Device.CPU))
-    return caught.value
-
-
-def test_the_proof_refuses_a_bfloat16_collective_that_a_cpu_computes_in_float32() -> None:
-    error = _on_a_cpu(programs.CPU_CHAIN, **BFLOAT16)
-    assert error.kind is FailureKind.OTHER_DTYPE
-    assert str(error) == "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
-
-
 @pytest.mark.parametrize(
-    "second",
+    ("text", "changes", "kind"),
     [
-        SECOND.replace("f32[1024]", "f32[512]"),
-        SECOND.replace("f32[1024]", "s32[1024]"),
-        SECOND.replace("f32[1024]", "bf16[1024]"),
-        SECOND.replace("{{0,1,2,3}}", "{{0,1},{2,3}}"),
-        SECOND.replace(" all-reduce(", " all-gather("),
+        (programs.CPU_CHAIN, BFLOAT16, FailureKind.OTHER_DTYPE),
+        (
+            programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]"),
+            {},
+            FailureKind.NOT_A_COLLECTIVE,
+        ),
+        *(
+            (programs.cpu(FIRST, second), BFLOAT16, FailureKind.NOT_A_COLLECTIVE)
+            for second in (
+                SECOND.replace("f32[1024]", "f32[512]"),
+                SECOND.replace("f32[1024]", "s32[1024]"),
+                SECOND.replace("f32[1024]", "bf16[1024]"),
+                SECOND.replace("{{0,1,2,3}}", "{{0,1},{2,3}}"),
+                SECOND.replace(" all-reduce(", " all-gather("),
+            )
+        ),
     ],
 )
-def test_the_proof_refuses_a_float32_collective_for_bfloat16_next_to_another_collective(
-    second: str,
+def test_the_proof_names_the_dtype_only_of_bfloat16_collectives_that_a_cpu_computes_in_float32(
+    text: str, changes: dict[str, Any], kind: FailureKind
 ) -> None:
-    error = _on_a_cpu(programs.cpu(FIRST, second), **BFLOAT16)
-    assert error.kind is FailureKind.NOT_A_COLLECTIVE
-
-
-def test_the_proof_refuses_a_float64_collective_in_the_program_of_a_float32_case() -> None:
-    text = programs.CPU_CHAIN.replace("f32[1024]", "f64[1024]")
-    assert _on_a_cpu(text).kind is FailureKind.NOT_A_COLLECTIVE
+    with pytest.raises(MeasuringError) as caught:
+        proof.prove(text, ExpectedLoop(build.case(**changes), 2, device=Device.CPU))
+    assert caught.value.kind is kind
+    words = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
+    assert (str(caught.value) == words) is (kind is FailureKind.OTHER_DTYPE)
 
 
 def test_a_refusal_of_the_proof_shows_a_shortened_instruction_on_a_separate_line() -> None:
@@ -316,32 +311,31 @@ def test_the_proof_accepts_a_collective_along_an_axis_only_over_the_groups_of_th
         assert "over 2 ranks" in _refused(text, **changes)
 
 
+RING_OF_Y = {"mesh": "2x2", "axes": "y"}
+
+
 @pytest.mark.parametrize(
-    ("pairs", "right"),
+    ("pairs", "changes", "groups"),
     [
-        ("{{0,1},{1,2},{2,3},{3,0}}", True),
-        ("{{3,0},{2,3},{0,1},{1,2}}", True),
-        ("{{1,0},{2,1},{3,2},{0,3}}", False),
-        ("{{0,1},{1,2},{2,3}}", False),
-        ("{{0,1},{1,0},{2,3},{3,2}}", False),
-        ("{{0,0},{1,1},{2,2},{3,3}}", False),
-        ("{}", False),
+        ("{{0,1},{1,2},{2,3},{3,0}}", {}, ((0, 1, 2, 3),)),
+        ("{{3,0},{2,3},{0,1},{1,2}}", {}, ((0, 1, 2, 3),)),
+        ("{{1,0},{2,1},{3,2},{0,3}}", {}, None),
+        ("{{0,1},{1,2},{2,3}}", {}, None),
+        ("{{0,1},{1,0},{2,3},{3,2}}", {}, None),
+        ("{{0,1},{1,0},{2,3},{3,2}}", RING_OF_Y, ((0, 1), (2, 3))),
+        ("{{0,0},{1,1},{2,2},{3,3}}", {}, None),
+        ("{}", {}, None),
     ],
 )
-def test_the_proof_accepts_a_permute_only_if_each_rank_sends_to_the_next_rank(
-    pairs: str, right: bool
+def test_the_proof_accepts_a_permute_only_if_each_rank_sends_to_the_next_rank_of_its_group(
+    pairs: str, changes: dict[str, Any], groups: tuple[tuple[int, ...], ...] | None
 ) -> None:
     text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", pairs)
-    if right:
-        assert _proof(text, 1, forbids_copies=False, **PERMUTE).groups == ((0, 1, 2, 3),)
+    options = {"forbids_copies": False, **PERMUTE, **changes}
+    if groups:
+        assert _proof(text, 1, **options).groups == groups
     else:
-        assert f"source_target_pairs={pairs}" in _refused(text, 1, forbids_copies=False, **PERMUTE)
-
-
-def test_the_proof_accepts_a_permute_along_an_axis_with_a_ring_within_each_group() -> None:
-    text = programs.TPU_PERMUTE.replace("{{0,1},{1,2},{2,3},{3,0}}", "{{0,1},{1,0},{2,3},{3,2}}")
-    proved = _proof(text, 1, forbids_copies=False, mesh="2x2", axes="y", **PERMUTE)
-    assert proved.groups == ((0, 1), (2, 3))
+        assert f"source_target_pairs={pairs}" in _refused(text, 1, **options)
 
 
 COPY = '%copy.12 = f32[1024]{0} copy(%get-tuple-element.35), metadata={op_name="while/body"}'
@@ -450,12 +444,6 @@ def _algorithm(loop: ProvedLoop) -> dict[str, str]:
     return hlo.published_algorithm(loop.collectives)
 
 
-def test_each_turn_of_a_gpu_chain_in_place_has_one_all_reduce_and_no_copy() -> None:
-    loop = _prove_on(programs.GPU_IN_PLACE)
-    assert [instruction.op for instruction in loop.collectives] == ["all-reduce-start"]
-    assert (loop.payload_writers, loop.payload_writers_per_call) == ((), ())
-
-
 def test_the_algorithm_of_a_gpu_contains_only_values_that_differ_from_the_defaults() -> None:
     assert _algorithm(_prove_on(programs.GPU_IN_PLACE)) == {"strategy": "TRITON_ONE_SHOT"}
     assert _algorithm(_prove_on(programs.GPU_WAITED_FOR)) == {}
@@ -471,15 +459,6 @@ def test_no_algorithm_is_read_from_a_gpu_configuration_of_an_unknown_form() -> N
         '"collective_backend_config":{', '"collective_backend_config":3'
     )
     assert _algorithm(_prove_on(cut)) == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "starts"), [(programs.GPU_IN_PLACE, True), (programs.GPU_WAITED_FOR, False)]
-)
-def test_a_collective_of_a_gpu_that_is_awaited_immediately_is_not_asynchronous(
-    text: str, starts: bool
-) -> None:
-    assert _prove_on(text).is_asynchronous is starts
 
 
 def test_the_proof_allows_a_copy_of_the_input_only_out_of_place_on_gpus() -> None:
@@ -519,36 +498,25 @@ def test_the_proof_refuses_every_copy_out_of_place_on_gpus_except_a_copy_of_the_
     )
 
 
-def test_a_copy_of_buffers_in_the_entry_of_a_gpu_program_counts_as_a_copy_of_each_call() -> None:
-    loop = _prove_on(programs.GPU_OWN_BUFFERS)
-    assert (
-        loop.payload_writers,
-        [instruction.op for instruction in loop.payload_writers_per_call],
-    ) == (
-        (),
-        ["copy"],
-    )
-
-
 @pytest.mark.parametrize(
-    ("text", "changes"),
+    ("text", "changes", "starts", "per_call"),
     [
-        (programs.GPU_ALL_GATHER, GATHER),
-        (programs.GPU_REDUCE_SCATTER, {"collective": "reduce_scatter", **OUT_OF_PLACE}),
-        (programs.GPU_ALL_TO_ALL, {"collective": "all_to_all", **APART}),
-        (programs.GPU_PERMUTE, {**PERMUTE, **OUT_OF_PLACE}),
+        (programs.GPU_IN_PLACE, {}, True, []),
+        # It is awaited immediately.
+        (programs.GPU_WAITED_FOR, {}, False, []),
+        (programs.GPU_OWN_BUFFERS, {}, True, ["copy"]),
+        (programs.GPU_ALL_GATHER, GATHER, False, []),
+        (programs.GPU_REDUCE_SCATTER, {"collective": "reduce_scatter", **OUT_OF_PLACE}, False, []),
+        (programs.GPU_ALL_TO_ALL, {"collective": "all_to_all", **APART}, False, []),
+        (programs.GPU_PERMUTE, {**PERMUTE, **OUT_OF_PLACE}, False, []),
     ],
 )
 def test_the_proof_accepts_the_start_of_each_asynchronous_collective_of_a_gpu(
-    text: str, changes: dict[str, Any]
+    text: str, changes: dict[str, Any], starts: bool, per_call: list[str]
 ) -> None:
     loop = _prove_on(text, **changes)
-    assert len(loop.collectives) == 1
-    assert (loop.payload_writers, loop.payload_writers_per_call, loop.is_asynchronous) == (
-        (),
-        (),
-        False,
-    )
+    assert (len(loop.collectives), loop.payload_writers, loop.is_asynchronous) == (1, (), starts)
+    assert [instruction.op for instruction in loop.payload_writers_per_call] == per_call
 
 
 @pytest.mark.parametrize(
