@@ -12,6 +12,7 @@ from typing import Any
 from busbw import wire
 from tests.helpers import build
 from tests.helpers.session_folder import Folder
+from tests.helpers.workers import write_program
 
 _PROGRAM = """\
 import json, os, sys
@@ -62,7 +63,5 @@ def garbled(folder: Folder, launch: str, reply: str, raw: bytes) -> str:
     folder.environment.setenv("BUSBW_GARBLED", json.dumps(settings))
     program = folder.path / "garbling.py"
     program.write_text(_PROGRAM)
-    interpreter = folder.path / "garbled"
-    interpreter.write_text(f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n')
-    interpreter.chmod(0o755)
-    return str(interpreter)
+    text = f'#!/bin/sh\nexec {sys.executable} {program} "$@"\n'
+    return str(write_program(folder.path / "garbled", text))

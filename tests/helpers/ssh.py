@@ -11,6 +11,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests.helpers.workers import write_program
+
 # Two names of one machine.
 HERE = ("localhost", "127.0.0.1")
 # The command there finds a Python that is no Python; no connection at all; and no address.
@@ -38,9 +40,7 @@ exec sh -c "$3"
 def written(folder: Path) -> Path:
     """Write the folder to put first on PATH, with the program and a log of how it was called."""
     folder.mkdir()
-    program = folder / "ssh"
-    program.write_text(_PROGRAM)
-    program.chmod(0o755)
+    write_program(folder / "ssh", _PROGRAM)
     return folder
 
 

@@ -9,6 +9,7 @@ import json
 import sys
 
 from tests.helpers.session_folder import Folder
+from tests.helpers.workers import write_program
 
 _PROGRAM = """\
 import dataclasses, os, sys
@@ -41,10 +42,8 @@ def interpreter(folder: Folder, name: str = "standing-in") -> str:
     """Write such an interpreter, and return its path; all of them load the same files."""
     program = folder.path / "standing_in.py"
     program.write_text(_PROGRAM)
-    path = folder.path / name
-    path.write_text(f'#!/bin/sh\n{_ASKED}exec {sys.executable} {program} "$@"\n')
-    path.chmod(0o755)
-    return str(path)
+    text = f'#!/bin/sh\n{_ASKED}exec {sys.executable} {program} "$@"\n'
+    return str(write_program(folder.path / name, text))
 
 
 def script(folder: Folder, framework: str, **fields: object) -> None:

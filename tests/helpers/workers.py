@@ -138,15 +138,19 @@ exec {python} "$@"
 """
 
 
+def write_program(path: Path, text: str) -> Path:
+    """Write a program that can be run, and return its path."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
 def interpreter(folder: Path, launch: str, *, times: int, act: str = "kill -KILL $$") -> str:
     """Write one below `folder`: `act` is what its shell does to itself."""
-    path = folder / f"hit-{times}"
     text = _PROGRAM.format(
         launch=launch, count=folder / f"hits-{times}", times=times, act=act, python=sys.executable
     )
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
+    return str(write_program(folder / f"hit-{times}", text))
 
 
 # Gets the worker, and ``start``, ``listen``, ``end`` (however it ends) or the name of a request.

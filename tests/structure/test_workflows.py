@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.workers import write_program
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 GATE = (
@@ -171,8 +173,7 @@ def _run_step(
     (folder / report / "results.json").write_text("{}")
     if fail != "no busbw":
         (folder / "venv" / "bin").mkdir(parents=True)
-        (folder / "venv" / "bin" / program).write_text(_FAKE)
-        (folder / "venv" / "bin" / program).chmod(0o755)
+        write_program(folder / "venv" / "bin" / program, _FAKE)
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script_of(path, step)],
         cwd=folder,
@@ -233,8 +234,7 @@ def test_a_failed_nightly_session_opens_an_issue_or_edits_the_open_issue(
 ) -> None:
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "summary.md").write_text("x" * 70_000)
-    (tmp_path / "gh").write_text(_GH)
-    (tmp_path / "gh").chmod(0o755)
+    write_program(tmp_path / "gh", _GH)
     script = script_of(path, "Open the issue, or update the open issue")
     variables = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",

@@ -13,7 +13,7 @@ import pytest
 from tests.contract.network.network import Network
 from tests.contract.network.sessions import Place
 from tests.contract.network.sshd import Ssh
-from tests.helpers.workers import wait_until
+from tests.helpers.workers import wait_until, write_program
 
 pytestmark = pytest.mark.framework("jax")
 
@@ -62,8 +62,7 @@ def test_a_framework_that_is_missing_on_one_host_is_a_usage_error_that_names_the
     bare, either = tmp_path / "bare", tmp_path / "either"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
     choice = f'[ "$(hostname)" = host1 ] && exec {bare}/bin/python "$@"'
-    either.write_text(f'#!/bin/sh\n{choice}\nexec {sys.executable} "$@"\n')
-    either.chmod(0o755)
+    write_program(either, f'#!/bin/sh\n{choice}\nexec {sys.executable} "$@"\n')
     options = ("--frameworks=jax", "--payloads=1K", "--launches=1")
     ran = place.ran(place.begin(BOTH, f"--host-python={either}", *options))
     assert ran.exit_code == 4

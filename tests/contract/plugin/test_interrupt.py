@@ -15,7 +15,7 @@ import pytest
 
 from tests.helpers.session_folder import FAKE, WITHOUT_CACHE, Folder
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import can_unshare, processes, state, wait_until
+from tests.helpers.workers import can_unshare, processes, state, wait_until, write_program
 
 SOON_S = 5.0
 
@@ -162,10 +162,8 @@ def test_a_worker_that_was_stopped_at_its_start_ends_when_pytest_is_killed(
 
 def interpreter(folder: Folder, before: str) -> Path:
     """Return an interpreter that runs `before` in a shell before it starts."""
-    path = folder.path / "interpreter"
-    path.write_text(f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n')
-    path.chmod(0o755)
-    return path
+    text = f'#!/bin/sh\n{before}\nexec {sys.executable} "$@"\n'
+    return write_program(folder.path / "interpreter", text)
 
 
 def test_a_program_that_a_worker_started_ends_when_the_worker_ends(folder: Folder) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from tests.adversarial.attacks.conftests import CONFTESTS
 from tests.helpers.session_folder import HISTORY, Folder
 from tests.helpers.sweep import sweep
 
-SHADOW = """
-import pytest
-
-@pytest.fixture
-def {name}():
-    return type("Verdict", (), {{"failed": False}})()
-"""
-PROTOCOL = "def pytest_runtest_protocol(item, nextitem):\n    return True\n"
-LOOP = "def pytest_runtestloop(session):\n    return True\n"
+_CONFTESTS = {name: attack.conftest for name, attack in CONFTESTS.items()}
+_UNMEASURED = [_CONFTESTS[name] for name in ("protocol of one's own", "loop of one's own")]
+REPLACED = [
+    _CONFTESTS[name]
+    for name in (
+        "items replaced at the end",
+        "items deselected",
+        "items deselected as if asked",
+        "a keyword of one's own",
+    )
+]
+GREEN = [
+    _CONFTESTS[name]
+    for name in ("exit code set around", "exit in the end", "exit code at unconfigure")
+]
 
 
 def _conftest(folder: Folder, text: str) -> None:
@@ -24,12 +31,12 @@ def _conftest(folder: Folder, text: str) -> None:
 
 def test_a_session_in_which_a_user_fixture_replaces_busbw_verdict_fails(folder: Folder) -> None:
     folder.updated()
-    _conftest(folder, SHADOW.format(name="busbw_verdict"))
+    _conftest(folder, _CONFTESTS["fixture busbw_verdict"])
     ran = folder.run(exit_code=1)
     assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
 
 
-@pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
+@pytest.mark.parametrize("conftest", sweep(_UNMEASURED), ids=["protocol", "loop"])
 def test_a_regression_fails_a_session_even_if_a_hook_keeps_the_tests_from_running(
     folder: Folder, conftest: str
 ) -> None:
@@ -39,59 +46,13 @@ def test_a_regression_fails_a_session_even_if_a_hook_keeps_the_tests_from_runnin
     assert "1 REGRESSED: fake 1M 5.0" in ran.text
 
 
-@pytest.mark.parametrize("conftest", sweep([PROTOCOL, LOOP]), ids=["protocol", "loop"])
+@pytest.mark.parametrize("conftest", sweep(_UNMEASURED), ids=["protocol", "loop"])
 def test_a_session_in_which_no_test_reads_the_verdicts_fails(folder: Folder, conftest: str) -> None:
     folder.updated()
     _conftest(folder, conftest)
     assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
 
 
-OTHER = """
-import pytest
-
-class Other(pytest.Item):
-    def runtest(self):
-        pass
-
-"""
-REPLACED = (
-    OTHER
-    + """
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session):
-    session.items[:] = [Other.from_parent(session, name="other")]
-"""
-)
-DESELECTED = (
-    OTHER
-    + """
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(session, config, items):
-    config.hook.pytest_deselected(items=list(items))
-    items[:] = [Other.from_parent(session, name="other")]
-"""
-)
-AS_IF_ASKED = (
-    OTHER
-    + """
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session, config, items):
-    config.option.keyword = "other"
-    config.hook.pytest_deselected(items=list(items))
-    items[:] = [Other.from_parent(session, name="other")]
-"""
-)
-KEYWORD = (
-    OTHER
-    + """
-def pytest_configure(config):
-    config.known_args_namespace.keyword = config.option.keyword = "other"
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(session, items):
-    items.append(Other.from_parent(session, name="other"))
-"""
-)
 REMOVED = """
 import pytest
 
@@ -99,33 +60,11 @@ import pytest
 def pytest_collection_modifyitems(items):
     items[:] = [item for item in items if "1M" not in item.name and item.name != "session"]
 """
-GREEN = """
-import pytest
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_sessionfinish(session):
-    yield
-    session.exitstatus = 0
-"""
-EXIT = """
-import pytest
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session):
-    pytest.exit("all is well", returncode=0)
-"""
-UNCONFIGURE = """
-def pytest_sessionstart(session):
-    session.config.session = session
-
-def pytest_unconfigure(config):
-    config.session.exitstatus = 0
-"""
 
 
 @pytest.mark.parametrize(
     "conftest",
-    sweep([REPLACED, DESELECTED, AS_IF_ASKED, KEYWORD], in_gate=2),
+    sweep(REPLACED, in_gate=2),
     ids=["replaced", "deselected", "as-if-asked", "keyword"],
 )
 def test_a_session_in_which_a_hook_replaces_the_tests_that_measure_fails(
@@ -145,9 +84,7 @@ def test_a_session_in_which_a_hook_removes_a_case_has_no_verdict(folder: Folder)
     assert "NO_VERDICT: 1 case left out before the verdict was read; the first is " in ran.text
 
 
-@pytest.mark.parametrize(
-    "conftest", sweep([GREEN, EXIT, UNCONFIGURE]), ids=["set", "exit", "unconfigure"]
-)
+@pytest.mark.parametrize("conftest", sweep(GREEN), ids=["set", "exit", "unconfigure"])
 def test_a_regression_fails_a_session_even_if_a_hook_sets_the_exit_code_to_0(
     folder: Folder, conftest: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.helpers import standing_in
 from tests.helpers.session_folder import SLOW, Folder
 from tests.helpers.sweep import sweep
+from tests.helpers.workers import write_program
 
 AGAINST = f"--against={sys.executable}"
 TWO = ("--payloads=1K,1M", "--launches=2")
@@ -178,10 +179,7 @@ def interpreter(folder: Folder, record: Path) -> Path:
     """Return an interpreter outside of a venv that records each start in a file."""
     bare = folder.path / "python-without-venv"
     bare.symlink_to(sys.executable)
-    wrapper = folder.path / "other-python"
-    wrapper.write_text(WRAPPER.format(record=record, python=bare))
-    wrapper.chmod(0o755)
-    return wrapper
+    return write_program(folder.path / "other-python", WRAPPER.format(record=record, python=bare))
 
 
 def test_every_worker_runs_under_the_interpreter_that_the_option_python_names(

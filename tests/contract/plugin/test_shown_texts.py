@@ -13,6 +13,7 @@ import pytest
 from tests.helpers import nightly
 from tests.helpers.session_folder import SEVEN, SLOW, TPU, Folder, Ran
 from tests.helpers.sweep import sweep
+from tests.helpers.workers import write_program
 
 MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|#x[0-9A-F]{2}")
 EVIL = "evil\x1b[2J\x07\x9b2J\x7f\u202e\u2066"
@@ -23,11 +24,9 @@ WITH_PAGE = ("--page=page.html", "--history=history")
 def interpreter_that_logs(folder: Folder, log: str) -> str:
     """Return the option for an interpreter whose worker writes `log` and ends."""
     (folder.path / "said").write_text(log)
-    path = folder.path / "interpreter"
     ends = f'case "$*" in *--launch=1*) cat {folder.path}/said >&2; exit 3;; esac'
-    path.write_text(f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n')
-    path.chmod(0o755)
-    return f"--python=fake={path}"
+    text = f'#!/bin/sh\n{ends}\nexec {sys.executable} "$@"\n'
+    return f"--python=fake={write_program(folder.path / 'interpreter', text)}"
 
 
 def texts_by_place(folder: Folder, ran: Ran) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.session_folder import ROOT, SLOW, TIMEOUT_S, Folder
+from tests.helpers.workers import write_program
 from tests.structure.test_workflows import OF_INIT, script_of
 
 
@@ -59,9 +60,8 @@ def _record(folder: Folder, reason: str = "") -> int:
     runner = folder.path / "runner"
     for name in ("venv/bin", "busbw"):
         (runner / name).mkdir(parents=True, exist_ok=True)
-    command = runner / "venv/bin/busbw"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m busbw "$@" --payloads=1M,2M\n')
-    command.chmod(0o755)
+    text = f'#!/bin/sh\nexec {sys.executable} -m busbw "$@" --payloads=1M,2M\n'
+    write_program(runner / "venv/bin/busbw", text)
     script = script_of(OF_INIT, "Measure and record")
     script = script.replace("@DEVICE@", "cpu").replace("@FRAMEWORK@", "fake")
     return subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.history_lines import documents, write
+from tests.helpers.workers import write_program
 from tests.structure.test_workflows import NIGHTLY, OF_INIT, script_of
 
 FETCH, APPEND = "Fetch the history", "Append the new lines"
@@ -115,8 +116,7 @@ def test_the_append_step_of_the_workflow_fails_if_the_server_refuses_the_push(
 ) -> None:
     base = _measured(checkout, 1)
     hook = checkout.parent / "origin.git" / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\nexit 1\n")
-    hook.chmod(0o755)
+    write_program(hook, "#!/bin/sh\nexit 1\n")
     assert _ended(_pushing(checkout, 1, base)) == 1
 
 

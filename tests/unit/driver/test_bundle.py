@@ -21,7 +21,7 @@ from busbw.driver.bundle import PACKAGE_FOLDER, Bundle, worker_hash
 from busbw.driver.local import LocalWorker
 from busbw.driver.transport import WorkerStarter
 from busbw.model.launch import LaunchId
-from tests.helpers.workers import answer_of, await_ready, kill, starter
+from tests.helpers.workers import answer_of, await_ready, kill, starter, write_program
 
 ROOMS = ("collectives", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
@@ -132,9 +132,8 @@ def test_a_worker_adds_huge_pages_to_the_glibc_tunables_of_the_user(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
-    shows = tmp_path / "python"
-    shows.write_text(f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n')
-    shows.chmod(0o755)
+    text = f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n'
+    shows = write_program(tmp_path / "python", text)
     worker = LocalWorker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)

@@ -35,6 +35,7 @@ from tests.helpers.workers import (
     kill,
     processes,
     starter,
+    write_program,
 )
 from tests.helpers.workers import measure as request
 
@@ -83,9 +84,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
 ) -> None:
     """Record no exit code, because the driver itself has ended the worker."""
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
-    program = tmp_path / "program"
-    program.write_text(PROGRAM.format(python=sys.executable, act=act))
-    program.chmod(0o755)
+    program = write_program(tmp_path / "program", PROGRAM.format(python=sys.executable, act=act))
     begin = WorkerStarter(python=str(program), framework="fake")
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
