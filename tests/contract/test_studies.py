@@ -68,16 +68,13 @@ def _study(*arguments: str) -> list[str]:
     return lines
 
 
-def test_the_help_of_the_package_studies_lists_each_script() -> None:
-    done = _run("-m", "studies", "--help")
-    assert done.returncode == 0
-    assert [name for name in NAMES if f"\n    {name}" not in done.stdout] == []
-
-
-def test_the_usage_error_about_an_unknown_script_of_studies_lists_all_scripts() -> None:
-    done = _run("-m", "studies", "none")
-    assert done.returncode == 2
-    assert [name for name in NAMES if name not in done.stderr] == []
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("none", 2)])
+def test_the_help_of_the_package_studies_and_its_usage_error_list_all_scripts(
+    argument: str, code: int
+) -> None:
+    done = _run("-m", "studies", argument)
+    assert done.returncode == code
+    assert [name for name in NAMES if name not in done.stdout + done.stderr] == []
 
 
 @pytest.mark.exhaustive

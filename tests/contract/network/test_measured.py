@@ -60,22 +60,14 @@ def agreement_with_formula(
     )
 
 
-def test_latency_and_bandwidth_of_hosts_with_one_rank_each_agree_with_the_formula_of_their_link(
-    hosts_in_network: Network, tmp_path: Path
-) -> None:
-    assert agreement_with_formula(
-        run_over_all_hosts(hosts_in_network, tmp_path), len(hosts_in_network.hosts)
-    ) == (True, True)
-
-
-def test_latency_and_bandwidth_of_hosts_with_two_ranks_each_agree_with_the_formula_of_their_link(
-    hosts_in_network: Network, tmp_path: Path
+@pytest.mark.parametrize("ranks_of_a_host", [1, 2])
+def test_latency_and_bandwidth_of_hosts_agree_with_the_formula_of_their_link(
+    hosts_in_network: Network, tmp_path: Path, ranks_of_a_host: int
 ) -> None:
     count = len(hosts_in_network.hosts)
-    mesh = (f"--mesh=hosts:{count},devices:2", "--axes=hosts")
-    assert agreement_with_formula(
-        run_over_all_hosts(hosts_in_network, tmp_path, *mesh), count, groups=2
-    ) == (True, True)
+    mesh = (f"--mesh=hosts:{count},devices:{ranks_of_a_host}", "--axes=hosts")
+    ran = run_over_all_hosts(hosts_in_network, tmp_path, *mesh[: 2 * (ranks_of_a_host - 1)])
+    assert agreement_with_formula(ran, count, groups=ranks_of_a_host) == (True, True)
 
 
 def test_latency_and_bandwidth_over_a_slower_link_agree_only_with_the_formula_of_that_link(

@@ -41,15 +41,18 @@ def test_the_option_page_shows_the_history_and_replaces_only_an_earlier_page(
     assert _page(folder) == "my own"
 
 
-def test_the_option_page_refuses_the_file_of_the_option_results(folder: Folder) -> None:
-    ran = folder.run("--page=a.json", "--results=a.json", exit_code=4)
-    assert "is the file of --results, too" in ran.sentence
-
-
-def test_the_option_page_refuses_a_file_in_the_folder_of_baselines(folder: Folder) -> None:
-    (folder.path / "baselines").mkdir(exist_ok=True)
-    ran = folder.run("--page=baselines/a.html", exit_code=4)
-    assert "which holds baselines only" in ran.sentence
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--page=a.json", "--results=a.json"), "is the file of --results, too"),
+        (("--page=baselines/a.html",), "which holds baselines only"),
+    ],
+)
+def test_the_option_page_refuses_the_file_of_results_and_a_file_in_the_folder_of_baselines(
+    folder: Folder, options: tuple[str, ...], reason: str
+) -> None:
+    (folder.path / "baselines").mkdir()
+    assert reason in folder.run(*options, exit_code=4).sentence
 
 
 @pytest.mark.parametrize("name", sweep(["altair", "jinja2", "vl_convert"]))

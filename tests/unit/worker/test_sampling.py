@@ -94,14 +94,6 @@ def test_the_short_chain_of_a_slope_has_one_iteration_if_an_empty_call_skips_wor
     ]
 
 
-def test_a_single_slow_empty_call_does_not_change_the_samples() -> None:
-    # Calls: two to warm up, one more to calibrate, then empty and chain by turns.
-    program = ScriptedProgram(lambda _: 1.0, call_s=lambda turn: 50.0 if turn == 4 else 0.25)
-    samples = _slopes(program)
-    assert samples.dispatch_s == 0.25
-    assert samples.samples_s == (1.0,) * 4
-
-
 def test_an_empty_call_longer_than_the_chain_is_an_error_that_names_both_times() -> None:
     slow_when_empty = iter([0.0] * 4 + [99.0, 0.0] * 8)
     program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(slow_when_empty))
@@ -111,21 +103,6 @@ def test_an_empty_call_longer_than_the_chain_is_an_error_that_names_both_times()
     assert str(caught.value) == (
         "a chain of 8 took 16 s, one of 0 up to 99 s: the host's clock cannot distinguish them"
     )
-
-
-def test_sampling_continues_beyond_its_time_while_stalls_hide_the_time_of_a_chain() -> None:
-    # Two calls warm up, two calibrate; the machine stalls in the empty calls of two samples.
-    stalls = iter([0.0] * 4 + [9.0, 0.0] * 2)
-    program = ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0))
-    slopes = _slopes(program, samples=9, budget_s=1.5 * BESIDE_S)
-    assert slopes.samples_s == (2.0,) * 4
-
-
-def test_chains_that_the_clock_cannot_distinguish_from_empty_calls_are_made_longer_once() -> None:
-    # The machine stalls in the empty calls of all samples, and then no more.
-    stalls = iter([0.0] * 4 + [9.0, 0.0] * 4)
-    slopes = _slopes(ScriptedProgram(lambda _: 2.0, call_s=lambda _: next(stalls, 0.0)))
-    assert (slopes.iterations, slopes.samples_s) == (8, (2.0,) * 4)
 
 
 def test_a_sample_of_a_single_call_includes_the_overhead_of_the_call() -> None:
@@ -198,30 +175,77 @@ def test_an_iteration_much_longer_than_the_sampling_time_is_warmed_up_and_sample
     assert program.calls == [1, 0, 1]
 
 
-def test_the_time_of_the_warm_up_replaces_the_time_of_a_single_short_chain_that_stalled() -> None:
-    # Turns: the warm-up, the short chain that stalls, the long one.
-    program = ScriptedProgram(lambda turn: [1000.0, 1700.0, 1000.0][turn], shortest=1)
-    assert _slopes(program, budget_s=200.0).samples_s == (1000.0,)
+def _listed(values_s: Sequence[float], rest_s: float = 0.0) -> Callable[[int], float]:
+    return lambda turn: values_s[turn] if turn < len(values_s) else rest_s
+
+
+# Two calls warm up, two calibrate, then empty and chain by turns.
+CALM = [0.0] * 4
 
 
 @pytest.mark.parametrize(
-    ("turns_s", "samples_s"),
+    ("program", "plan", "iterations", "samples_s", "dispatch_s"),
     [
+        # A single empty call is slow.
+        (
+            ScriptedProgram(lambda _: 1.0, call_s=_listed([0.25] * 4 + [50.0], 0.25)),
+            {},
+            1,
+            (1.0,) * 4,
+            0.25,
+        ),
+        # Stalls hide the time of a chain in two samples: sampling continues beyond its time.
+        (
+            ScriptedProgram(lambda _: 2.0, call_s=_listed(CALM + [9.0, 0.0] * 2)),
+            {"samples": 9, "budget_s": 1.5 * BESIDE_S},
+            1,
+            (2.0,) * 4,
+            None,
+        ),
+        # In all samples, and then no more: chains are made longer once.
+        (
+            ScriptedProgram(lambda _: 2.0, call_s=_listed(CALM + [9.0, 0.0] * 4)),
+            {},
+            8,
+            (2.0,) * 4,
+            None,
+        ),
+        # The warm-up, the short chain that stalls, the long one.
+        (
+            ScriptedProgram(_listed([1000.0, 1700.0, 1000.0]), shortest=1),
+            {"budget_s": 200.0},
+            2,
+            (1000.0,),
+            None,
+        ),
         # The warm-up, then a short chain and the two collectives of a long chain for each sample.
-        ([1700.0, 1700.0, 1100.0, 1000.0, 1000.0], (1025.0, 1000.0)),
-        ([1700.0, *(1700.0, 1000.0) * 3], (300.0, 300.0, 300.0)),
+        (
+            ScriptedProgram(_listed([1700.0, 1700.0, 1100.0, 1000.0, 1000.0]), shortest=1),
+            {"budget_s": 200.0},
+            2,
+            (1025.0, 1000.0),
+            168.75,
+        ),
+        (
+            ScriptedProgram(_listed([1700.0, *(1700.0, 1000.0) * 3]), shortest=1),
+            {"budget_s": 200.0},
+            2,
+            (300.0, 300.0, 300.0),
+            1400.0,
+        ),
     ],
-    ids=["once", "always"],
+    ids=["slow call", "some samples", "all samples", "warm-up", "short chain", "short chains"],
 )
-def test_up_to_three_samples_are_taken_if_the_machine_stalled_in_a_long_short_chain(
-    turns_s: list[float], samples_s: tuple[float, ...]
+def test_the_samples_of_a_machine_that_stalls_are_longer_or_more_or_without_the_stalled_call(
+    program: ScriptedProgram,
+    plan: dict[str, Any],
+    iterations: int,
+    samples_s: tuple[float, ...],
+    dispatch_s: float | None,
 ) -> None:
-    assert (
-        samples_s
-        == _slopes(
-            ScriptedProgram(lambda turn: turns_s[turn], shortest=1), budget_s=200.0
-        ).samples_s
-    )
+    samples = _slopes(program, **plan)
+    assert (samples.iterations, samples.samples_s) == (iterations, samples_s)
+    assert samples.dispatch_s == dispatch_s
 
 
 @pytest.mark.parametrize(

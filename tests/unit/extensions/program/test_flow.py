@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from busbw.extensions.program.worker_inventory import collectives_in_hlo
@@ -66,171 +68,171 @@ def _loop(operands: str, count: int | None) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.parametrize("count", [5, None])
-def test_a_collective_that_starts_before_a_loop_and_ends_in_the_loop_runs_once(
-    count: int | None,
-) -> None:
-    body = (
-        f"%q = {PAIR} parameter(0)",
-        f"%s = {_part(1, '%q')}",
-        WORK,
-        f"%d = {DONE.format('%s')}",
-        f"ROOT %t = {PAIR} tuple(%p, %p)",
-    )
-    lines = (f"%s = {START.format('%p')}", *_loop("%p, %s", count))
-    assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
+P, Q = "%p = f32[8] parameter(0)", f"%q = {PAIR} parameter(0)"
+BEGIN = f"%s = {START.format('%p')}"
+SECOND = f"%s = {_part(1, '%q')}"
+STARTS = (P, f"ROOT {BEGIN}")
+AFTER_LOOP = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
+GO_ON = (f"%f = {_fusion('go_on', '%s')}", f"%r = {_part(0, '%f')}")
+ONCE = [("all_gather", "1 per step", 1)]
 
-
-@pytest.mark.parametrize("count", [0, 3, None])
-def test_a_collective_that_starts_before_a_loop_and_ends_after_the_loop_runs_once(
-    count: int | None,
-) -> None:
-    body = (f"%q = {PAIR} parameter(0)", f"ROOT %t = {PAIR} copy(%q)")
-    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
-    lines = (f"%s = {START.format('%p')}", *_loop("%p, %s", count), *end)
-    assert _runs(lines, body=body) == [("all_gather", "1 per step", 1)]
-
-
-def test_a_collective_that_a_loop_starts_for_its_next_turn_runs_once_more_than_the_loop() -> None:
-    body = (
-        f"%q = {PAIR} parameter(0)",
-        f"%s = {_part(1, '%q')}",
-        WORK,
-        f"%d = {DONE.format('%s')}",
-        f"%n = {START.format('%d')}",
-        WORK,
-        WORK,
-        f"ROOT %t = {PAIR} tuple(%p, %n)",
-    )
-    before = (f"%s = {START.format('%p')}", WORK, WORK)
-    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {DONE.format('%e')}")
-    lines = (*before, *_loop("%p, %s", 5), *end)
+Lines = tuple[str, ...]
+# What the main computation has, what the others have by name, and the collectives that are counted.
+FLOWS: Mapping[str, tuple[Lines, Mapping[str, Lines], list[tuple[str, str, int]]]] = {
+    **{
+        f"starts before a loop of {count} turns and ends in it": (
+            (BEGIN, *_loop("%p, %s", count)),
+            {
+                "body": (
+                    Q,
+                    SECOND,
+                    WORK,
+                    f"%d = {DONE.format('%s')}",
+                    f"ROOT %t = {PAIR} tuple(%p, %p)",
+                )
+            },
+            ONCE,
+        )
+        for count in (5, None)
+    },
+    **{
+        f"starts before a loop of {count} turns and ends after it": (
+            (BEGIN, *_loop("%p, %s", count), *AFTER_LOOP),
+            {"body": (Q, f"ROOT %t = {PAIR} copy(%q)")},
+            ONCE,
+        )
+        for count in (0, 3, None)
+    },
     # Another turn waits for those of a turn, which counts as one operation.
-    assert _runs(lines, body=body) == [("all_gather", "6 per step", 1)]
-
-
-def test_a_collective_that_starts_before_branches_and_ends_in_each_branch_runs_once() -> None:
-    at_once = ("%p = f32[8] parameter(0)", f"ROOT %d = {DONE.format('%p')}")
-    later = (at_once[0], WORK, at_once[1])
-    lines = (
-        f"%s = {START.format('%p')}",
-        WORK,
-        "ROOT %x = f32[64] conditional(%p, %s, %s), branch_computations={%later, %at_once}",
-    )
-    assert _runs(lines, later=later, at_once=at_once) == [("all_gather", "1 per step", 1)]
-
-
-def test_a_collective_that_starts_in_a_branch_and_ends_after_it_runs_at_most_once() -> None:
-    starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
-    sums = ("%p = f32[8] parameter(0)", f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")
-    lines = (
-        "%x = f32[64] conditional(%p, %p, %p), branch_computations={%starts, %sums}",
-        WORK,
-        f"ROOT %d = {DONE.format('%x')}",
-    )
-    assert _runs(lines, starts=starts, sums=sums) == [
-        ("all_gather", "at most 1 per step", 1),
-        ("all_reduce", "at most 1 per step", 0),
-    ]
-
-
-def test_two_asynchronous_collectives_in_nested_tuples_have_separate_ends() -> None:
-    lines = (
-        f"%s1 = {START.format('%p')}",
-        f"%s2 = {START.format('%p')}",
-        f"%t1 = {PAIR} tuple(%p, %s1)",
-        f"%t0 = ({PAIR}, f32[8]) tuple(%t1, %s2)",
-        f"%t = ({PAIR}, f32[8]) opt-barrier(%t0)",
-        "%e2 = f32[8] get-tuple-element(%t), index=1",
-        f"%d2 = {DONE.format('%e2')}",
-        WORK,
-        f"%e = {PAIR} get-tuple-element(%t), index=0",
-        f"%e1 = {_part(1, '%e')}",
-        f"ROOT %d1 = {DONE.format('%e1')}",
-    )
-    assert _runs(lines) == [("all_gather", "1 per step", 1), ("all_gather", "1 per step", 0)]
-
-
-def test_a_computation_that_is_called_twice_starts_two_collectives() -> None:
-    starts = ("%p = f32[8] parameter(0)", f"ROOT %s = {START.format('%p')}")
-    lines = (
-        "%a = f32[64] call(%p), to_apply=%starts",
-        "%b = f32[64] call(%p), to_apply=%starts",
-        WORK,
-        f"%x = {DONE.format('%a')}",
-        f"ROOT %y = {DONE.format('%b')}",
-    )
-    assert _runs(lines, starts=starts) == [("all_gather", "2 per step", 1)]
-
-
-def test_an_asynchronous_collective_that_a_fusion_continues_in_nested_loops_runs_once() -> None:
-    inner = (
-        f"%q = {PAIR} parameter(0)",
-        f"%s = {_part(1, '%q')}",
-        f"%f = {_fusion('go_on', '%s')}",
-        f"%r = {_part(0, '%f')}",
-        f"ROOT %t = {PAIR} tuple(%p, %r)",
-    )
-    body = (
-        f"%q = {PAIR} parameter(0)",
-        f"ROOT %l = {PAIR} while(%q), condition=%c, body=%inner{TURNS.replace('COUNT', '4')}",
-    )
-    begin = (f"%b = {_fusion('begin', '%p')}", f"%s = {_part(0, '%b')}")
-    end = (f"%e = {_part(1, '%l')}", f"ROOT %d = {_fusion('end', '%e')}")
-    lines = (*begin, *_loop("%p, %s", 3), *end)
-    assert _runs(lines, **FUSIONS, inner=inner, body=body) == [("all_gather", "1 per step", 1)]
-
-
-def test_each_of_two_asynchronous_collectives_that_a_loop_swaps_in_a_tuple_runs_once() -> None:
-    body = (
-        f"%q = {PAIR} parameter(0)",
-        f"%x = {_part(0, '%q')}",
-        f"%y = {_part(1, '%q')}",
-        f"%f = {_fusion('go_on', '%y')}",
-        f"%r = {_part(0, '%f')}",
-        f"ROOT %t = {PAIR} tuple(%r, %x)",
-    )
-    begin = (f"%a = {_fusion('begin', '%p')}", f"%b = {_fusion('begin', '%p')}")
-    end = (
-        f"%e = {_part(0, '%l')}",
-        f"%g = {_part(1, '%l')}",
-        f"%d = {_fusion('end', '%e')}",
-        f"ROOT %h = {_fusion('end', '%g')}",
-    )
-    lines = (*begin, *_loop("%a, %b", 4), *end)
-    assert _runs(lines, **FUSIONS, body=body) == [("all_gather", "2 per step", 1)]
-
-
-def test_a_fusion_with_a_synchronous_and_an_asynchronous_collective_counts_as_both() -> None:
-    both = (*FUSIONS["go_on"][:2], f"%z = f32[8] all-reduce(%w), {GROUPS}", FUSIONS["go_on"][2])
-    lines = (
-        f"%b = {_fusion('begin', '%p')}",
-        f"%s = {_part(0, '%b')}",
-        f"%f = {_fusion('both', '%s')}",
-        f"%e = {_part(1, '%f')}",
-        f"ROOT %d = {_fusion('end', '%e')}",
-    )
-    assert _runs(lines, **FUSIONS, both=both) == [
-        ("all_gather", "1 per step", 1),
-        ("all_reduce", "1 per step", 0),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "runs"),
-    [
-        ((f"%d = {DONE.format('%nowhere')}",), []),
+    "is started by a loop for its next turn": (
+        (BEGIN, WORK, WORK, *_loop("%p, %s", 5), *AFTER_LOOP),
+        {
+            "body": (
+                *(Q, SECOND, WORK, f"%d = {DONE.format('%s')}", f"%n = {START.format('%d')}"),
+                *(WORK, WORK, f"ROOT %t = {PAIR} tuple(%p, %n)"),
+            )
+        },
+        [("all_gather", "6 per step", 1)],
+    ),
+    "starts before branches and ends in each": (
         (
-            (f"%s = {START.format('%p')}", WORK, *(f"%d = {DONE.format('%s')}",) * 2),
-            [("all_gather", "1 per step", 1)],
+            BEGIN,
+            WORK,
+            "ROOT %x = f32[64] conditional(%p, %s, %s), branch_computations={%later, %at_once}",
         ),
-    ],
-    ids=["no start", "two ends"],
-)
-def test_an_asynchronous_collective_without_a_start_or_with_two_ends_is_counted_by_its_starts(
-    lines: tuple[str, ...], runs: list[tuple[str, str, int]]
+        {
+            "later": (P, WORK, f"ROOT %d = {DONE.format('%p')}"),
+            "at_once": (P, f"ROOT %d = {DONE.format('%p')}"),
+        },
+        ONCE,
+    ),
+    "starts in a branch and ends after it": (
+        (
+            "%x = f32[64] conditional(%p, %p, %p), branch_computations={%starts, %sums}",
+            WORK,
+            f"ROOT %d = {DONE.format('%x')}",
+        ),
+        {"starts": STARTS, "sums": (P, f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")},
+        [("all_gather", "at most 1 per step", 1), ("all_reduce", "at most 1 per step", 0)],
+    ),
+    "is one of two in nested tuples": (
+        (
+            f"%s1 = {START.format('%p')}",
+            f"%s2 = {START.format('%p')}",
+            f"%t1 = {PAIR} tuple(%p, %s1)",
+            f"%t0 = ({PAIR}, f32[8]) tuple(%t1, %s2)",
+            f"%t = ({PAIR}, f32[8]) opt-barrier(%t0)",
+            "%e2 = f32[8] get-tuple-element(%t), index=1",
+            f"%d2 = {DONE.format('%e2')}",
+            WORK,
+            f"%e = {PAIR} get-tuple-element(%t), index=0",
+            f"%e1 = {_part(1, '%e')}",
+            f"ROOT %d1 = {DONE.format('%e1')}",
+        ),
+        {},
+        [("all_gather", "1 per step", 1), ("all_gather", "1 per step", 0)],
+    ),
+    "is in a computation that is called twice": (
+        (
+            "%a = f32[64] call(%p), to_apply=%starts",
+            "%b = f32[64] call(%p), to_apply=%starts",
+            WORK,
+            f"%x = {DONE.format('%a')}",
+            f"ROOT %y = {DONE.format('%b')}",
+        ),
+        {"starts": STARTS},
+        [("all_gather", "2 per step", 1)],
+    ),
+    "is continued by a fusion in nested loops": (
+        (
+            f"%b = {_fusion('begin', '%p')}",
+            f"%s = {_part(0, '%b')}",
+            *_loop("%p, %s", 3),
+            AFTER_LOOP[0],
+            f"ROOT %d = {_fusion('end', '%e')}",
+        ),
+        {
+            **FUSIONS,
+            "inner": (Q, SECOND, *GO_ON, f"ROOT %t = {PAIR} tuple(%p, %r)"),
+            "body": (
+                Q,
+                f"ROOT %l = {PAIR} while(%q), condition=%c, body=%inner"
+                + TURNS.replace("COUNT", "4"),
+            ),
+        },
+        ONCE,
+    ),
+    "is one of two that a loop swaps in a tuple": (
+        (
+            f"%a = {_fusion('begin', '%p')}",
+            f"%b = {_fusion('begin', '%p')}",
+            *_loop("%a, %b", 4),
+            f"%e = {_part(0, '%l')}",
+            f"%g = {_part(1, '%l')}",
+            f"%d = {_fusion('end', '%e')}",
+            f"ROOT %h = {_fusion('end', '%g')}",
+        ),
+        {
+            **FUSIONS,
+            "body": (
+                Q,
+                f"%x = {_part(0, '%q')}",
+                SECOND,
+                *GO_ON,
+                f"ROOT %t = {PAIR} tuple(%r, %x)",
+            ),
+        },
+        [("all_gather", "2 per step", 1)],
+    ),
+    "is in a fusion with a synchronous one": (
+        (
+            f"%b = {_fusion('begin', '%p')}",
+            f"%s = {_part(0, '%b')}",
+            f"%f = {_fusion('both', '%s')}",
+            f"%e = {_part(1, '%f')}",
+            f"ROOT %d = {_fusion('end', '%e')}",
+        ),
+        {
+            **FUSIONS,
+            "both": (
+                *FUSIONS["go_on"][:2],
+                f"%z = f32[8] all-reduce(%w), {GROUPS}",
+                FUSIONS["go_on"][2],
+            ),
+        },
+        [("all_gather", "1 per step", 1), ("all_reduce", "1 per step", 0)],
+    ),
+    "has no start": ((f"%d = {DONE.format('%nowhere')}",), {}, []),
+    "has two ends": ((BEGIN, WORK, *(f"%d = {DONE.format('%s')}",) * 2), {}, ONCE),
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_an_asynchronous_collective_is_counted_by_its_starts_wherever_its_parts_lie(
+    name: str,
 ) -> None:
-    assert _runs(lines) == runs
+    main, computations, runs = FLOWS[name]
+    assert _runs(main, **computations) == runs
 
 
 def test_a_chain_of_60_computations_that_each_call_the_next_twice_is_read_quickly() -> None:

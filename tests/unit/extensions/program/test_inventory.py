@@ -273,39 +273,35 @@ def test_the_list_of_collectives_uses_the_dtype_names_of_numpy_and_jax(
     assert use.dtype == dtype
 
 
-ASYNC_PAIR = (
+START, DONE = (
     "%s = ((f32[512]{0}), f32[1024]{0}, u32[], u32[]) all-gather-start(%p), GROUPS, dimensions={0}",
     "%d = f32[1024]{0} all-gather-done(%s)",
 )
 
 
-@pytest.mark.parametrize("meanwhile", [0, 2])
+AGAIN = tuple(text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (START, DONE))
+WORK = tuple(f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3))
+OTHER = "%g = f32[512]{0} get-tuple-element(%z), index=0"
+SYNC = ', backend_config={"collective_backend_config":{"is_sync":true}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "times", "hidden_by"),
+    [
+        # What is waited for at once hides behind nothing.
+        ((START, OTHER, DONE), 1, 0),
+        ((START, OTHER, *WORK[:2], DONE), 1, 2),
+        ((START + SYNC, DONE), 1, 0),
+        # Of equal ones the smallest number.
+        ((START, *WORK[:2], DONE, AGAIN[0], WORK[2], AGAIN[1]), 2, 1),
+    ],
+)
 def test_operations_between_the_start_and_the_end_of_a_collective_count_as_overlapping(
-    meanwhile: int,
+    lines: tuple[str, ...], times: int, hidden_by: int
 ) -> None:
-    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
-    work = [
-        f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(meanwhile)
-    ]
-    (use,) = _read(start, "%g = f32[512]{0} get-tuple-element(%z), index=0", *work, done)
-    assert (use.payload_bytes, use.hidden_by) == (4096, meanwhile)
-    # What is waited for at once hides behind nothing.
-    assert use.is_asynchronous is bool(meanwhile)
-
-
-def test_a_collective_whose_start_has_the_attribute_is_sync_counts_as_synchronous() -> None:
-    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
-    config = 'backend_config={"collective_backend_config":{"is_sync":true}}'
-    (use,) = _read(f"{start}, {config}", done)
-    assert not use.is_asynchronous
-
-
-def test_equal_collectives_are_listed_with_the_smallest_number_of_overlapping_operations() -> None:
-    start, done = (text.replace("GROUPS", GROUPS) for text in ASYNC_PAIR)
-    again, end = (text.replace("%s", "%s.1").replace("%d =", "%d.1 =") for text in (start, done))
-    work = [f"%f.{number} = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f" for number in range(3)]
-    (use,) = _read(start, *work[:2], done, again, work[2], end)
-    assert (use.times, use.hidden_by) == (2, 1)
+    (use,) = _read(*(line.replace("GROUPS", GROUPS) for line in lines))
+    assert (use.payload_bytes, use.times, use.hidden_by) == (4096, times, hidden_by)
+    assert use.is_asynchronous is bool(hidden_by)
 
 
 @pytest.mark.parametrize("repeated_call", ["", ", calls=%wrapped"])
