@@ -33,6 +33,11 @@ def _test_command() -> str:
     return str(command)
 
 
+def test_the_repository_has_exactly_the_four_expected_workflows() -> None:
+    names = ["ci.yml", "compiled.yml", "nightly.yml", "refresh-baselines.yml"]
+    assert [path.name for path in WORKFLOWS] == names
+
+
 @each_workflow
 def test_every_action_of_a_workflow_is_pinned_by_a_commit_with_its_version(path: Path) -> None:
     uses = re.findall(r"\buses:\s*(.*)", path.read_text(encoding="utf-8"))

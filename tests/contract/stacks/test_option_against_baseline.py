@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def test_the_option_update_baselines_locks_the_stack_next_to_the_baselines(
     assert stack_folder.lock.read_bytes() == before
 
 
-def test_the_option_against_baseline_builds_the_locked_stack_and_measures_both_stacks(
+def test_the_option_against_baseline_builds_the_locked_stack_also_offline_and_measures_both_stacks(
     stack_folder: StackFolder,
 ) -> None:
     stack_folder.accept()
@@ -84,6 +85,12 @@ def test_the_option_against_baseline_builds_the_locked_stack_and_measures_both_s
     assert f"busbw reference: fake of {date}, stack " in ran.text
     (built,) = (stack_folder.index.parent / "cache" / "busbw" / "stacks").iterdir()
     assert built.name in ran.text
+    # Without its folder and the index it is built again from the cache of uv.
+    shutil.rmtree(built)
+    for path in stack_folder.index.iterdir():
+        path.unlink()
+    stack_folder.folder.environment.setenv("UV_OFFLINE", "1")
+    stack_folder.run("--against=baseline", *TWO, exit_code=0)
     assert (built / "bin" / "python").exists()
 
 
@@ -189,7 +196,7 @@ def test_a_session_compares_the_reference_times_with_the_reference_times_of_earl
     assert len(stack) == 1 and stack < {line["stack"] for line in lines if line["paired"]} | {""}
     # Sessions of another version of busbw say nothing about the machine.
     path = stack_folder.folder.history_file
-    path.write_text(re.sub(r'"worker": "\w+"', f'"worker": "{16 * "0"}"', path.read_text()))
+    path.write_text(re.sub(r'"worker":"\w+"', f'"worker":"{16 * "0"}"', path.read_text()))
     third = stack_folder.run("--against=baseline", *SIX, exit_code=0)
     assert "; the machine: unknown, this reference has no earlier session " in third.text
 

@@ -1,4 +1,4 @@
-"""Verdicts word themselves, and a session fails unless it is fine."""
+"""A session fails unless its outcome is fine."""
 
 from __future__ import annotations
 

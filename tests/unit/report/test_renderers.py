@@ -1,4 +1,4 @@
-"""Tables as values, and the forms of a table."""
+"""A session as CSV, which spreadsheets read, too."""
 
 from __future__ import annotations
 
