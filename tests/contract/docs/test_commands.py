@@ -5,7 +5,6 @@ Nothing is measured. `python -m tests.contract.docs` runs the commands.
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -28,9 +27,6 @@ _OF_OTHERS = re.compile(
     r"--(xla_.*|require-hashes|runner|junitxml|layout|kills|(cpus|gpus)-per-task|bind-to|"
     r"no-nanny|name|protocol|scheduler-file|host|dashboard-address|nodelist|no-kill|wait)"
 )
-_MISSING = [name for name in ("jax", "tensorflow") if importlib.util.find_spec(name) is None]
-# Without them pytest refuses options that name them.
-needs_frameworks = pytest.mark.skipif(bool(_MISSING), reason=f"{_MISSING} not installed")
 
 
 def _paths(words: list[str]) -> str:
@@ -48,8 +44,9 @@ def test_every_command_or_option_or_file_in_a_documented_command_line_exists(
     assert [text for text in problems if text] == [], command.place
 
 
+# Without them pytest refuses options that name them.
 @pytest.mark.exhaustive
-@needs_frameworks
+@pytest.mark.framework("jax", "tensorflow")
 def test_pytest_can_collect_the_tests_of_every_pytest_command_in_the_documentation(
     tmp_path: Path,
 ) -> None:
