@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, settings
 
 from busbw import extensions
 from tests.helpers import frameworks as real
-from tests.helpers.session_fixtures import folder, forked
+from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.watch import sitecustomize as watch
 
-__all__ = ["folder", "forked"]
+__all__ = ["folder", "forked", "written"]
 
 # A busy machine makes no example wrong.
 settings.register_profile("busbw", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,6 +8,7 @@ import pytest
 
 from tests.helpers.forked import Forked
 from tests.helpers.session_folder import Folder
+from tests.helpers.stored_sessions import Written
 from tests.helpers.workers import processes, wait_until
 
 
@@ -19,12 +20,18 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
     server.end()
 
 
+@pytest.fixture(scope="session")
+def written() -> Written:
+    """Provide what sessions of this process of tests have stored."""
+    return Written()
+
+
 @pytest.fixture
 def folder(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: Forked
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forked: Forked, written: Written
 ) -> Iterator[Folder]:
     """Provide a new folder; in the end no worker runs and no bundle lies there."""
-    private = Folder(pytester, monkeypatch, forked=forked)
+    private = Folder(pytester, monkeypatch, forked=forked, written=written)
     yield private
     private.end()
     assert wait_until(lambda: not processes(private.temporary), 5), "a worker is left"

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.helpers.forked import Forked, Session
+from tests.helpers.stored_sessions import Written
 
 ROOT = Path(__file__).parents[2]
 STRICT = {"addopts": "--strict-markers --strict-config", "filterwarnings": "error"}
@@ -139,10 +140,15 @@ class Folder:
     """Where sessions run. `ini` and `script` hold for the sessions that follow."""
 
     def __init__(
-        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, forked: Forked
+        self,
+        pytester: pytest.Pytester,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        forked: Forked,
+        written: Written,
     ) -> None:
         self.pytester = pytester
-        self._forked = forked
+        self._forked, self._written = forked, written
         self.environment = monkeypatch
         self.path = pytester.path
         self.temporary = self.path / "temporary"
@@ -284,16 +290,21 @@ class Folder:
         """Run a session that stores its times."""
         return self.run("--update-baselines", *options, exit_code=0)
 
+    def with_baselines(self, *options: str) -> None:
+        """Have what such a session stores, by one or from an earlier one just like it."""
+        begun_by = (*self._before, *options)
+        self._written.or_by(lambda: self.updated(*options), begun_by, self.path)
+
     def slower(self, factor: float, *options: str, script: Mapping[str, object] = SLOW) -> None:
         """Have baselines, and from now on let every case take `factor` times as long."""
         self.script(**script)
-        self.updated(*options)
+        self.with_baselines(*options)
         self.script(**script, cases=[{"slower": factor}])
 
     def regressed(self, *options: str) -> None:
         """Have a baseline that today's times will not meet."""
         self.script(**SLOW)
-        self.updated(*options)
+        self.with_baselines(*options)
         self.scale_baseline(1 / 3)
 
     def scale_baseline(self, factor: float, payload: str = "1M") -> None:

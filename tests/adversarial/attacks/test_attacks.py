@@ -46,7 +46,7 @@ def test_no_attack_lets_a_session_with_a_regression_pass_or_loses_a_stored_line(
 ) -> None:
     attack = ATTACKS[name]
     folder.script(**SLOW)
-    folder.updated("--history=history")
+    folder.with_baselines("--history=history")
     folder.script(**{**SLOW, "cases": [{"slower": 5}], **attack.script})
     folder.ini(attack.ini)
     if attack.conftest:
@@ -101,7 +101,7 @@ def test_a_killed_session_loses_no_stored_line_of_baselines_or_history(
     folder: Folder, after_s: float
 ) -> None:
     folder.script(**SLOW)
-    folder.updated("--history=history")
+    folder.with_baselines("--history=history")
     names = ("baselines", "history")
     before = [path for name in names for path in (folder.path / name).rglob("*") if path.is_file()]
     lines = [line for path in before for line in path.read_bytes().splitlines()]

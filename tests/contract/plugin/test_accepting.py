@@ -27,7 +27,7 @@ def stored_times(folder: Folder) -> dict[str, list[float] | str]:
 def test_a_session_without_the_option_update_baselines_writes_no_baseline(folder: Folder) -> None:
     folder.run(exit_code=0)
     assert not (folder.path / "baselines").exists()
-    folder.updated()
+    folder.with_baselines()
     before = folder.baseline_file.read_bytes()
     folder.script(gb_per_s=20)
     folder.run("--payloads=1M,2M", exit_code=0)
@@ -38,7 +38,7 @@ def test_an_update_refuses_a_loss_beyond_the_budget_and_names_the_option_that_ac
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.updated()
+    folder.with_baselines()
     before = folder.baseline_file.read_bytes()
     folder.script(**SLOW, cases=[{"slower": 3}])
     ran = folder.run("--update-baselines", exit_code=1)
@@ -56,7 +56,7 @@ def test_twenty_updates_with_small_losses_raise_a_baseline_by_at_most_the_budget
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
-    folder.updated()
+    folder.with_baselines()
     codes = []
     for turn in range(1, 21):
         folder.script(**TPU, cases=[{"slower": 1.02**turn}])
@@ -82,7 +82,7 @@ def test_the_option_update_baselines_with_the_value_improved_writes_only_improve
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.updated("--payloads=1M,2M")
+    folder.with_baselines("--payloads=1M,2M")
     before = stored_times(folder)
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 0.2}])
     ran = folder.run("--update-baselines=improved", "--payloads=1M,2M,4M", exit_code=0)
@@ -98,7 +98,7 @@ def test_a_session_with_a_history_passes_after_times_were_accepted_twice_on_one_
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.updated("--history=history")
+    folder.with_baselines("--history=history")
     for slower in (0.2, 0.21):
         folder.script(**SLOW, cases=[{"slower": slower}])
         folder.run("--update-baselines", "--history=history", exit_code=0)
@@ -110,7 +110,7 @@ def test_the_option_update_baselines_with_the_value_new_keeps_stored_times(
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.updated()
+    folder.with_baselines()
     before = stored_times(folder)["1M"]
     folder.script(**SLOW, cases=[{"slower": 3}])
     ran = folder.run("--update-baselines=new", "--payloads=1M,2M", exit_code=1)
@@ -138,8 +138,8 @@ def test_the_option_update_baselines_stores_that_a_case_was_out_of_memory_in_all
 
 @pytest.mark.exhaustive
 def test_a_baseline_file_has_a_line_for_each_payload_in_order_of_size(folder: Folder) -> None:
-    folder.updated("--payloads=4K,1M")
-    folder.updated("--payloads=1K,64K")
+    folder.with_baselines("--payloads=4K,1M")
+    folder.with_baselines("--payloads=1K,64K")
     (path,) = folder.baseline_files
     lines = [line for line in path.read_text().splitlines() if '"payload"' in line]
     assert [json.loads(line.rstrip(","))["payload"] for line in lines] == ["1K", "4K", "64K", "1M"]
@@ -205,7 +205,7 @@ def test_the_option_accept_regression_accepts_regressed_cases_and_no_noisy_cases
     folder: Folder,
 ) -> None:
     folder.script(**SLOW)
-    folder.updated(*SEVEN[:1])
+    folder.with_baselines(*SEVEN[:1])
     slower = [{"payload_bytes": 4096, "slower": 3}, {"payload_bytes": 65536, "slower": 1.4}]
     folder.script(**SLOW, cases=slower)
     ran = folder.run(*SEVEN[:1], "--update-baselines", "--accept-regression=why", exit_code=0)
@@ -221,7 +221,7 @@ def test_a_regressed_case_fails_in_every_session_until_its_time_is_repaired(fold
     (folder.path / "history").mkdir()
     options = ("--payloads=1K,2K", "--history=history")
     folder.script(**SLOW)
-    folder.updated(*options)
+    folder.with_baselines(*options)
     folder.script(**SLOW, cases=[{"payload_bytes": 2048, "slower": 3}])
     for _ in range(2):
         assert folder.run(*options, exit_code=1).outcomes == {"1K": "PASS", "2K": "REGRESSED"}
@@ -234,7 +234,7 @@ def test_a_session_in_which_a_loss_is_repaired_names_the_loss_and_does_not_fail(
     folder: Folder,
 ) -> None:
     folder.script(**ALL_SLOWER)
-    folder.updated(*SEVEN[:1])
+    folder.with_baselines(*SEVEN[:1])
     nightly.stored_before(folder, {40: 1.0})
     nightly.nights(folder, [1.001**night for night in range(38)])
     folder.script(**ALL_SLOWER, cases=[{"slower": 1.036}])
@@ -254,7 +254,7 @@ def payloads(folder: Folder) -> list[str]:
 def test_the_option_prune_baselines_removes_baselines_of_cases_that_were_not_requested(
     folder: Folder,
 ) -> None:
-    folder.updated("--payloads=1K:4K")
+    folder.with_baselines("--payloads=1K:4K")
     ran = folder.run("--prune-baselines", "--payloads=2K", exit_code=0)
     assert payloads(folder) == ["2K"]
     gone = [line for line in ran.text.splitlines() if line.endswith(" -> none")]
@@ -263,7 +263,7 @@ def test_the_option_prune_baselines_removes_baselines_of_cases_that_were_not_req
 
 @pytest.mark.exhaustive
 def test_the_option_prune_baselines_keeps_baselines_of_deselected_cases(folder: Folder) -> None:
-    folder.updated("--payloads=1K:8K")
+    folder.with_baselines("--payloads=1K:8K")
     folder.run("--prune-baselines", "--payloads=1K:4K", "-k", "2K", exit_code=0)
     assert payloads(folder) == ["1K", "2K", "4K"]
 
@@ -272,7 +272,7 @@ def test_the_option_prune_baselines_keeps_baselines_of_deselected_cases(folder: 
 def test_a_session_without_a_verdict_removes_no_baseline_and_gives_the_reason(
     folder: Folder,
 ) -> None:
-    folder.updated("--payloads=1K,2K")
+    folder.with_baselines("--payloads=1K,2K")
     ran = folder.run("--prune-baselines", "--payloads=1K", "--benchmark-skip", exit_code=1)
     assert "note: no baseline was written: NO_VERDICT" in ran.text
     assert payloads(folder) == ["1K", "2K"]

@@ -76,7 +76,7 @@ def test_an_invalid_baseline_file_is_a_usage_error_that_names_the_invalid_place(
 
 def edited_baseline_file(folder: Folder, case: str) -> Path:
     """Store baselines, and change a single place of their file by hand."""
-    folder.updated()
+    folder.with_baselines()
     (path,) = folder.baseline_files
     old, new = NONSENSE[case]
     text = path.read_text()
@@ -149,7 +149,7 @@ def test_published_rates_do_not_count_as_baselines_and_are_not_changed_by_an_upd
     before = published.read_bytes()
     folder.script(device="tpu", device_kind="TPU v2", ranks=8)
     folder.run("--require-baselines", exit_code=1)
-    folder.updated()
+    folder.with_baselines()
     assert len(folder.baseline_files) == 2
     assert published.read_bytes() == before
 

@@ -23,7 +23,7 @@ def test_baselines_are_read_and_written_in_the_folder_that_the_option_baselines_
 
 
 def test_the_default_folder_of_baselines_is_in_the_root_directory_of_pytest(folder: Folder) -> None:
-    folder.updated()
+    folder.with_baselines()
     folder.environment.chdir(folder.path / "perf")
     options = (".", "--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
     ran = folder.pytest(*options, exit_code=0)
@@ -85,7 +85,7 @@ def test_a_value_of_the_option_baselines_that_is_no_folder_is_an_error_before_me
 def test_a_read_only_folder_of_baselines_is_a_usage_error_for_options_that_write_baselines(
     folder: Folder, option: str
 ) -> None:
-    folder.updated("--baselines=theirs")
+    folder.with_baselines("--baselines=theirs")
     folder.without_root()
     (folder.path / "theirs").chmod(0o500)
     message = usage_error_of(folder, "--baselines=theirs", option)
@@ -99,7 +99,7 @@ def test_a_read_only_folder_of_baselines_is_a_usage_error_for_options_that_write
 def test_the_option_update_baselines_with_a_read_only_file_is_a_usage_error_before_measuring(
     folder: Folder, kind: str
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
     closed = path if kind == "file" else path.parent
@@ -114,7 +114,7 @@ def test_the_option_update_baselines_with_a_read_only_file_is_a_usage_error_befo
 def test_a_baseline_that_cannot_be_read_is_a_usage_error_and_does_not_count_as_missing(
     folder: Folder, kind: str
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     (path,) = folder.baseline_files
     folder.without_root()
     if kind == "no folder":
@@ -136,7 +136,7 @@ def test_the_option_require_baselines_fails_only_cases_without_a_baseline(
     assert ran.outcomes == {"1M": "NO_BASELINE"}
     assert "a baseline is required" in ran.text
     assert "1 failed" in ran.last_line
-    folder.updated()
+    folder.with_baselines()
     folder.run("--require-baselines", exit_code=0)
 
 

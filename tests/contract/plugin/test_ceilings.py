@@ -83,7 +83,7 @@ def test_the_option_update_baselines_stores_no_case_with_a_rate_above_the_ceilin
     folder: Folder, update: str
 ) -> None:
     folder.script(**A100, gb_per_s=POSSIBLE)
-    folder.updated("--payloads=1M")
+    folder.with_baselines("--payloads=1M")
     before = folder.baseline_file.read_bytes()
     folder.script(**A100, gb_per_s=IMPOSSIBLE)
     ran = folder.run(f"--update-baselines={update}", "--payloads=1M,2M", exit_code=1)

@@ -171,7 +171,7 @@ def test_the_bus_factor_of_a_collective_along_an_axis_counts_only_the_ranks_alon
 @pytest.mark.exhaustive
 def test_each_axis_and_each_mesh_has_a_separate_baseline(folder: Folder) -> None:
     for options in (("--axes=x",), ("--axes=y",), ()):
-        folder.updated("--mesh=2x2", *options)
+        folder.with_baselines("--mesh=2x2", *options)
     (path,) = folder.baseline_files
     assert path.parent.name == "4r-2x2"
     assert path.read_text().count('"payload": "1M"') == 3

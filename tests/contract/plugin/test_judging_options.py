@@ -112,7 +112,7 @@ def test_a_case_that_exceeds_the_memory_limit_reports_the_needed_and_the_availab
 def test_a_stored_out_of_memory_failure_is_expected_only_under_the_same_memory_limit(
     folder: Folder,
 ) -> None:
-    folder.updated(SIZES, LIMIT)
+    folder.with_baselines(SIZES, LIMIT)
     ran = folder.run(SIZES, LIMIT, "--require-baselines", exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
     assert ran.case("16M")["expected"] is True
@@ -132,7 +132,7 @@ def test_a_slow_case_regresses_although_its_baseline_also_has_an_out_of_memory_f
 ) -> None:
     """Fail a slower case, and a case that does not fit in the whole memory of the machine."""
     folder.script(**SLOW)
-    folder.updated(SIZES)
+    folder.with_baselines(SIZES)
     folder.run(SIZES, LIMIT, "--update-baselines", exit_code=1)
     assert folder.run(SIZES, exit_code=0).outcomes == {"1K": "PASS", "16M": "PASS"}
     assert folder.run(SIZES, LIMIT, exit_code=0).case("16M")["expected"] is True
@@ -157,7 +157,7 @@ def test_no_case_fits_under_a_memory_limit_below_the_memory_of_an_idle_worker(
 def test_a_session_passes_if_all_cases_are_out_of_memory_like_their_baselines(
     folder: Folder,
 ) -> None:
-    folder.updated(SIZES, LIMIT)
+    folder.with_baselines(SIZES, LIMIT)
     ran = folder.run(SIZES, LIMIT, "-k", "16M", exit_code=0)
     assert "PASS: 1 case out of memory, as expected" in ran.text
 
@@ -168,7 +168,7 @@ def test_a_case_that_was_out_of_memory_has_improved_if_it_fits_under_the_memory_
 ) -> None:
     sizes = "--payloads=1K,1M"
     folder.script(cases=[{"payload_bytes": 2**20, "then": "out_of_memory"}])
-    folder.updated(sizes, LIMIT)
+    folder.with_baselines(sizes, LIMIT)
     folder.script()
     ran = folder.run(sizes, LIMIT, "--update-baselines", exit_code=0)
     assert ran.outcomes == {"1K": "PASS", "1M": "IMPROVED"}
@@ -177,7 +177,7 @@ def test_a_case_that_was_out_of_memory_has_improved_if_it_fits_under_the_memory_
 
 @pytest.mark.exhaustive
 def test_a_case_that_is_out_of_memory_fails_if_its_baseline_has_a_time(folder: Folder) -> None:
-    folder.updated(SIZES)
+    folder.with_baselines(SIZES)
     ran = folder.run(SIZES, LIMIT, exit_code=1)
     assert ran.outcomes == {"1K": "PASS", "16M": "OUT_OF_MEMORY"}
     assert "1 failed, 1 passed" in ran.last_line
@@ -234,7 +234,7 @@ def test_a_session_without_the_option_clock_uses_the_first_clock_of_the_device(
 
 def test_times_of_two_clocks_are_never_compared(folder: Folder) -> None:
     folder.script(**SCRIPT)
-    folder.updated("--clock=host")
+    folder.with_baselines("--clock=host")
     assert folder.run("--clock=host", exit_code=0).outcomes == {"1M": "PASS"}
     ran = folder.run("--clock=dispatch", exit_code=0)
     assert ran.outcomes == {"1M": "INCOMPARABLE"}

@@ -9,7 +9,7 @@ from tests.helpers.sweep import sweep
 
 
 def test_a_case_that_takes_as_long_as_its_baseline_passes(folder: Folder) -> None:
-    folder.updated()
+    folder.with_baselines()
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "PASS"}
     assert ran.last_line.strip("= ").startswith("1 passed in")
@@ -62,7 +62,7 @@ def test_a_regression_has_the_same_times_and_rates_in_junit_and_in_the_results(
 
 def test_a_case_three_times_faster_than_its_baseline_passes_as_improved(folder: Folder) -> None:
     folder.script(**SLOW)
-    folder.updated()
+    folder.with_baselines()
     folder.scale_baseline(3)
     ran = folder.run(exit_code=0)
     assert ran.outcomes == {"1M": "IMPROVED"}
@@ -124,7 +124,7 @@ def test_a_case_whose_dtype_is_compiled_as_another_dtype_is_skipped_with_the_rea
 def test_a_case_with_a_baseline_whose_dtype_is_compiled_as_another_dtype_fails(
     folder: Folder,
 ) -> None:
-    folder.updated("--payloads=1K")
+    folder.with_baselines("--payloads=1K")
     folder.script(cases=[{"then": "other_dtype"}])
     ran = folder.run("--payloads=1K", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED"}

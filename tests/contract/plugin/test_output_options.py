@@ -68,7 +68,7 @@ def test_sessions_that_the_history_recorded_after_the_accepted_time_set_the_expe
 ) -> None:
     """Fail a case that takes its baseline time again after two weeks of faster sessions."""
     folder.script(**TPU)
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     nightly.nights(folder, [0.93] * 14)
     folder.script(**TPU, cases=[{"payload_bytes": 4096}, {"slower": 0.93}])
@@ -97,7 +97,7 @@ def test_times_of_regressed_cases_or_of_injected_delays_do_not_set_the_expected_
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     nightly.nights(folder, [1.0] * 6, until=8)
     nightly.nights(folder, [1.3] * 4, until=4, outcome="REGRESSED")
@@ -111,7 +111,7 @@ def test_times_of_regressed_cases_or_of_injected_delays_do_not_set_the_expected_
 def _record_drift(folder: Folder) -> None:
     """Record three sessions with all cases 3 % slower: too little for a regression of a case."""
     folder.script(**TPU)
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     old, new = {"fake": "0.9"}, {"fake": "1"}
     nightly.nights(folder, [*[1.01, 0.99] * 6, *[1.03] * 3], versions=[*[old] * 12, *[new] * 3])
@@ -198,7 +198,7 @@ def test_a_history_on_a_full_disk_is_an_error_and_the_file_stays_unchanged(
 
 
 def test_an_incomplete_line_of_the_history_is_a_usage_error(folder: Folder) -> None:
-    folder.updated(HISTORY)
+    folder.with_baselines(HISTORY)
     path = folder.history_file
     torn = path.read_bytes() + b'{"version":1, "sess'
     path.write_bytes(torn)

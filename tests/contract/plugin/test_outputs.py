@@ -31,7 +31,7 @@ def test_the_metrics_file_has_the_outcome_and_the_time_and_the_rates_of_each_cas
 ) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     folder.script(**SLOW)
-    folder.updated("--payloads=1K,1M")
+    folder.with_baselines("--payloads=1K,1M")
     folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 3}])
     ran = folder.run("--metrics=m.prom", "--payloads=1K,1M", exit_code=1)
     text = (folder.path / "m.prom").read_text()

@@ -30,7 +30,7 @@ def _conftest(folder: Folder, text: str) -> None:
 
 
 def test_a_session_in_which_a_user_fixture_replaces_busbw_verdict_fails(folder: Folder) -> None:
-    folder.updated()
+    folder.with_baselines()
     _conftest(folder, _CONFTESTS["fixture busbw_verdict"])
     ran = folder.run(exit_code=1)
     assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
@@ -48,7 +48,7 @@ def test_a_regression_fails_a_session_even_if_a_hook_keeps_the_tests_from_runnin
 
 @pytest.mark.parametrize("conftest", sweep(_UNMEASURED), ids=["protocol", "loop"])
 def test_a_session_in_which_no_test_reads_the_verdicts_fails(folder: Folder, conftest: str) -> None:
-    folder.updated()
+    folder.with_baselines()
     _conftest(folder, conftest)
     assert folder.run(exit_code=1).outcomes == {"1M": "PASS"}
 
@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items):
 def test_a_session_in_which_a_hook_replaces_the_tests_that_measure_fails(
     folder: Folder, conftest: str
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     _conftest(folder, conftest)
     ran = folder.run(exit_code=1)
     assert "1 passed" in ran.text
@@ -78,7 +78,7 @@ def test_a_session_in_which_a_hook_replaces_the_tests_that_measure_fails(
 
 
 def test_a_session_in_which_a_hook_removes_a_case_has_no_verdict(folder: Folder) -> None:
-    folder.updated()
+    folder.with_baselines()
     _conftest(folder, REMOVED)
     ran = folder.run("--payloads=1M,2M", exit_code=1)
     assert "NO_VERDICT: 1 case left out before the verdict was read; the first is " in ran.text

@@ -81,7 +81,7 @@ def test_a_session_names_a_newly_set_flag_in_its_header_and_in_its_last_lines(
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     (shared,) = folder.stored["sessions"].values()
     accepted = nightly.days_ago(30)[: len("2026-01-31")]
     nightly.stored_before(folder, {30: 1.0})

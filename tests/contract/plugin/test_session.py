@@ -55,7 +55,7 @@ def test_a_session_with_a_broken_test_file_measures_nothing(folder: Folder) -> N
 def test_the_option_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(
     folder: Folder,
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     ran = folder.run("--benchmark-skip", exit_code=1)
     assert ran.outcomes == {"1M": "PASS"}
     assert "NO_VERDICT: --benchmark-skip asks that benchmarks be skipped" in ran.text

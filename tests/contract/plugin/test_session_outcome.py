@@ -26,13 +26,13 @@ def _failed(folder: Folder) -> Ran:
 
 def _slower(folder: Folder) -> Ran:
     """Slow all cases down by less than the limit of a single case after one session."""
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     folder.script(**TPU, cases=[{"slower": 1.07}])
     return folder.run(*WITH_HISTORY, exit_code=1)
 
 
 def _drift(folder: Folder, *options: str) -> Ran:
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     nightly.nights(folder, [*[1.01, 0.99] * 6, *[1.03] * 3])
     folder.script(**TPU, cases=[{"slower": 1.03}])
@@ -49,7 +49,7 @@ def _failed_and_no_verdict(folder: Folder) -> Ran:
 
 
 def _failed_and_slower(folder: Folder) -> Ran:
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     folder.script(**TPU, cases=[KILLED, {"slower": 1.07}])
     return folder.run(*WITH_HISTORY, exit_code=1)
 

@@ -32,7 +32,7 @@ def test_a_session_has_no_verdict_if_more_than_a_tenth_of_its_cases_are_too_nois
 ) -> None:
     odd = [{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)]
     folder.script(**SLOW, cases=odd)
-    folder.updated("--launches=8")
+    folder.with_baselines("--launches=8")
     message = (
         "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
     )
@@ -45,7 +45,7 @@ def test_a_fallback_to_another_clock_leaves_no_verdict_unless_an_option_names_th
     folder: Folder,
 ) -> None:
     folder.script(**SLOW, clocks=["device", "host"])
-    folder.updated()
+    folder.with_baselines()
     folder.script(**SLOW, clocks=["host"])
     message = "NO_VERDICT: fake: the clock fell back to host, the baseline was read from device"
     ran = assert_no_verdict(folder, "--frameworks=fake", message=message)
@@ -57,7 +57,7 @@ def test_a_fallback_to_another_clock_leaves_no_verdict_unless_an_option_names_th
 def test_a_changed_default_strategy_leaves_no_verdict_unless_an_option_names_the_strategy(
     folder: Folder,
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     (path,) = folder.baseline_files
     text = path.read_text().replace('"strategy": "fake"', '"strategy": "ring"')
     path.with_name("fake.all_reduce.ring.json").write_text(text)
@@ -177,7 +177,7 @@ def test_a_session_in_which_no_case_fits_in_memory_has_no_verdict(
 
 def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) -> None:
     folder.script(**SLOW)
-    folder.updated("--payloads=1K,1M")
+    folder.with_baselines("--payloads=1K,1M")
     folder.script(
         **SLOW,
         cases=[
@@ -197,7 +197,7 @@ def test_a_session_with_fewer_ranks_than_its_baselines_fails_if_baselines_are_re
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
-    folder.updated()
+    folder.with_baselines()
     (moment,) = json.loads(folder.baseline_files[0].read_text())["sessions"]
     day = moment[: len("2026-01-31")]
     folder.script(**{**TPU, "ranks": 7})

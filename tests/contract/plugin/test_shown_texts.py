@@ -112,7 +112,7 @@ def test_the_summary_lists_a_changed_level_with_its_first_day_and_the_changed_ve
     folder: Folder,
 ) -> None:
     folder.script(**TPU)
-    folder.updated(SEVEN)
+    folder.with_baselines(SEVEN)
     nightly.stored_before(folder, {20: 1.0})
     old, new = {"fake": "0.9"}, {"fake": "1"}
     nightly.nights(folder, [*[1.0] * 12, *[1.05] * 6], versions=[*[old] * 12, *[new] * 6])

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sessions
 def _run_regression(folder: Folder, *options: str) -> Ran:
     """Run a session in which 1M takes three times as long as its baseline."""
     folder.script(**SLOW)
-    folder.updated("--payloads=1K,1M")
+    folder.with_baselines("--payloads=1K,1M")
     slow = {"payload_bytes": 2**20, "slower": 3}
     folder.script(**SLOW, cases=[slow])
     return folder.run("--payloads=1K,1M", *options, exit_code=1)

@@ -74,7 +74,7 @@ def test_the_option_results_does_not_overwrite_a_file_that_holds_no_results(
 def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or_link(
     folder: Folder, how: str
 ) -> None:
-    folder.updated()
+    folder.with_baselines()
     (baseline,) = folder.baseline_files
     before, link = baseline.read_bytes(), folder.path / "link.json"
     if how == "symbolic":
@@ -124,7 +124,7 @@ def contents(folder: Folder) -> dict[Path, bytes]:
 
 def fill_baselines_and_disk(folder: Folder) -> dict[Path, bytes]:
     """Store a file of many payloads, and leave no room on the disk for a second copy."""
-    folder.updated("--collectives=permute", "--payloads=1K:1M", "--launches=2")
+    folder.with_baselines("--collectives=permute", "--payloads=1K:1M", "--launches=2")
     folder.fill_disk(LEFT)
     return contents(folder)
 

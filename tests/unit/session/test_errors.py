@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.helpers.session_fixtures import folder, forked
+from tests.helpers.session_fixtures import folder, forked, written
 from tests.helpers.session_folder import Folder
 
-__all__ = ["folder", "forked"]
+__all__ = ["folder", "forked", "written"]
 
 # The limit holds while the session measures, and not for what pytest writes and loads.
 LIMITED = """
