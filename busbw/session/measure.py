@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,11 +23,11 @@ from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.stored import setup_changes
 from busbw.model.words import Device, FailureKind, plural, shorten_list
 from busbw.report.session import header_lines, reference_stack_lines
 
 from .judge import find_decided_cases, judge_cases
-from .levels import changed_stack_lines
 from .machine import starter_of
 from .state import MeasuredSession
 
@@ -74,6 +74,26 @@ class Display:
         elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
             self._last_s = time.monotonic()
             self.write_line(text)
+
+
+def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
+    """Yield a line for each framework whose stack differs from the stack of its newest baseline.
+
+    `measured_session` needs no measurements yet.
+    """
+    environment = measured_session.environment
+    records = [
+        (job.case.framework, record)
+        for job in measured_session.jobs.values()
+        if job.baseline_search.baseline is not None
+        for record in job.baseline_search.baseline.sessions[-1:]
+    ]
+    newest = dict(sorted(records, key=lambda pair: pair[1].began))
+    for framework, record in sorted(newest.items()):
+        setup = {**environment.versions.get(framework, {}), **environment.flags}
+        changes = ", ".join(setup_changes(record.setup, setup))
+        if changes:
+            yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"
 
 
 class Observer(NamedTuple):

@@ -28,7 +28,7 @@ from busbw.session.command_line import read_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
-from busbw.session.run import run_session
+from busbw.session.run import measure_and_judge, run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 
@@ -153,7 +153,8 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
         collected_session = CollectedSession(options=options)
-        session = run_session(collected_session, grid.select_specs(options), _WaitingDisplay())
+        specs = grid.select_specs(options)
+        session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session

@@ -41,17 +41,6 @@ def test_the_option_page_shows_the_history_and_replaces_only_an_earlier_page(
     assert _page(folder) == "my own"
 
 
-def test_the_option_page_refuses_the_file_of_the_option_results(folder: Folder) -> None:
-    ran = folder.run("--page=a.json", "--results=a.json", exit_code=4)
-    assert "is the file of --results, too" in ran.sentence
-
-
-def test_the_option_page_refuses_a_file_in_the_folder_of_baselines(folder: Folder) -> None:
-    (folder.path / "baselines").mkdir(exist_ok=True)
-    ran = folder.run("--page=baselines/a.html", exit_code=4)
-    assert "which holds baselines only" in ran.sentence
-
-
 @pytest.mark.parametrize("name", sweep(["altair", "jinja2", "vl_convert"]))
 def test_a_missing_library_of_the_option_page_is_a_usage_error(folder: Folder, name: str) -> None:
     conftest = folder.path / "conftest.py"

@@ -16,6 +16,7 @@ from busbw.baselines.store import find_baseline, open_draft
 from busbw.baselines.updates import save_accepted
 from busbw.history.files import HistoryError, Series, append_lines, comparable_sessions, read_folder
 from busbw.judge.levels import Levels
+from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -23,10 +24,10 @@ from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session.command_line import read_options
-from busbw.session.judge import judge_cases, judge_measured
-from busbw.session.levels import read_levels, sessions_of_today
+from busbw.session.judge import judge_cases, judge_measured, sessions_of_today
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
+from busbw.session.resolve import read_levels
 from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
@@ -57,7 +58,7 @@ def _levels(
     keys: Sequence[EnvironmentKey] = (KEY,),
 ) -> dict[EnvironmentKey, Levels]:
     collected = CollectedSession(options=options, began=BEGAN)
-    return read_levels(collected, keys, Device.CPU)
+    return read_levels(collected, keys, POLICIES[Device.CPU])
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:
@@ -75,7 +76,8 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         for m in measurements
     }
     return MeasuredSession(
-        collected_session=CollectedSession(options=options, began=BEGAN),
+        options=options,
+        began=BEGAN,
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
         jobs=jobs,
@@ -89,7 +91,6 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
 
 def _judged(measured: MeasuredSession) -> JudgedSession:
     return JudgedSession(
-        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
         verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
         observations=measured,

@@ -26,7 +26,7 @@ from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device as DeviceKind
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.session.options import LockedStack, Options
-from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession, TimedJob
+from busbw.session.state import JudgedSession, MeasuredSession, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
 from tests.unit.judge.simulated_sessions import FIRST, Device, cases
@@ -49,7 +49,7 @@ def _text(history: Path, stack: LockedStack) -> str:
     options = Options(stacks={"jax": stack}, history=history)
     machine: Any = SimpleNamespace(references=(), target=SimpleNamespace(device=DeviceKind.CPU))
     measured = MeasuredSession(
-        collected_session=CollectedSession(options=options),
+        options=options,
         specs=(spec,),
         skipped_verdicts={},
         jobs={spec: TimedJob(case=case, key=build.key())},
@@ -60,8 +60,8 @@ def _text(history: Path, stack: LockedStack) -> str:
         plan=Plan(),
     )
     judged = JudgedSession(
-        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured"),
+        verdicts={},
         observations=measured,
     )
     return session_finding(judged).text
